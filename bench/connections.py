@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""connections: what connections between two processes' sockets cost: connect and close per second, and what idle ones take.
+"""connections: measures the cost of connections between two processes' sockets: connects and closes per second, and
+the resources of idle connections.
 
-The first connect, which dials and authenticates, is not counted; the second connection between the two is made before the clock
-starts. Needs a release build. Prints one JSON object. Exit: 0 measured, 2 not."""
+The first connect is not counted, because it dials and authenticates. The second connection between the two processes
+is also made before the clock starts. Needs a release build. Prints one JSON object. Exit status: 0 if measured, 2 if
+not."""
 import argparse
 import ctypes
 import json
@@ -18,7 +20,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Sockets:
-    """The calls of librdmc, or of the C library."""
+    """The socket calls of librdmc, or of the C library."""
 
     def __init__(self, library, prefix):
         self.library, self.prefix = ctypes.CDLL(library, use_errno=True), prefix
@@ -51,7 +53,7 @@ def cpu_seconds(process):
 
 
 def serve(calls, ready, options):
-    """Accepts what comes: closes as many as are to be counted, then keeps the rest."""
+    """Accepts connections: closes those that are counted, and then keeps the idle ones."""
     listener = calls.open()
     calls.call("bind", listener, address(options.port), 16)
     calls.call("listen", listener, 4096)

@@ -1,6 +1,6 @@
-// How near the processors are to each other. Whatever goes from one process to another crosses from one
-// processor's cache to another's. Where these share no cache, it takes two to three times as long; and the
-// host of a virtual machine may move its processors apart, and together again, at any time.
+// Measures the distance between processors. All data from one process to another moves from one processor's
+// cache to another's. If the two processors share no cache, this takes two to three times as long. The host
+// of a virtual machine may move its processors apart and together at any time.
 #pragma once
 
 #include <sched.h>
@@ -12,9 +12,9 @@
 
 namespace rdmc::bench {
 
-/// Nanoseconds that a cache line takes from the first processor that we may use to the last one and back: the
-/// least of eight means over 500 times. 0 where there is only one, or threads may not choose theirs. Takes a
-/// few milliseconds.
+/// Returns the time in nanoseconds that a cache line takes from the first processor that this process may use
+/// to the last one and back: the smallest of eight means over 500 times. Returns 0 if there is only one
+/// processor, or if threads cannot choose theirs. Takes a few milliseconds.
 inline double line_round_trip_ns() {
   constexpr std::uint32_t kMeans = 8, kTimes = 500;
   cpu_set_t ours, first, last;

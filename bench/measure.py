@@ -1,4 +1,4 @@
-"""What the side-by-side scripts share: running what is measured, and saying what came of it."""
+"""Common functions of the side-by-side scripts: running the measured programs, and reporting the results."""
 import datetime
 import json
 import os
@@ -12,7 +12,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Failed(Exception):
-    """A program could not be run; says which and why."""
+    """A program could not be run. The text says which program and why."""
 
 
 def run(command, environment=None):
@@ -27,13 +27,13 @@ def run(command, environment=None):
 
 
 def bits_per_second(rate):
-    """Of a rate as tc writes it: 200mbit."""
+    """Converts a rate as tc writes it, for example 200mbit."""
     number, unit = re.fullmatch(r"(\d+)([kmg])bit", rate).groups()
     return int(number) * {"k": 10**3, "m": 10**6, "g": 10**9}[unit]
 
 
 def report(*command, environment=None):
-    """The JSON object that a program prints."""
+    """Returns the JSON object that a program prints."""
     return json.loads(run(command, environment))
 
 
@@ -42,7 +42,7 @@ def spread(figures):
 
 
 def circumstances():
-    """When, of what and on what: the end of a table's first line."""
+    """Returns the date, the commit and the machine: the end of a table's first line."""
     commit = subprocess.run(["git", "-c", "safe.directory=*", "-C", TOP, "describe", "--always", "--dirty"],
                             capture_output=True, text=True, check=False).stdout.strip()
     return f"{datetime.date.today()}, commit {commit}, {os.cpu_count()} cores, Linux {platform.release()}"

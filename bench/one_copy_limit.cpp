@@ -1,7 +1,7 @@
-// rdmc_one_copy_limit: what a UDP socket can carry between two processes when nothing is done but the copies
-// that cannot be avoided. It is the yardstick of the udp fabric: UDP_SEGMENT on one side, UDP_GRO on the
-// other, headers scattered aside, payload straight into place, the ICRC's CRC-32 on both, and no protocol at
-// all.
+// rdmc_one_copy_limit: measures what a UDP socket can carry between two processes if nothing is done except
+// the unavoidable copies. It is the reference for the udp fabric: UDP_SEGMENT on one side, UDP_GRO on the
+// other, headers scattered into separate memory, payload directly to its destination, the ICRC's CRC-32 on
+// both sides, and no protocol.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using namespace rdmc::bench;
 
-/// The receiver is a process of its own; the figures are the sender's.
+/// Measures one link. The receiver is a separate process, and the figures are the sender's.
 template <typename Link>
 nlohmann::json measure(const OneWayOptions& options) {
   auto& shared = *new (map_memory(sizeof(Shared), MAP_SHARED, false)) Shared{};

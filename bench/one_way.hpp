@@ -1,6 +1,6 @@
-// One-way transfer between two processes without a protocol: what rdmc_one_copy_limit times. A Link moves
-// trains; this lays them out over the two sides' memory, computes the ICRC's CRC-32, keeps the sender from
-// overflowing the receiver with a byte counter in shared memory, and checks what arrived.
+// A one-way transfer between two processes without a protocol, which rdmc_one_copy_limit times. A Link moves
+// trains. This file lays the trains out over the memory of both sides, computes the ICRC's CRC-32, keeps the
+// sender from overflowing the receiver by a byte counter in shared memory, and checks the received bytes.
 #pragma once
 
 #include <isa-l/crc.h>
@@ -27,10 +27,10 @@
 
 namespace rdmc::bench {
 
-// BTH, RETH and our own offset extension, as bulk packets carry them.
+// The headers of bulk packets: BTH, RETH and rdmc's own offset extension.
 inline constexpr std::size_t kHeaderBytes = 36;
 inline constexpr std::size_t kIcrcBytes = 4;
-inline constexpr std::size_t kSegmentsMax = 64;  // UDP_MAX_SEGMENTS of the older kernels
+inline constexpr std::size_t kSegmentsMax = 64;  // UDP_MAX_SEGMENTS of the older kernels.
 inline constexpr int kWarmUps = 2;
 
 struct OneWayOptions {
@@ -50,9 +50,10 @@ struct OneWayOptions {
   std::size_t segments() const { return std::clamp<std::size_t>(train_bytes / datagram(), 1, kSegmentsMax); }
 };
 
-/// Lives in memory that both processes map.
+/// In memory that both processes map.
 struct Shared {
-  alignas(64) std::atomic<std::uint64_t> consumed;  // bytes of memory filled, over all iterations
+  // The bytes of memory that are filled, over all iterations.
+  alignas(64) std::atomic<std::uint64_t> consumed;
   alignas(64) std::atomic<std::uint32_t> sender_sleeps;
   alignas(64) std::atomic<std::int32_t> sender_phase, receiver_phase;
   alignas(64) double receiver_cpu_seconds;
@@ -100,7 +101,7 @@ class Layout {
   std::span<std::byte> memory() const { return {memory_, options_.size}; }
   const Train& train(std::size_t slot) const { return trains_[slot]; }
 
-  /// Lays out the trains that begin at `at`; returns how many (as many as fit a batch).
+  /// Lays out the trains that begin at `at`, up to a whole batch. Returns their number.
   std::size_t lay_out_batch(std::size_t at) {
     std::size_t count = 0;
     for (; count < options_.batch && at < options_.size; at += trains_[count++].payload_bytes)
@@ -108,7 +109,7 @@ class Layout {
     return count;
   }
 
-  /// Calls use(CRC of the payload, where its ICRC lies) for each datagram of a train.
+  /// Calls use(CRC of the payload, address of its ICRC) for each datagram of a train.
   template <typename Use>
   void for_each_icrc(std::size_t slot, Use use) const {
     const auto pieces = trains_[slot].pieces;
@@ -146,7 +147,7 @@ class Layout {
   std::vector<std::byte> aside_;
 };
 
-/// The sender's memory is a function of a seed, so that the receiver can check its own.
+/// Fills or checks a memory with words from a fixed seed. The receiver thus knows the sender's bytes.
 template <typename Use>
 void for_each_pattern_word(std::span<std::byte> memory, Use use) {
   Random random(1);

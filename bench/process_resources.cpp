@@ -1,7 +1,7 @@
-// One process of several that has everything at once with each of the others: groups, sockets and a
-// membership, and at last uses all of it. bench/process_resources.py starts them, lets them go from step to
-// step together, and reads what each one holds. It prints a line of JSON for each step, and waits for a line
-// on its input before the next.
+// One of several processes that have groups, sockets and a membership with each other at the same time, and
+// use all of them at the end. bench/process_resources.py starts the processes, makes them execute the steps
+// together, and reads the resources of each. The program prints a line of JSON for each step, and waits for a
+// line on its input before the next step.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -24,11 +24,13 @@ using Json = nlohmann::json;
 
 struct Options {
   std::uint32_t rank = 0, count = 16, groups = 3, sockets = 10;
-  std::uint16_t port = 23000;  // of rank 0: the next ones follow, and then those of the sockets
+  // The port number of rank 0. The ports of the other ranks follow, and then those of the sockets.
+  std::uint16_t port = 23000;
   std::string store, fabric = "udp", key_file;
 };
 
-constexpr std::size_t kUsedBytes = 1 << 20;  // what each group and each socket carries in the last step
+// The bytes that each group and each socket carries in the last step.
+constexpr std::size_t kUsedBytes = 1 << 20;
 
 [[noreturn]] void give_up(const std::string& what) {
   std::cerr << what << '\n';
@@ -45,7 +47,7 @@ Value must(std::expected<Value, std::error_code> result) {
   if constexpr (!std::is_void_v<Value>) return std::move(*result);
 }
 
-/// Ends a step: says how long it took, and waits for the others.
+/// Ends a step: prints its duration, and waits for the other processes.
 class Steps {
  public:
   void end(const char* name) {
@@ -74,7 +76,7 @@ sockaddr_in socket_address(const Options& options, std::uint32_t rank) {
   return address;
 }
 
-/// Half of them connected to others, half accepted.
+/// Makes the sockets: half of them are connected to other processes, and half are accepted.
 std::vector<Socket> make_sockets(const Options& options, Socket& listener) {
   std::vector<Socket> sockets;
   for (std::uint32_t i = 0; i < options.sockets / 2; ++i) {
@@ -110,7 +112,7 @@ class Joined {
     changed_.wait(lock, [&] { return is_removed_ || members_ == count; });
     if (is_removed_) give_up(kRemoved);
   }
-  /// Into the windows of all others.
+  /// Writes into the windows of all other members.
   void write() {
     const std::vector<std::byte> bytes(Membership::kMostBytes);
     if (!membership_->write(0, bytes)) give_up(kRemoved);
@@ -128,7 +130,7 @@ class Joined {
   std::unique_ptr<Membership> membership_;
 };
 
-/// The groups of which each process is in all, with another root each.
+/// The groups. Each process is a member of all of them, and each group has another root.
 class Groups {
  public:
   Groups(Node& node, const Options& options) : node_(node), options_(options) {
@@ -144,7 +146,8 @@ class Groups {
       must(node.create_group(GroupNumber{i + 1}, ids, NodeId{i}, {.epoch = 1}, on));
     }
   }
-  /// Sends what we are to send, and waits until all groups have carried their message here.
+  /// Sends this process's message, if it has one, and waits until all groups have delivered their message
+  /// here.
   void use() {
     if (options_.rank < options_.groups) must(node_.send(GroupNumber{options_.rank + 1}, memory_));
     std::unique_lock lock(mutex_);
@@ -160,17 +163,18 @@ class Groups {
 
   Node& node_;
   const Options& options_;
-  std::vector<std::byte> memory_ = std::vector<std::byte>(kUsedBytes);  // of all: nobody looks at it
+  // One memory for all groups, because its content is not used.
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kUsedBytes);
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint32_t ended_ = 0;
 };
 
-/// Those that were connected send, and those that were accepted receive.
+/// The connected sockets send, and the accepted ones receive.
 void use(std::vector<Socket>& sockets) {
   const std::size_t half = sockets.size() / 2;
   std::vector<std::byte> sent(kUsedBytes), received(64 << 10);
-  // A thread for each, because the receivers take them in another order.
+  // Each socket has a thread, because the receivers take the sockets in another order.
   std::vector<std::jthread> senders;
   for (std::size_t i = 0; i < half; ++i) senders.emplace_back([&, i] { must(sockets[i].send(sent)); });
   for (std::size_t i = half; i < sockets.size(); ++i)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""process_resources: what a process holds that has three groups, ten sockets and a membership with 15 others at once: threads,
-descriptors and memory (its proportional set size), and how long it takes until the mesh of all is formed. In the last step every
-group and every socket has carried 1 MB, and every window was written. All have a key unless --insecure is given.
+"""process_resources: measures the resources of a process that has three groups, ten sockets and a membership with 15
+others at the same time: threads, descriptors and memory (its proportional set size). Also measures the time until
+the mesh of all is formed. By the end of the last step every group and every socket has carried 1 MB, and every
+window was written. All processes have a key unless --insecure is given.
 
-Starts rdmc_process_resources of the build directory that is named, one after another when several are: so two versions are compared
-in one run. Prints one JSON object for each. Needs a release build. Exit: 0 measured, 2 not."""
+Starts rdmc_process_resources of the named build directory. If several are named, it runs one after the other, so
+that one run compares two versions. Prints one JSON object for each. Needs a release build. Exit status: 0 if
+measured, 2 if not."""
 import argparse
 import json
 import os
@@ -33,7 +35,7 @@ class Process:
         self.process.stdin.flush()
 
     def held(self):
-        """Threads, those that move bytes among them, descriptors, memory in bytes."""
+        """Returns the number of threads and of descriptors, and the memory in bytes."""
         folder = pathlib.Path(f"/proc/{self.process.pid}")
         memory = re.search(r"^Pss:\s+(\d+) kB", (folder / "smaps_rollup").read_text(), re.M)
         return {"threads": len(list((folder / "task").iterdir())), "descriptors": len(list((folder / "fd").iterdir())),
@@ -41,13 +43,14 @@ class Process:
 
 
 def run(build, count, fabric, port, insecure):
-    """What the processes hold at the end of each step, and the seconds of the slowest: the medians of all processes."""
+    """Returns the resources of the processes at the end of each step as medians of all processes, and the seconds of
+    the slowest one."""
     directory = tempfile.TemporaryDirectory()
     arguments = ["--count", str(count), "--port", str(port + 1), "--store", f"127.0.0.1:{port}", "--fabric", fabric]
     environment = {"RDMC_FABRIC": fabric, "HOME": directory.name}
     if insecure:
         environment["RDMC_INSECURE"], identity = "1", ["--insecure"]
-    else:  # the sockets find the key here
+    else:  # The sockets find the key here.
         key = pathlib.Path(directory.name, ".config/rdmc/key")
         key.parent.mkdir(parents=True)
         subprocess.run([build / "apps/bcast-cli/rdmc_bcast", "keygen", key], check=True, stdout=subprocess.DEVNULL)
@@ -62,7 +65,7 @@ def run(build, count, fabric, port, insecure):
     try:
         while True:
             told = [process.step() for process in processes]
-            time.sleep(1)  # what was only needed on the way is given back
+            time.sleep(1)  # Resources that were needed only during the step are then released.
             held = [process.held() for process in processes]
             steps[told[0]["step"]] = {"seconds": max(one["seconds"] for one in told),
                                       **{what: statistics.median(one[what] for one in held) for what in held[0]}}
@@ -95,7 +98,7 @@ def main():
             except (OSError, RuntimeError) as error:
                 print(f"process_resources: {error}", file=sys.stderr)
                 return 2
-            port += 2 * options.count + 1  # addresses that were in use a moment ago may not be free yet
+            port += 2 * options.count + 1  # Addresses that were in use a moment ago may not be free yet.
     for build, rounds in results.items():
         median = {step: {what: statistics.median(one[step][what] for one in rounds) for what in rounds[0][step]} for step in rounds[0]}
         print(json.dumps({"build": build, "count": options.count, "fabric": options.fabric, "steps": median}))

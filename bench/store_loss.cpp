@@ -1,7 +1,7 @@
-// rdmc_store_loss: by how much the loss of one node of three delays a compare-and-swap. Three nodes of the
-// embedded store run as processes of their own, with journals on a disk. One client swaps without a pause,
-// and in each round one node is killed, or stopped, at a random moment. Prints one JSON object: how long a
-// swap takes while all nodes are there, and how long the first one takes that ends after the loss.
+// rdmc_store_loss: measures the delay of a compare-and-swap by the loss of one node of three. Three nodes of
+// the embedded store run as separate processes, with journals on a disk. One client swaps without a pause. In
+// each round one node is killed or stopped at a random moment. Prints one JSON object: the time of a swap
+// while all nodes run, and the time of the first swap that ends after the loss.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -34,7 +34,8 @@ namespace {
 using namespace rdmc;
 
 constexpr std::size_t kNodes = 3;
-constexpr int kQuietSwaps = 100;  ///< in each round, before the loss and after the return
+/// The number of swaps in each round, before the loss and after the return.
+constexpr int kQuietSwaps = 100;
 
 template <typename T>
 T must(Result<T> result) {
@@ -48,7 +49,7 @@ control::ChannelOptions channel_with(const std::string& key_file) {
   return {.security = must(control::TlsContext::create(key))};
 }
 
-/// The process of one node: NUMBER DIRECTORY KEY-FILE ADDRESS ADDRESS ADDRESS.
+/// Runs the process of one node. `words` is NUMBER DIRECTORY KEY-FILE ADDRESS ADDRESS ADDRESS.
 [[noreturn]] void run_node(const std::vector<std::string>& words) {
   store::NodeOptions options{.directory = words[1],
                              .self = std::stoul(words[0]),
@@ -112,7 +113,7 @@ class Client {
     }
   }
 
-  /// One compare-and-swap; nothing if it failed.
+  /// Makes one compare-and-swap. Returns its duration, or nullopt if it failed.
   std::optional<Duration> swap() {
     const view::View next{.epoch = Epoch{epoch_ + 1},
                           .members = {{.id = view::MemberId{1},
@@ -132,7 +133,7 @@ class Client {
     return monotonic_now() - begin;
   }
 
-  /// Until a node listens again.
+  /// Waits until a node listens again.
   void wait_for(const Address& node) {
     for (bool there = false; !there;) {
       std::promise<bool> promise;

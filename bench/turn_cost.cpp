@@ -1,7 +1,7 @@
-// rdmc_turn_cost: what one turn of the software fabric costs when many queue pairs exist and few have
-// anything to do. Every queue pair has a WRITE under way whose answer never comes, so each has a timer.
-// Prints one JSON object for each number of queue pairs: nanoseconds of a turn in which nothing is due, of
-// one in which a single queue pair has something to send, and of asking for the next deadline.
+// rdmc_turn_cost: measures the cost of one turn of the software fabric if many queue pairs exist and few have
+// work. Every queue pair has a WRITE in flight that is never answered, so each has a timer. Prints one JSON
+// object for each number of queue pairs: the nanoseconds of a turn without work, of a turn in which one queue
+// pair has something to send, and of the query for the next deadline.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -15,12 +15,13 @@ namespace {
 using namespace rdmc;
 
 constexpr int kTurns = 2000;
-/// Turns with something to send: no more than a window and a send queue have room for without an answer.
+/// The number of turns with something to send. It is limited by the space of a window and of a send queue
+/// without answers.
 constexpr std::uint32_t kSends = 100;
-/// So long that no timer comes due within a run.
+/// The timeout is so long that no timer expires within a run.
 constexpr Duration kPatience = seconds(3600);
 
-/// Nanoseconds that `turn` takes on average.
+/// Returns the average time of `turn` in nanoseconds.
 template <typename Turn>
 double cost(int turns, Turn turn) {
   const Time start = monotonic_now();
@@ -29,7 +30,7 @@ double cost(int turns, Turn turn) {
 }
 
 int measure(std::size_t count) {
-  port::testing::MemoryPort silent({.driver = "silent",  // takes everything and never answers
+  port::testing::MemoryPort silent({.driver = "silent",  // Accepts everything and never answers.
                                     .address = Address::ipv4(10, 0, 0, 1, 4791),
                                     .mtu = 9000,
                                     .train_segments = 64,
@@ -43,7 +44,7 @@ int measure(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     auto made =
         fabric.create_queue_pair({.send_depth = 2 * kSends, .receive_depth = 1, .ack_timeout = kPatience});
-    // Its own blob will do for a peer's: nobody answers.
+    // Its own blob is sufficient as the peer's blob, because no peer answers.
     if (!made || !(*made)->connect((*made)->local_blob()) || !(*made)->post_write(write)) {
       std::fprintf(stderr, "rdmc_turn_cost: no queue pair number %zu\n", i);
       return 2;
@@ -52,7 +53,7 @@ int measure(std::size_t count) {
   }
   Time now = monotonic_now();
   fabric.progress(now);
-  // The clock stands still: a timer that came due would be work of another kind.
+  // The clock does not advance, because an expired timer would be other work.
   const double idle = cost(kTurns, [&](int) { fabric.progress(now); });
   const double sending = cost(kSends, [&](int i) {
     (void)queue_pairs[static_cast<std::size_t>(i) % count]->post_write(write);

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""view_changes.py RDMC_CONTROL [--members N] [--rounds N] [--silent N] [--store embedded|etcd] [--fabric F]: how fast real processes agree.
+"""view_changes.py RDMC_CONTROL [--members N] [--rounds N] [--silent N] [--store embedded|etcd] [--fabric F]:
+measures how fast real processes agree.
 
-Starts a store and N members on this machine, and measures on one clock: a group formed after its last process is up; a process killed
-until every other has installed the view without it; one that falls silent (SIGSTOP) likewise; from the store's agreement to the first
-delivery in the new epoch. One that is stopped for 300 ms must stay, and what a removed one does afterwards must be seen by nobody.
-Prints one JSON object. Exit: 0 all stayed that had to and nothing was visible, 1 not."""
+Starts a store and N members on this machine. On one clock it measures: the time from the start of the last process
+until the group is formed; the time from a kill until every other process has installed the view without the victim;
+the same for a process that falls silent (SIGSTOP); and the time from the store's agreement to the first delivery in
+the new epoch. A process that is stopped for 300 ms must stay in the view. No member may see what a removed process
+does afterwards. Prints one JSON object. Exit status: 0 if these two rules held, 1 if not."""
 import argparse
 import json
 import pathlib
@@ -18,8 +20,8 @@ import tempfile
 import time
 
 PATIENCE = 30
-LOOK_EVERY = 0.1  # s
-AT_REST = 0.3  # s: who joined last has linked up with everybody
+LOOK_EVERY = 0.1  # In seconds.
+AT_REST = 0.3  # In seconds. After this time the newest member is connected with all others.
 
 
 def now_us():
@@ -33,8 +35,8 @@ def free_address():
 
 
 class Member:
-    """A member process. Its events go to a file that is looked at now and then: who read each as it comes would take part in what is
-    measured."""
+    """A member process. Its events go to a file that is read at intervals. Reading each event as it is printed would
+    influence the measurement."""
 
     def __init__(self, command, path):
         with path.open("wb") as output:
@@ -48,7 +50,7 @@ class Member:
         self.events += map(json.loads, whole)
 
     def wait_for(self, test, what):
-        """The first event for which `test` holds."""
+        """Returns the first event for which `test` is true."""
         end, seen = time.monotonic() + PATIENCE, 0
         while True:
             self.read()
@@ -102,7 +104,7 @@ class Group:
         return self.members[-1]
 
     def installed(self, test, what):
-        """When the last of us has installed a view for whose members `test` holds."""
+        """Returns the time when the last of the members has installed a view for whose members `test` is true."""
         def holds(event):
             return event["event"] == "installed" and test({one["id"] for one in event["members"]})
         return max(member.wait_for(holds, what)["us"] for member in self.members)
@@ -118,11 +120,12 @@ class Group:
         return self.whole() - last_up
 
     def lose(self, number):
-        """One is sent `number`; how long until all others are in a view without it."""
+        """Sends the signal `number` to a random member. Returns it and the time until all others are in a view
+        without it."""
         victim = self.members.pop(secrets.randbelow(len(self.members)))
         lost, begin = victim.id(), now_us()
         victim.process.send_signal(number)
-        # The view before may have been without it, too, before it joined.
+        # An earlier view, from before it joined, may also be without it.
         def without(event):
             return event["event"] == "installed" and event["us"] > begin and lost not in {one["id"] for one in event["members"]}
         took = max(member.wait_for(without, "a view without it")["us"] for member in self.members) - begin
@@ -140,7 +143,8 @@ def summary(microseconds):
 
 
 def change_times(members):
-    """For every change and member: from the store's agreement to the member's first delivery in the new epoch."""
+    """Returns for every change and member the time from the store's agreement to the member's first delivery in the
+    new epoch."""
     agreed = {event["epoch"]: event["us"] for member in members for event in member.all_of("agreed")}
     return [event["us"] - agreed[event["epoch"]] for member in members for event in member.all_of("first_delivery")
             if event["epoch"] in agreed]
@@ -169,7 +173,7 @@ def main():
                 ended.append(victim)
                 group.restore()
             for _ in range(options.silent):
-                time.sleep(1)  # its gaps are to be as usual
+                time.sleep(1)  # Its heartbeats must have their usual intervals first.
                 epochs = len(group.members[0].all_of("installed"))
                 still = group.members[secrets.randbelow(len(group.members))]
                 still.process.send_signal(signal.SIGSTOP)

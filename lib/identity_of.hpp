@@ -1,5 +1,5 @@
-// The identity that the public options name - a key file, certificates, or neither - as the control plane
-// takes it.
+// Converts the credentials that the public options name (a key file, certificates, or neither) into the
+// control plane's identity.
 #pragma once
 
 #include "controlplane/connect/identity.hpp"
@@ -7,7 +7,7 @@
 
 namespace rdmc {
 
-/// `Options` has `key_file`, `certificates` and `insecure`.
+/// `Options` must have the members `key_file`, `certificates` and `insecure`.
 template <typename Options>
 control::Identity identity_of(const Options& options) {
   const Certificates& files = options.certificates;

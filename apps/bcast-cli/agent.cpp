@@ -52,7 +52,8 @@ Result<std::unique_ptr<Agent>> Agent::start(control::ControlLoop& loop, ReceiveD
 
 Agent::~Agent() {
   stop();
-  services_.peers.reset();  // who has not introduced himself is refused now, while we can still be told
+  // Connections that have sent no introduction are refused now, while on_refused() can still be called.
+  services_.peers.reset();
 }
 
 void Agent::on_channel(control::Channel channel) {
@@ -69,7 +70,8 @@ void Agent::on_channel(control::Channel channel) {
   active_ = receptions_.size();
 }
 
-/// A survivor that comes for a transfer under way is none more; nobody is asked here about such a channel.
+/// Checks whether one more transfer may begin. Not called for the channel of a survivor that belongs to a
+/// running transfer, because this is no additional transfer.
 Result<void> Agent::admit(const Address& peer) {
   const auto under_way = static_cast<std::size_t>(
       std::ranges::count_if(receptions_ | std::views::values, &Reception::is_admitted));
@@ -81,13 +83,14 @@ Result<void> Agent::admit(const Address& peer) {
 
 void Agent::refuse(control::Channel channel, Error cause) {
   on_refused(channel.peer(), cause);
-  // Dropping the channel refuses, too, but does not say why.
+  // Dropping the channel also refuses the sender, but gives no reason.
   if (turned_away_.use_count() <= kMaxTurnedAway)
     turn_away(loop_, std::move(channel), std::move(cause), turned_away_);
 }
 
 void Agent::on_refused(const Address& peer, const Error& cause) {
-  // Whoever only looked whether the port is open, and a sender that changed its mind, are no news.
+  // Two cases are not reported: a connection that only tested whether the port is open, and a sender that
+  // gave up.
   if (!refused_ || cause.code == Errc::peer_failed || cause.code == Errc::cancelled) return;
   if (const auto others = refusals_.take(monotonic_now())) refused_(peer, cause, *others);
 }
@@ -96,7 +99,8 @@ void Agent::on_finished(const Reception::Outcome& outcome, const Address& peer, 
   if (!outcome.path.empty() && outcome_) outcome_(outcome);
   if (outcome.strange) on_refused(peer, *outcome.strange);
   receptions_.erase(number);
-  // Many transfers at once leave the allocator with much that is free and resident: an idle agent is small.
+  // After many transfers at the same time the allocator keeps much free memory. It is returned here, so that
+  // an idle agent is small.
   if (receptions_.empty()) ::malloc_trim(0);
   {
     const std::lock_guard lock(mutex_);
@@ -119,7 +123,7 @@ void Agent::stop(Duration patience) {
   service_ = {};
   listener_.reset();
   loop_.call([this] {
-    const auto running = receptions_;  // some end at once
+    const auto running = receptions_;  // a copy, because some receptions end during the loop
     for (const auto& [number, reception] : running)
       reception->stop({Errc::cancelled, "was asked to stop and is gone"});
   });

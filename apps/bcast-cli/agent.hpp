@@ -1,6 +1,6 @@
-// A receiving host: listens for senders that hold the key and keeps one Reception for each. Idle it costs a
-// listening socket and a sleeping thread. Made and destroyed by any thread but the control loop's; everything
-// in between happens on the loop's.
+// A receiving host. It listens for senders that hold the key, and keeps one Reception for each of them. An
+// idle agent costs a listening socket and a sleeping thread. It must be made, stopped and destroyed by a
+// thread other than the control loop's. Its handlers run on the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -23,41 +23,47 @@
 
 namespace rdmc::bcast {
 
-/// Files received at the same time; each takes a ring of up to 32 MB. More are refused, and told why.
+/// The number of files that are received at the same time. Each one needs a ring of up to 32 MB. More senders
+/// are refused, and are told why.
 constexpr std::size_t kMaxReceptions = 64;
-/// Channels beside these of which it is not known yet whether they bring a file, or a survivor of one that is
-/// being received.
+/// The number of additional channels on which no message has arrived yet. Such a channel may bring a new
+/// file, or may come from a survivor of a file that is being received.
 constexpr std::size_t kMaxNewcomers = 64;
-/// Those that are being told at the same time; more are just cut off.
+/// The number of refused senders that are told the reason at the same time. Further ones are disconnected
+/// without a reason.
 constexpr long kMaxTurnedAway = 64;
-/// The operator hears of refused senders at most this often: their number is not ours to choose.
+/// The operator gets a report of refused senders at most once in this interval, because this process cannot
+/// control how many there are.
 constexpr Duration kRefusalInterval = seconds(10);
 
 class Agent {
  public:
   using OutcomeHandler = std::function<void(const Reception::Outcome&)>;
 
-  /// A sender that was not served, why, and how many others have not been since the last call.
+  /// Called with the address of a sender that was refused, the cause, and the number of refused senders that
+  /// were not reported since the last call.
   using RefusedHandler = std::function<void(const Address& peer, const Error& cause, std::uint64_t others)>;
 
-  /// `outcome` is called on the loop's thread for each job that was offered, `refused` for senders that never
-  /// came to offer one, at most once in kRefusalInterval. Errors: of Peers::listen.
+  /// `outcome` is called on the loop's thread when a reception that had a job ends. `refused` is called for
+  /// senders that are refused before they offer a job, at most once in kRefusalInterval. Errors: those of
+  /// Peers::create, serve and listen.
   static Result<std::unique_ptr<Agent>> start(control::ControlLoop& loop, ReceiveDirectory directory,
                                               const Address& listen, control::Security security,
                                               OutcomeHandler outcome, RefusedHandler refused = {},
                                               std::size_t max_receptions = kMaxReceptions,
                                               FabricChoice fabric = {});
-  /// stop()
+  /// Calls stop().
   ~Agent();
 
-  /// Where it listens, with the port that it got.
+  /// The address at which it listens, with the actual port number.
   const Address& address() const { return listener_->address(); }
-  /// Takes no more senders, gives up on what is being received, and waits until its traces are gone, at most
+  /// Accepts no more senders, gives up all receptions, and waits until they have cleaned up, at most for
   /// `patience`.
   void stop(Duration patience = seconds(6));
-  /// Whether a file is being received.
+  /// True if a file is being received.
   bool is_busy();
-  /// Waits until nothing is being received, at most `patience`. Other survivors find us meanwhile.
+  /// Waits until no file is being received, at most for `patience`. Meanwhile survivors of a transfer can
+  /// still connect to this agent.
   void finish(Duration patience);
 
  private:
@@ -74,15 +80,16 @@ class Agent {
   OutcomeHandler outcome_;
   RefusedHandler refused_;
   std::size_t max_receptions_;
-  Throttle refusals_{kRefusalInterval};                                // loop's thread
-  std::shared_ptr<void> turned_away_ = std::make_shared<std::byte>();  // loop's thread; a copy for each
+  Throttle refusals_{kRefusalInterval};  // used on the loop's thread
+  // Each sender that is being told the reason holds a copy. Used on the loop's thread.
+  std::shared_ptr<void> turned_away_ = std::make_shared<std::byte>();
   peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
-  std::map<std::uint64_t, std::shared_ptr<Reception>> receptions_;  // loop's thread
-  std::uint64_t next_number_ = 0;                                   // loop's thread
+  std::map<std::uint64_t, std::shared_ptr<Reception>> receptions_;  // used on the loop's thread
+  std::uint64_t next_number_ = 0;                                   // used on the loop's thread
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t active_ = 0;  // receptions_.size(), under mutex_
+  std::size_t active_ = 0;  // receptions_.size(); protected by mutex_
 };
 
 }  // namespace rdmc::bcast

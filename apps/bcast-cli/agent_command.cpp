@@ -1,4 +1,4 @@
-// rdmc_bcast agent, and the receiver processes of --local, which are agents of one transfer.
+// rdmc_bcast agent, and the receiver processes of --local, which are agents for one transfer.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,15 +16,15 @@
 namespace rdmc::bcast {
 namespace {
 
-/// How long an agent that was asked to stop may take: to give up on what it receives, which a hung disk can
-/// prevent, and then to have its last lines read.
+/// The time that an agent may take to end after it was asked to stop: first to give up its receptions, which
+/// a hung disk can prevent, and then to get its last lines read.
 constexpr Duration kStopPatience = seconds(8);
 constexpr Duration kAgentOutputPatience = seconds(1);
 
-/// What a receiver of --local does when its own tidying hangs; nothing of ours may be left behind.
+/// The time after which a receiver of --local ends even if its clean-up hangs. No process may be left behind.
 constexpr unsigned kLastResortSeconds = 10;
-/// How long it may go on without its sender, with what the receivers have together. Every wait of a session
-/// is shorter.
+/// How long a receiver may go on without its sender, to complete the file from the blocks that all receivers
+/// have together. Every timeout of a session is shorter.
 constexpr Duration kFinishWithin = seconds(300);
 
 std::string json_of(const Reception::Outcome& outcome) {
@@ -95,9 +95,10 @@ Result<void> serve_locally(const LocalReceiverOptions& options) {
   const auto agent = Agent::start(**loop, std::move(*directory), options.listen, std::move(*security), {});
   if (!agent) return std::unexpected(agent.error());
   if (auto reported = report_address(kLinkDescriptor, (*agent)->address()); !reported) return reported;
-  // Ctrl-C goes to the sender too, which ends the transfer in order and then us; SIGTERM comes from it, when
-  // nothing is left to do, or from the kernel when it is dead: then what can be finished without it is,
-  // unless the user has asked twice and wants nothing any more.
+  // Ctrl-C also reaches the sender. The sender then ends the transfer in order, and after that the receivers.
+  // SIGTERM comes from the sender when nothing is left to do, or from the kernel when the sender is dead. In
+  // the second case the receivers finish the transfer without the sender if they can, unless the user has
+  // interrupted the sender twice.
   (void)stop->wait(kLinkDescriptor);
   if (!is_abandoned(kLinkDescriptor)) (*agent)->finish(kFinishWithin);
   ::alarm(kLastResortSeconds);

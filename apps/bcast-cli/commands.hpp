@@ -1,5 +1,5 @@
-// What main() does with each command line: one function for each kind of program that rdmc_bcast is. They
-// block until it is done, print what is to be printed, and return the exit code.
+// One function for each kind of program that rdmc_bcast can be. main() calls it after it has parsed the
+// command line. Each function blocks until the program is done, prints all output, and returns the exit code.
 #pragma once
 
 #include "apps/bcast-cli/options.hpp"
@@ -8,18 +8,18 @@
 namespace rdmc::bcast {
 
 ExitCode run_send(const SendOptions& options);
-/// One task of a job, all of which have this command line: the first one sends, the others receive, and end
-/// when they have the file.
+/// Runs one task of a job that was started with --launch. All tasks of the job have the same command line.
+/// The first task sends. Each other task receives, and ends when it has the file.
 ExitCode run_launched(SendOptions options);
 ExitCode run_agent(const AgentOptions& options);
 ExitCode run_keygen(const KeygenOptions& options);
-/// A receiver of --local; its descriptors are inherited (local_receivers.hpp).
+/// Runs a receiver of --local. Its descriptors are inherited (local_receivers.hpp).
 ExitCode run_local_receiver(const LocalReceiverOptions& options);
 
-/// What a transfer's end means to the caller. `signalled`: the user asked it to stop.
+/// Returns the exit code for the result of a transfer. `signalled`: the user asked the sender to stop.
 ExitCode exit_code(const SenderResult& result, bool signalled);
 
-/// "rdmc_bcast: TEXT" on stderr.
+/// Writes "rdmc_bcast: TEXT" to stderr.
 void complain(const Error& error);
 
 }  // namespace rdmc::bcast

@@ -1,5 +1,5 @@
-// How long a receiver may take to make a file durable, for whoever coordinates: the sender, or the survivor
-// that leads on. Pure.
+// How long a receiver may take to make a file durable. The coordinator uses it: the sender, or the survivor
+// that has become the coordinator. Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace rdmc::bcast {
 
-/// Bytes a second that a receiver's disk makes durable at least, all of a file being in memory at first.
+/// The rate, in bytes per second, that every receiver's disk is expected to reach. At the commit, all bytes
+/// of a file may still be in memory.
 inline constexpr std::uint64_t kSlowestDisk = 1 << 20;
 
-/// What a file of so many bytes adds to session::Timing::commit_timeout.
+/// The time that is added to session::Timing::commit_timeout for a file of `bytes` bytes.
 inline Duration time_to_sync(std::uint64_t bytes) {
   return seconds(static_cast<std::int64_t>(bytes / kSlowestDisk));
 }

@@ -5,8 +5,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A peer is given up after retry_limit + 1 ack timeouts, and the ack timeout bounds the waits between
-/// retransmissions: a long patience is made of more of them rather than of longer ones.
+/// A peer is given up after retry_limit + 1 ack timeouts. The ack timeout also limits the time between
+/// retransmissions. So a long `give_up_after` gets more attempts, not longer ones.
 void set_patience(fabric::QueuePairOptions& options, Duration give_up_after) {
   constexpr Duration kAckTimeout = milliseconds(67);
   const auto tries = std::clamp<std::int64_t>(give_up_after.ns / kAckTimeout.ns, 8, 255);
@@ -51,7 +51,8 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
 Result<void> DataPlane::connect(std::span<const session::PeerBlob> blobs) {
   if (!group_) return fail(Errc::invalid_argument, "no epoch is being formed");
   for (const auto& [peer, blob] : blobs) {
-    // Whatever is wrong with a blob, also that we are no neighbour of its maker, is the maker's fault.
+    // Any error in a blob counts as the fault of the member that made it. One such error is that this member
+    // is not its neighbour.
     if (const auto connected = peers_->connect(group::PeerId{value_of(peer)}, blob); !connected)
       return give_up_on(peer, connected.error());
   }

@@ -1,7 +1,7 @@
-// One member's data plane in a job, epoch after epoch: makes the group of an epoch, connects it, moves the
-// epoch's message between the group and a store, and ends it. It has no thread and no clock of its own:
-// everything is called on the engine's thread, and its events come on that thread too, from the engine's
-// turns. The session's state machines say when; the simulator drives the same class.
+// The data plane of one member of a transfer. For each epoch it makes a group, connects it, moves the epoch's
+// message between the group and a store, and ends the group. It has no thread and no clock of its own. All
+// its functions must be called on the fabric thread, and its events come on that thread, during the engine's
+// turns. The session's state machines decide when to call it. The simulator uses the same class.
 #pragma once
 
 #include <functional>
@@ -18,27 +18,28 @@
 
 namespace rdmc::bcast {
 
-/// What all members of an epoch must know alike.
+/// The settings of an epoch. They must be the same at all its members.
 struct EpochPlan {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   std::uint32_t members = 1;
-  relay::Racks racks{};             ///< nothing known, or all members
-  std::uint32_t stragglers = 0;     ///< so many of the highest ranks, fewer than all members
-  std::uint32_t block_bytes = 1;    ///< > 0
-  std::uint64_t message_bytes = 0;  ///< of the epoch's message: the blocks that somebody lacks
+  relay::Racks racks{};           ///< empty if not known; otherwise they have all members
+  std::uint32_t stragglers = 0;   ///< the number of stragglers, which have the highest ranks; < members
+  std::uint32_t block_bytes = 1;  ///< must be positive
+  /// The length of the epoch's message. It consists of the blocks that some member lacks.
+  std::uint64_t message_bytes = 0;
   std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;
   bool selective_repeat = true;
-  Duration give_up_after =
-      milliseconds(536);  ///< a neighbour that acknowledges nothing for so long has failed
+  /// A neighbour that acknowledges nothing for this time has failed.
+  Duration give_up_after = milliseconds(536);
 };
 
 class DataPlane final : private engine::Poller, private group::Observer {
  public:
   struct Events {
-    /// Every byte of the epoch's message is here and consumed (root: has been read).
+    /// Every byte of the epoch's message has arrived and is consumed. At the root: every byte has been read.
     std::function<void(Epoch)> delivered;
-    /// The epoch can't go on; `peer` is whom the data path gave up on, nobody if the fault is our own. Once
-    /// an epoch, and once more if memory ran out.
+    /// The epoch cannot go on. `peer` is the member that the data path gave up on. It is empty after an error
+    /// of this process. Called once in an epoch, and once more if memory runs out.
     std::function<void(Epoch, std::optional<Rank> peer, const Error&)> failed;
   };
 
@@ -48,22 +49,22 @@ class DataPlane final : private engine::Poller, private group::Observer {
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
 
-  /// Ends the epoch before, if any, and makes the queue pairs of this one; returns the blob for each
-  /// neighbour.
+  /// Ends the previous epoch, if there is one, and makes the queue pairs of this epoch. Returns the
+  /// connection blob for each neighbour.
   Result<std::vector<session::PeerBlob>> form(Epoch epoch, Rank rank, const EpochPlan& plan);
-  /// Errors: peer_failed (no queue pair with one of the neighbours, or a blob of somebody else: failed() has
-  /// said of whom and why), invalid_argument (nothing formed).
+  /// Errors: peer_failed if a neighbour's blob is missing or wrong, invalid_argument if no epoch is formed.
+  /// In the first case failed() has already reported the neighbour and the reason.
   Result<void> connect(std::span<const session::PeerBlob> blobs);
-  /// Moves the message; the store lives until end(). Errors: invalid_argument (a ring too small for the
-  /// schedule).
+  /// Starts to move the message. The store must live until end(). Errors: invalid_argument if the ring is too
+  /// small for the schedule.
   Result<void> start(group::Store& store);
-  /// From its return on no byte of the store is touched by the data path or by a peer. Not from within an
-  /// event.
+  /// Ends the epoch. After its return, neither the data path nor a peer touches the store. Must not be called
+  /// from within an event.
   void end();
 
-  /// What keeps this member's part in the epoch from going on.
+  /// The reason why this member's part of the epoch does not go on. Empty if nothing delays it.
   std::optional<relay::Wait> wait() const { return group_ ? group_->wait() : std::nullopt; }
-  /// The neighbours that hold up this member's ring.
+  /// The neighbours that delay this member's ring.
   std::vector<Rank> find_lagging() { return group_ ? group_->find_lagging() : std::vector<Rank>(); }
   std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
 
@@ -85,7 +86,8 @@ class DataPlane final : private engine::Poller, private group::Observer {
   Epoch epoch_{};
   Rank rank_{};
   EpochPlan plan_;
-  std::unique_ptr<group::Peers> peers_;  // of this epoch: a member that was removed finds no queue pair
+  // The links of this epoch only. So a member that was removed finds no queue pair.
+  std::unique_ptr<group::Peers> peers_;
   std::unique_ptr<group::Group> group_;
   bool has_started_ = false;
 };

@@ -11,13 +11,13 @@
 namespace rdmc::bcast {
 namespace {
 
-/// Between two tries where the loop's thread cannot be told for want of memory.
+/// The time between two attempts to post to the loop while memory is lacking.
 constexpr Duration kTryAgain = milliseconds(1);
 
 }  // namespace
 
-/// What the fabric's thread has for the loop's, in order. What the loop has no memory for waits here, and is
-/// tried again in later turns: that itself needs no memory.
+/// The queue of functions from the fabric thread to the loop's thread, in order. If memory is lacking to post
+/// one, it waits here and is posted in a later turn. Waiting needs no memory.
 class DataPlaneProxy::ToLoop final : public engine::Poller {
  public:
   struct Entry {
@@ -26,7 +26,7 @@ class DataPlaneProxy::ToLoop final : public engine::Poller {
   };
 
   explicit ToLoop(control::ControlLoop& loop) : loop_(loop) {}
-  /// One after the other: a long list must not end in as many nested calls.
+  /// Releases the entries one by one. Otherwise the end of a long list would be a deep recursion.
   ~ToLoop() override {
     while (first_ != nullptr) first_ = std::move(first_->next);
   }
@@ -42,7 +42,7 @@ class DataPlaneProxy::ToLoop final : public engine::Poller {
     std::size_t done = 0;
     for (; first_ != nullptr; ++done) {
       try {
-        // It ends on the loop, too.
+        // The function is also destroyed on the loop's thread.
         loop_.post([entry = first_] { std::exchange(entry->run, nullptr)(); });
       } catch (const std::bad_alloc&) {
         try_at_ = now + kTryAgain;
@@ -98,8 +98,8 @@ DataPlaneProxy::~DataPlaneProxy() {
   });
 }
 
-/// The data plane speaks on the fabric's thread; what it says is carried over to the loop's. Without memory
-/// for that, the data plane says later that it has failed.
+/// The data plane reports events on the fabric thread. They are passed on to the loop's thread. If memory is
+/// lacking for that, the data plane reports a failure later.
 DataPlane::Events DataPlaneProxy::on_loop(DataPlane::Events events) {
   const auto shared = std::make_shared<DataPlane::Events>(std::move(events));
   const auto post = [this](std::move_only_function<void()> run) {
@@ -131,11 +131,11 @@ void DataPlaneProxy::ask(Command command, Answer answer) {
       try {
         asked->result = thread_->call(std::ref(asked->command));
       } catch (const std::bad_alloc&) {
-      }  // a command whose result is a Result answers resource_limit instead
+      }  // commands that return a Result return resource_limit instead
       to_loop_->post(std::move(asked->entry));
     });
   } catch (...) {
-    asked->entry->run = {};  // which keeps `asked`
+    asked->entry->run = {};  // breaks the reference cycle with `asked`
     throw;
   }
 }

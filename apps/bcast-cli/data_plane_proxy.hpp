@@ -1,7 +1,8 @@
-// The DataPlane of one transfer, as the control loop's thread sees it. The DataPlane lives on the process's
-// fabric thread, which all transfers of the process share; this carries commands there, and brings all
-// answers and events back to the loop's thread. Until it is destroyed an answer or event may come; whoever is
-// called keeps itself alive. The ring lives as long as this does.
+// The DataPlane of one transfer, for use on the control loop's thread. The DataPlane runs on the fabric
+// thread, which all transfers of the process share. This class passes commands to it, and passes all answers
+// and events back to the loop's thread. Handlers must keep alive what they use. An answer or event may come
+// until the object is destroyed, and even later if it was posted before. The ring lives as long as this
+// object.
 #pragma once
 
 #include <cstddef>
@@ -27,38 +28,38 @@ class DataPlaneProxy {
   template <typename... Values>
   using Handler = std::move_only_function<void(Values...)>;
 
-  /// Takes a part in the fabric thread at `address` (its own port number does not matter), or at that of its
-  /// device. Events come on the loop's thread. Errors: those of peer::FabricThread::open, resource_limit
-  /// (memory).
+  /// Opens a data plane on the fabric thread for `address`, or for the device's own address if `fabric` names
+  /// a device. The port number of `address` is ignored. Events come on the loop's thread. Errors: those of
+  /// peer::FabricThread::open, and resource_limit if there is no memory.
   static Result<std::unique_ptr<DataPlaneProxy>> open(control::ControlLoop& loop, const FabricChoice& fabric,
                                                       Address address, std::size_t ring_bytes,
                                                       DataPlane::Events events);
-  /// Ends the epoch. From then on no answer or event is posted; one posted before may still come.
+  /// Ends the epoch. No answer or event is posted after that. One that was posted before may still come.
   ~DataPlaneProxy();
   DataPlaneProxy(const DataPlaneProxy&) = delete;
   DataPlaneProxy& operator=(const DataPlaneProxy&) = delete;
 
-  // DataPlane's functions, run on the fabric's thread in the order called. One that meets the end of memory
-  // there answers resource_limit, and standing() that it knows of nothing. However long that lasts, no answer
-  // is lost. They throw std::bad_alloc where the caller's thread has no memory to ask; then there is no
-  // answer.
+  // DataPlane's functions. They run on the fabric thread in the order of the calls. If memory is lacking
+  // there, the answer is resource_limit, and that of standing() is empty. However long this lasts, no answer
+  // is lost. The functions throw std::bad_alloc if memory is lacking on the caller's thread; then no answer
+  // comes.
   void form(Epoch epoch, Rank rank, EpochPlan plan, Handler<Result<std::vector<session::PeerBlob>>> answer);
   void connect(std::vector<session::PeerBlob> blobs, Handler<Result<void>> answer);
   void start(group::Store& store, Handler<Result<void>> answer);
   void end(Handler<> answer);
-  /// DataPlane's wait() and find_lagging().
+  /// The results of DataPlane's wait() and find_lagging().
   struct Standing {
     std::optional<relay::Wait> wait;
     std::vector<Rank> lagging;
   };
   void standing(Handler<Standing> answer);
-  /// As end(), and waits for it; for destructors.
+  /// Like end(), but returns when the epoch has ended. For destructors.
   void end_now();
 
-  /// For a store's I/O thread; any thread.
+  /// For the I/O thread of a store. May be called from any thread.
   void wake() noexcept { thread_->wake(); }
   std::span<std::byte> ring() const { return ring_.bytes(); }
-  /// The fabric that was chosen, and why.
+  /// The name of the fabric that was chosen, and the reason for the choice.
   const std::string& fabric_name() const { return thread_->fabric_name(); }
   const std::string& choice_reason() const { return thread_->reason(); }
 
@@ -67,7 +68,7 @@ class DataPlaneProxy {
   DataPlaneProxy(control::ControlLoop& loop, std::shared_ptr<peer::FabricThread> thread,
                  DataPlane::Events events);
   DataPlane::Events on_loop(DataPlane::Events events);
-  /// Runs `command` on the fabric's thread, and `answer` with its result on the loop's.
+  /// Runs `command` on the fabric thread. Then runs `answer` with its result on the loop's thread.
   template <typename Command, typename Answer>
   void ask(Command command, Answer answer);
 

@@ -5,7 +5,7 @@
 namespace rdmc::bcast {
 namespace {
 
-/// Waits and lags that matter last for several of these; asking costs the engine a task.
+/// Only waits and lags that last for several intervals matter. Each question costs the fabric thread a task.
 constexpr Duration kAskEvery = milliseconds(100);
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Asks a running data plane from time to time what it waits for and who lags behind it, and tells the
-// session, which judges stalls and finds stragglers by it. Owned by whoever runs the epoch, on the control
-// loop's thread; destroying it ends the asking at once.
+// Asks a running data plane at intervals what it waits for and which neighbours lag. It reports the answers
+// to the session, which uses them to detect stalls and stragglers. It belongs to the object that runs the
+// epoch, and is used on the control loop's thread. When it is destroyed, it asks no more.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ class DataWatch : public std::enable_shared_from_this<DataWatch> {
  public:
   using Handler = std::function<void(const DataPlaneProxy::Standing&)>;
 
-  /// `plane` outlives it; `tell` may destroy it.
+  /// `plane` must outlive it. `tell` may destroy it.
   static std::shared_ptr<DataWatch> start(control::ControlLoop& loop, DataPlaneProxy& plane, Handler tell);
 
  private:

@@ -15,7 +15,7 @@ namespace rdmc::bcast {
 namespace {
 
 constexpr std::string_view kPartialSuffix = ".rdmc-partial";
-constexpr std::size_t kUsualNameMax = 255;  // where the file system does not say
+constexpr std::size_t kUsualNameMax = 255;  // if the file system gives no limit
 
 std::size_t name_max(int directory) {
   const auto limit = ::fpathconf(directory, _PC_NAME_MAX);
@@ -32,7 +32,7 @@ Result<void> check_name(std::string_view name, std::string_view whose) {
   return {};
 }
 
-/// DEST taken apart: directories to go through, and the copy's name in the last.
+/// The parts of DEST: the directories of the path, and the copy's name in the last one.
 struct Split {
   std::vector<std::string> directories;
   std::string name;
@@ -115,8 +115,8 @@ Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_v
     return fail_errno(fmt::format("cannot write in the directory of {}", path), error);
   };
   if (::faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) != 0) return cannot(errno);
-  // A file without a name shows what permissions do not: quotas, and the kernel's own file systems, which
-  // hold no blocks either. Some that take files have none without a name.
+  // Opening a file without a name shows problems that permissions do not show: quotas, and file systems such
+  // as /proc, which also have no blocks. Some file systems that accept files cannot open one without a name.
   const FileDescriptor nameless(::openat(directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   const int error = nameless ? 0 : errno;
   struct statvfs disk {};
@@ -131,7 +131,7 @@ Result<std::string> foresee(const ReceiveDirectory& receive_directory, const Des
   auto where = split(receive_directory, request);
   if (!where) return std::unexpected(where.error());
   const auto path = shown_path(receive_directory, *where);
-  // Missing parents would be made; the nearest one that stands says whether they can be.
+  // resolve_destination() would make missing parents. The nearest existing one shows whether it could.
   for (auto standing = where->directories;; standing.pop_back()) {
     const auto directory = receive_directory.open_directory(standing, ReceiveDirectory::Missing::refuse);
     if (directory && standing.size() == where->directories.size()) {
@@ -160,7 +160,8 @@ std::string partial_name(std::string_view name, std::size_t name_max) {
   const auto end = fmt::format("~{:016x}{}", XXH3_64bits(name.data(), name.size()), kPartialSuffix);
   auto kept = name_max > end.size() + 1 ? name_max - end.size() - 1 : 0;
   kept = std::min(kept, name.size());
-  // Not in the middle of a UTF-8 sequence: some file systems refuse names that are not valid.
+  // The name is not cut inside a UTF-8 sequence, because some file systems refuse names that are not valid
+  // UTF-8.
   while (kept > 0 && kept < name.size() && (static_cast<unsigned char>(name[kept]) & 0xC0) == 0x80) --kept;
   return fmt::format(".{}{}", name.substr(0, kept), end);
 }

@@ -1,6 +1,7 @@
-// Where a file goes on a receiver: the meaning of DEST. With a trailing slash, or where a directory stands,
-// the copy goes into it under the source's name; otherwise DEST is the copy's new name. Names are bytes:
-// spaces, newlines and invalid UTF-8 pass untouched. Blocking calls; any thread.
+// Where a file is put on a receiver: the meaning of DEST. If DEST ends with a slash or is an existing
+// directory, the copy is put into this directory under the source's name. Otherwise DEST is the copy's new
+// name. Names are bytes: spaces, newlines and invalid UTF-8 are not changed. The functions block. Any thread
+// may call them.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +15,43 @@
 namespace rdmc::bcast {
 
 struct DestinationRequest {
-  std::string destination;  ///< DEST, relative to the root
+  std::string destination;  ///< DEST, relative to the receive directory
   std::string source_name;  ///< the source's own name, without directories
   bool overwrite = false;
 };
 
-/// A directory, held open, and a name in it that may be taken.
+/// An open directory, and the name of the copy in it.
 struct Destination {
   FileDescriptor directory;
   std::string name;
-  std::string path;  ///< for people
+  std::string path;  ///< the copy's path, for messages
 };
 
-/// Finds the place and makes missing parents. Errors: invalid_argument (a name or path that cannot be, a
-/// directory or device in the way), already_exists (without `overwrite`), permission_denied (out of the
-/// root), as mkdir(2).
+/// Finds the destination and makes missing parent directories. Errors: invalid_argument if a name or the path
+/// is invalid, or a directory or a device has the copy's name; already_exists if the copy exists and
+/// `overwrite` is false; permission_denied if the path leads out of the receive directory; and those of
+/// mkdir(2).
 Result<Destination> resolve_destination(const ReceiveDirectory& receive_directory,
                                         const DestinationRequest& request);
 
-/// Whether `bytes` more find room where `directory` is; `path` is for the message. A file system that does
-/// not count its space has any. Errors: no_space.
+/// Checks that `bytes` more bytes fit into the file system of `directory`. `path` is for the message. A file
+/// system that does not count its space passes. Errors: no_space.
 Result<void> check_space(int directory, std::uint64_t bytes, std::string_view path);
 
-/// The same, and that files can be made in `directory`, without making one. Errors: as open(2) and no_space.
+/// Like check_space(), and also checks that files can be made in `directory`, without making one. Errors:
+/// those of open(2), and no_space.
 Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_view path);
 
-/// What place() would answer, and whether `bytes` find room, without making anything: the path of the
-/// copy-to-be. For a dry run.
+/// For a dry run. Returns the path that resolve_destination() would choose, or its error, and checks that
+/// `bytes` bytes fit. Makes nothing.
 Result<std::string> foresee(const ReceiveDirectory& receive_directory, const DestinationRequest& request,
                             std::uint64_t bytes);
 
-/// The last component of a path; what the copy is called inside a directory.
+/// The last component of a path. A copy in a directory gets this name.
 std::string_view base_name(std::string_view path);
 
-/// ".NAME.rdmc-partial", where a file stands while it is incomplete. A NAME too long for `name_max` bytes is
-/// cut and carries a hash instead of its end.
+/// The name of a file while it is incomplete: ".NAME.rdmc-partial". If this is longer than `name_max` bytes,
+/// the end of NAME is replaced by a hash.
 std::string partial_name(std::string_view name, std::size_t name_max);
 
 }  // namespace rdmc::bcast

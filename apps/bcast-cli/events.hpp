@@ -1,7 +1,7 @@
-// What a transfer tells programs and people: each event once as a line of JSON for stdout (with --json) and
-// once as text for stderr. Values and pure functions; nothing here writes. Names and causes come from peers
-// and users: JSON is valid UTF-8 whatever bytes they hold, and text carries no control character to a
-// terminal.
+// The events of a transfer, for programs and for people: each one as a line of JSON for stdout (with --json)
+// and as text for stderr. Only values and pure functions; nothing is written here. Names and causes come from
+// peers and users and can contain any bytes. Nevertheless the JSON is valid UTF-8, and the text contains no
+// control characters for a terminal.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,32 @@
 namespace rdmc::bcast {
 
 struct ProgressEvent {
-  std::uint64_t bytes = 0;        ///< of the file, that a receiver still in the transfer has on average
+  /// The bytes of the file that a receiver has on average. Receivers that have left the transfer do not
+  /// count.
+  std::uint64_t bytes = 0;
   std::uint64_t total_bytes = 0;  ///< the file's size
   double seconds = 0;             ///< since the transfer began
-  double bits_per_second = 0;     ///< at which `bytes` grew lately
-  std::uint32_t receivers = 0;    ///< still in the transfer, or done
+  double bits_per_second = 0;     ///< the rate at which `bytes` has grown recently
+  std::uint32_t receivers = 0;    ///< the number of receivers that are still in the transfer or done
   std::uint32_t done = 0;
-  std::string slowest_host;  ///< empty when nobody is behind
+  std::string slowest_host;  ///< empty if all receivers are done
   std::uint64_t slowest_bytes = 0;
 };
 
-/// What carries the sender's data.
+/// The fabric for the sender's data.
 struct FabricEvent {
   std::string fabric;  ///< "udp"
-  std::string reason;  ///< why this one
+  std::string reason;  ///< why it was chosen
 };
 
-/// How an epoch's blocks travel.
+/// How the blocks of an epoch are sent.
 struct PlanEvent {
   std::string algorithm;
   std::uint32_t block_bytes = 0;
   std::uint32_t receivers = 0;
 };
 
-/// A receiver was found whose link is slower than the others', or that is far from them; it does not hold
-/// them up.
+/// A receiver has been found that is far from the others or has a slower link. It does not delay the others.
 struct StragglerEvent {
   std::string host;
 };
@@ -46,10 +47,10 @@ struct StragglerEvent {
 struct ReceiverEvent {
   std::string host;  ///< "10.0.0.5:7700"
   session::Status status = session::Status::failed;
-  std::uint64_t bytes = 0;  ///< of the file, in its place or not
+  std::uint64_t bytes = 0;  ///< the bytes of the file that it has, committed or not
   double seconds = 0;
-  std::string digest;  ///< 32 hex digits; empty unless ok, and in a dry run
-  std::string cause;   ///< empty if ok
+  std::string digest;  ///< 32 hex digits; empty in a dry run, or if the status is not ok
+  std::string cause;   ///< empty if the status is ok
 };
 
 struct SummaryEvent {
@@ -59,14 +60,14 @@ struct SummaryEvent {
   std::uint64_t bytes = 0;  ///< the file's size
   double seconds = 0;
   bool dry_run = false;
-  std::string cause;  ///< why the whole ended, if it was not for single receivers; else empty
+  std::string cause;  ///< why the whole transfer ended; empty if only single receivers failed
 
   void count(session::Status status);
-  /// Of the file, at every receiver that has it; 0 when nobody has.
+  /// The rate, in Gb/s, at which each successful receiver has received the file. 0 if no receiver has it.
   double goodput_gbps() const;
 };
 
-/// One object on one line, with its newline.
+/// One JSON object on one line, with a newline.
 std::string json_line(const ProgressEvent& event);
 std::string json_line(const FabricEvent& event);
 std::string json_line(const PlanEvent& event);
@@ -74,17 +75,17 @@ std::string json_line(const StragglerEvent& event);
 std::string json_line(const ReceiverEvent& event);
 std::string json_line(const SummaryEvent& event);
 
-/// One line for people, with its newline.
+/// One line for people, with a newline.
 std::string text_line(const FabricEvent& event);
 std::string text_line(const PlanEvent& event);
 std::string text_line(const StragglerEvent& event);
 std::string text_line(const ReceiverEvent& event);
 std::string text_line(const SummaryEvent& event);
 
-/// "rdmc_bcast: TEXT", without a newline and not yet printable().
+/// "rdmc_bcast: TEXT", without a newline. The result has not passed through printable() yet.
 std::string complaint(const Error& error);
 
-/// `text` with control characters and invalid UTF-8 written as \xNN, so that it can be shown on a terminal.
+/// Returns `text` with control characters and invalid UTF-8 written as \xNN, so that a terminal can show it.
 std::string printable(std::string_view text);
 
 }  // namespace rdmc::bcast

@@ -1,4 +1,5 @@
-// What carries a transfer's data on this host, as --fabric and --device say. A value.
+// The fabric for a transfer's data on this host, as given by --fabric, --device, --dscp and --encrypt. A
+// plain value.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,11 @@ namespace rdmc::bcast {
 
 struct FabricChoice {
   std::string name{port::kAutomatic};  ///< one of fabric::fabric_names()
-  std::string device;                  ///< in that fabric's own words; empty: what it finds
-  std::uint8_t dscp = 0;               ///< of the packets that leave the host, 0 … 63
-  bool encrypt = false;                ///< what leaves the host; an agent: takes nothing else
+  std::string device;     ///< in the syntax of the fabric; if empty, the fabric looks for a device
+  std::uint8_t dscp = 0;  ///< the DSCP of the packets that leave the host, 0 to 63
+  /// True if data that leaves the host is encrypted. An agent with this setting refuses transfers without
+  /// encryption.
+  bool encrypt = false;
 };
 
 }  // namespace rdmc::bcast

@@ -1,6 +1,6 @@
-// XXH3-128 of a whole file, in the file's order, fed with blocks while they are in memory anyway. What was
-// sent in an earlier epoch, and what this epoch does not send, is read again from the file when its turn
-// comes. Used by one thread at a time.
+// The XXH3-128 hash of a whole file, in the order of the file. Blocks are hashed while they are in memory.
+// Blocks of earlier epochs, and blocks that this epoch does not send, are read again from the file when they
+// are due. Only one thread at a time may use it.
 #pragma once
 
 #include <xxhash.h>
@@ -18,7 +18,7 @@
 
 namespace rdmc::bcast {
 
-/// The canonical (big-endian) form, as xxh128sum prints it.
+/// A digest in the canonical (big-endian) form, as xxh128sum prints it.
 using Digest = std::array<std::byte, 16>;
 std::string to_hex(const Digest& digest);
 
@@ -28,13 +28,14 @@ class FileDigest {
 
   bool is_complete() const { return next_ == shape_.blocks(); }
 
-  /// Hashes `block` from memory, after all unhashed blocks before it from `fd`; does nothing when it is
-  /// hashed already. Errors: of reading; io_error when the file ends too early.
+  /// Hashes `block` from memory. First it reads all unhashed blocks before it from `fd` and hashes them. Does
+  /// nothing if the block is already hashed. Errors: those of reading, and io_error if the file ends too
+  /// early.
   Result<void> add(std::uint64_t block, std::span<const std::byte> bytes, int fd, std::string_view name);
-  /// Hashes all blocks below `block` from `fd`. Errors: as add().
+  /// Reads all unhashed blocks below `block` from `fd` and hashes them. Errors: the same as for add().
   Result<void> catch_up(std::uint64_t block, int fd, std::string_view name);
 
-  /// Of the whole file; it is_complete().
+  /// The digest of the whole file. Precondition: is_complete().
   Digest value() const;
 
  private:

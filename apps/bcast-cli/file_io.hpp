@@ -1,5 +1,6 @@
-// The few system calls on files that everything here shares: a descriptor that closes itself, and reads and
-// writes that go on after EINTR and after a short count. Blocking; each caller brings its own thread.
+// The system calls on files that this folder shares: a descriptor that closes itself, and functions that read
+// or write until they are done, even after EINTR or a short count. The functions block, so callers use
+// threads that may block.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,7 @@
 
 namespace rdmc::bcast {
 
-/// Owns one descriptor, or none (-1).
+/// Owns one descriptor, or none, which is -1.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -40,14 +41,16 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// Reads until `into` is full or the file ends; returns how many bytes came. `name` is for the error.
+/// Reads until `into` is full or the file ends. Returns the number of bytes that were read. `name` is for the
+/// error's text.
 Result<std::size_t> read_at(int fd, std::span<std::byte> into, std::uint64_t offset, std::string_view name);
 
-/// Writes all of `bytes`. Errors: no_space (disk or quota full, file size limit), io_error, …, naming `name`.
+/// Writes all of `bytes`. Errors: no_space (the disk or quota is full, or the file size limit is reached),
+/// io_error and others. Their text has `name`.
 Result<void> write_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, std::string_view name);
 
-/// The whole of a small text: a list, a key. "-" is standard input. Errors: as open(2) and read(2), and
-/// invalid_argument when there are more than `limit` bytes.
+/// Returns the whole content of a small text file, such as a hostlist or a key. "-" means standard input.
+/// Errors: those of open(2) and read(2), and invalid_argument if the file is longer than `limit` bytes.
 Result<std::string> read_small_file(const std::string& path, std::size_t limit);
 
 }  // namespace rdmc::bcast

@@ -1,6 +1,6 @@
-// How a file is cut into blocks, and the message of an epoch: after a failure the successor epoch sends only
-// what somebody lacks, the row of those blocks numbered anew from 0 (VirtualBlocks). Plain values; no thread
-// rules.
+// How a file is cut into blocks, and which blocks form the message of an epoch. After a failure the next
+// epoch sends only blocks that some member lacks. These blocks get new numbers from 0 on (VirtualBlocks). All
+// types are plain values.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +16,21 @@ using relay::BlockMap;
 using relay::BlockRange;
 
 constexpr std::uint32_t kMinBlockSize = 4096;
-constexpr std::uint32_t kMaxBlockSize = 2 << 20;  ///< sixteen are 32 MB, the largest window
+/// Sixteen blocks of this size fill the largest window, which is 32 MB.
+constexpr std::uint32_t kMaxBlockSize = 2 << 20;
 
-/// Large enough that blocks cost little each, small enough that the pipeline fills soon: the file's 64th part
-/// as a power of two, from 64K to 1M.
+/// The default is a 64th of the file, rounded down to a power of two, and limited to 64K to 512K. Larger
+/// blocks have less overhead, and smaller blocks fill the pipeline sooner.
 std::uint32_t default_block_size(std::uint64_t file_size);
 
-/// How a file is cut: all blocks have block_size bytes but the last. An empty file is one block of no bytes.
+/// The shape of a file: all blocks have block_size bytes, except the last one, which may be shorter. An empty
+/// file has one block of no bytes.
 struct FileShape {
   std::uint64_t size = 0;
   std::uint32_t block_size = kMinBlockSize;
 
-  /// For what a peer says. Errors: protocol_error (a size past 2^62, a block size that is no multiple of 4096
-  /// from kMinBlockSize to kMaxBlockSize).
+  /// Checks values that a peer has sent. Errors: protocol_error if the size is larger than 2^62, or if the
+  /// block size is not a multiple of 4096 from kMinBlockSize to kMaxBlockSize.
   static Result<FileShape> make(std::uint64_t size, std::uint64_t block_size);
 
   std::uint64_t blocks() const { return size == 0 ? 1 : (size - 1) / block_size + 1; }
@@ -39,8 +41,8 @@ struct FileShape {
   friend bool operator==(const FileShape&, const FileShape&) = default;
 };
 
-/// The blocks of a map in a row: the message of an epoch. Only its last block can be shorter than the block
-/// size.
+/// The blocks of a map, numbered from 0 on: the message of an epoch. Only its last block can be shorter than
+/// the block size.
 class VirtualBlocks {
  public:
   VirtualBlocks(FileShape shape, BlockMap map);
@@ -50,14 +52,15 @@ class VirtualBlocks {
   std::uint64_t count() const { return map_.count(); }
   /// The length of the message in bytes.
   std::uint64_t size() const;
-  /// The file's block that is the message's block `index` < count(); ascending with `index`.
+  /// Returns the file's number of the message's block `index`, which must be less than count(). A larger
+  /// `index` has a larger result.
   std::uint64_t real(std::uint64_t index) const;
   std::uint32_t bytes(std::uint64_t index) const { return shape_.bytes(real(index)); }
 
  private:
   FileShape shape_;
   BlockMap map_;
-  std::vector<std::uint64_t> before_;  ///< for each range, how many blocks stand before it
+  std::vector<std::uint64_t> before_;  ///< for each range, the number of blocks before it
 };
 
 }  // namespace rdmc::bcast

@@ -1,8 +1,9 @@
-// A receiver's store for one epoch: blocks land in a ring, a thread writes each to the file as it comes, in
-// any order, and hashes them in the file's order while they are still in memory. Behind one that is omitted
-// nothing is hashed in this epoch. A block is consumed when both are done, so that the last one that was
-// missing is consumed only when the whole file is on its way to the disk and its digest is known. Store's
-// functions are the engine thread's; the ring's memory is the caller's and outlives the store.
+// A receiver's store for one epoch. Blocks arrive in a ring. A thread writes each block to the file as it
+// arrives, in any order. The thread also hashes the blocks in the file's order, while they are still in
+// memory. After an omitted block nothing more is hashed in this epoch. A block is consumed when it and all
+// blocks of the epoch before it are written, hashed if possible, or omitted. So when the last missing block
+// is consumed, the whole file is written and its digest is known. Store's functions run on the fabric thread.
+// The caller owns the ring's memory, which must outlive the store.
 #pragma once
 
 #include <atomic>
@@ -26,22 +27,23 @@ namespace rdmc::bcast {
 
 class FileSink final : public group::Store {
  public:
-  /// Starts the writer for an epoch that sends the blocks of `map`. What is behind a block that is still
-  /// missing afterwards is hashed in a later epoch. `ring` has room for one block at least. `wake` is called
-  /// by the writer when poll_consumed() has news; it must not throw. Once `unwanted` is requested nothing
-  /// further is written or consumed. A straggler's disk must not hold up those who send to it: of the blocks
-  /// that have come meanwhile at most an eighth of the ring is written, and the others are taken for omitted.
-  /// One sink at a time for a file. Errors:
-  /// protocol_error (no block at all), resource_limit (no thread).
+  /// Starts the writer for an epoch that sends the blocks of `map`. Blocks after one that is still missing
+  /// are hashed in a later epoch. `ring` must hold at least one block. The writer calls `wake`, which must
+  /// not throw, when poll_consumed() has new results. After `unwanted` is requested, nothing more is written
+  /// or consumed. The disk of a straggler must not delay the members that send to it. So of the blocks that
+  /// arrived while it was busy, the writer of a straggler writes at most an eighth of the ring. It treats the
+  /// others as omitted. A file can have one sink at a time. Errors: protocol_error if `map` has no block,
+  /// resource_limit if there is no thread.
   static Result<std::unique_ptr<FileSink>> start(ReceivedFile& file, BlockMap map, std::span<std::byte> ring,
                                                  std::function<void()> wake, std::stop_token unwanted = {},
                                                  bool is_straggler = false);
-  /// Writes what has arrived, so that no successor epoch must send it again, unless it is unwanted, and ends
-  /// the writer.
+  /// Ends the writer. It first writes the blocks that have arrived, unless they are unwanted, so that the
+  /// next epoch need not send them again.
   ~FileSink() override;
 
   const VirtualBlocks& blocks() const { return blocks_; }
-  /// Bytes of the file that are in it now, those of earlier epochs too. Any thread.
+  /// The number of bytes of the file that are written so far, including earlier epochs. Any thread may call
+  /// it.
   std::uint64_t bytes_held() const { return bytes_held_.load(std::memory_order_relaxed); }
 
   std::span<std::byte> memory() override { return ring_; }
@@ -76,20 +78,24 @@ class FileSink final : public group::Store {
   std::stop_token unwanted_;
   bool is_straggler_;
 
-  std::vector<bool> written_;  // writer: by slot; a block from next_to_hash_ on that is written or omitted
-  std::vector<bool> omitted_;  // writer: by slot; that block is omitted
-  std::uint64_t next_to_hash_ = 0;  // writer
-  std::uint64_t consumed_limit_ =
-      0;  // engine: blocks below were consumed, so that those before limit + slots may land
+  // Used by the writer. An element is true if the block of its slot is written or omitted, and not hashed
+  // yet.
+  std::vector<bool> written_;
+  // Used by the writer. An element is true if that block is omitted.
+  std::vector<bool> omitted_;
+  std::uint64_t next_to_hash_ = 0;  // used by the writer
+  // Used by the fabric thread: the number of consumed blocks. Blocks below this number plus slots_ may
+  // arrive.
+  std::uint64_t consumed_limit_ = 0;
   std::atomic<std::uint64_t> bytes_held_;
-  std::atomic<bool> news_ = false;  // consumed_ or error_ has something for the engine
+  std::atomic<bool> news_ = false;  // consumed_ or error_ has something new for the fabric thread
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Block> arrived_;           // under mutex_
-  std::vector<std::uint64_t> consumed_;  // under mutex_
-  std::optional<Error> error_;           // under mutex_
-  bool ending_ = false;                  // under mutex_
-  std::thread writer_;                   // last: it uses all of the above
+  std::vector<Block> arrived_;           // protected by mutex_
+  std::vector<std::uint64_t> consumed_;  // protected by mutex_
+  std::optional<Error> error_;           // protected by mutex_
+  bool ending_ = false;                  // protected by mutex_
+  std::thread writer_;                   // the last member, because it uses all others
 };
 
 }  // namespace rdmc::bcast

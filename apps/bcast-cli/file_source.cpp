@@ -26,7 +26,7 @@ const char* kind_of(mode_t mode) {
 }  // namespace
 
 Result<SourceFile> SourceFile::open(const std::string& path, std::optional<std::uint32_t> block_size) {
-  // O_NONBLOCK: opening a fifo must not wait for its writer. It changes nothing for a regular file.
+  // With O_NONBLOCK, opening a fifo does not wait for a writer. It has no effect on a regular file.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) return fail_errno(fmt::format("cannot open {}", path), errno);
   struct stat status {};
@@ -34,7 +34,7 @@ Result<SourceFile> SourceFile::open(const std::string& path, std::optional<std::
   if (!S_ISREG(status.st_mode))
     return fail(Errc::invalid_argument,
                 fmt::format("{} is {}, not a regular file", path, kind_of(status.st_mode)));
-  (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint: larger read-ahead
+  (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint to read further ahead
   const auto size = static_cast<std::uint64_t>(status.st_size);
   return SourceFile(path, std::move(file), status,
                     FileShape{size, block_size.value_or(default_block_size(size))}, true);
@@ -136,7 +136,8 @@ bool FileSource::wait_for_rate(std::chrono::steady_clock::time_point start, std:
   std::unique_lock lock(mutex_);
   if (options_.limit_rate) {
     const double due_seconds = static_cast<double>(bytes) * 8 / static_cast<double>(*options_.limit_rate);
-    const std::chrono::duration<double> due(std::min(due_seconds, 1e9));  // what a clock can hold
+    // Limited to a time that the clock's type can hold.
+    const std::chrono::duration<double> due(std::min(due_seconds, 1e9));
     const auto until = start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(due);
     changed_.wait_until(lock, until, [&] { return ending_; });
   }
@@ -173,7 +174,8 @@ Result<void> FileSource::read_block(std::uint64_t index) {
   auto& hash = *file_.hash_;
   if (auto done = hash.add(block, slot, file_.file_.get(), file_.path_); !done) return done;
   if (index + 1 < blocks_.count()) return {};
-  // Before the last block goes out nobody can have the whole file: a change found now reaches no receiver.
+  // No receiver can have the whole file before the last block is sent. So if a change is found now, no
+  // receiver has committed the file.
   if (auto done = hash.catch_up(file_.shape_.blocks(), file_.file_.get(), file_.path_); !done) return done;
   if (auto done = file_.check_unchanged(); !done) return done;
   if (!options_.announce) return {};

@@ -1,7 +1,7 @@
-// A source's side of a file, the sender's or a survivor's: a thread reads the blocks of an epoch in order
-// into a ring, ahead of the engine and never further than the ring is long. SourceFile is the file itself and
-// outlives the epochs; FileSource is one epoch's store. Store's functions are the engine thread's; the ring's
-// memory is the caller's and outlives the store.
+// The file at a source, which is the sender or a survivor. A thread reads the blocks of an epoch in order
+// into a ring. It reads ahead of the fabric thread, at most by the length of the ring. SourceFile is the file
+// itself and outlives the epochs. FileSource is the store of one epoch. Store's functions run on the fabric
+// thread. The caller owns the ring's memory, which must outlive the store.
 #pragma once
 
 #include <sys/stat.h>
@@ -31,57 +31,61 @@ namespace rdmc::bcast {
 
 class SourceFile {
  public:
-  /// A regular file that can be read; without a block size it gets the default for its size. Errors:
-  /// invalid_argument (a directory, a device, …), as open(2); all name it.
+  /// Opens a regular file for reading. Without a block size, the default for the file's size is used. Errors:
+  /// invalid_argument if the path is a directory, a device or the like, and those of open(2). Their texts
+  /// have the path.
   static Result<SourceFile> open(const std::string& path, std::optional<std::uint32_t> block_size = {});
 
-  /// A copy that is incomplete: what it holds can be sent, its digest does not matter. Errors:
-  /// resource_limit.
+  /// Opens an incomplete copy as a source. The blocks that it holds can be sent, and no digest is computed.
+  /// Errors: resource_limit.
   static Result<SourceFile> of(const ReceivedFile& file);
 
   const std::string& path() const { return path_; }
   const FileShape& shape() const { return shape_; }
-  /// What it takes on disk, at most its size: less when it has holes.
+  /// The space that the file takes on disk, at most its size. It is less than the size if the file has holes.
   std::uint64_t allocated_bytes() const;
-  /// As it was opened: 0777 at most.
+  /// The permissions when the file was opened, at most 0777.
   std::uint32_t permissions() const { return status_.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO); }
-  /// There once a FileSource has read its last block. Not while one is reading: ask that.
+  /// The digest of the file. It is set when a FileSource has read the last block. Must not be called while a
+  /// FileSource reads; use FileSource::digest() then.
   std::optional<Digest> digest() const;
 
  private:
   friend class FileSource;
   SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape, bool hashed);
-  /// Errors: io_error, if size or modification time are no longer what they were when the file was opened.
+  /// Errors: io_error if the size or the modification time has changed since the file was opened.
   Result<void> check_unchanged() const;
 
   std::string path_;
   FileDescriptor file_;
   struct stat status_;
   FileShape shape_;
-  std::optional<FileDigest> hash_;  // of the sender's file
+  std::optional<FileDigest> hash_;  // only for the sender's file
 };
 
 struct FileSourceOptions {
   std::optional<std::uint64_t> limit_rate;  ///< bits per second
-  std::function<void()> wake;  ///< called by the reader when available() has changed; must not throw
-  /// Called by the reader with the file's digest; the last block is kept back until announced().
+  /// Called by the reader when available() has changed. It must not throw.
+  std::function<void()> wake;
+  /// Called by the reader with the file's digest. The last block is not available until announced() is
+  /// called.
   std::function<void(const Digest&)> announce;
 };
 
 class FileSource final : public group::Store {
  public:
-  /// Starts to read the blocks of `map` into `ring`, which has room for one block at least. One at a time for
-  /// a file. Errors: resource_limit (no thread).
+  /// Starts to read the blocks of `map` into `ring`, which must hold at least one block. A file can have one
+  /// FileSource at a time. Errors: resource_limit if there is no thread.
   static Result<std::unique_ptr<FileSource>> start(SourceFile& file, BlockMap map, std::span<std::byte> ring,
                                                    FileSourceOptions options);
-  /// Ends the reader, after the read under way.
+  /// Ends the reader, after the read that is running.
   ~FileSource() override;
 
-  /// Any thread.
+  /// May be called from any thread.
   void announced();
 
   const VirtualBlocks& blocks() const { return blocks_; }
-  /// The file's, once all blocks are available; any thread.
+  /// The file's digest, when all blocks are available. May be called from any thread.
   std::optional<Digest> digest() const;
 
   std::span<std::byte> memory() override { return ring_; }
@@ -95,9 +99,9 @@ class FileSource final : public group::Store {
   FileSource(SourceFile& file, BlockMap map, std::span<std::byte> ring, FileSourceOptions options);
   void read_all();
   Result<void> read_block(std::uint64_t index);
-  /// Until the slot of block `index` is free; false when the store ends.
+  /// Waits until the slot of block `index` is free. Returns false if the store ends.
   bool wait_for_slot(std::uint64_t index);
-  /// Until the rate allows `bytes` in all since `start`; false when the store ends.
+  /// Waits until the rate allows `bytes` bytes in total since `start`. Returns false if the store ends.
   bool wait_for_rate(std::chrono::steady_clock::time_point start, std::uint64_t bytes);
 
   SourceFile& file_;
@@ -107,19 +111,20 @@ class FileSource final : public group::Store {
   FileSourceOptions options_;
 
   std::atomic<std::uint64_t> available_ = 0;
-  std::atomic<bool> failed_ = false;  // error_ is set before and does not change after
+  std::atomic<bool> failed_ = false;  // error_ is set before and does not change afterwards
   Error error_{};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t released_ = 0;  // under mutex_
-  bool ending_ = false;         // under mutex_
-  bool announced_ = false;      // under mutex_
-  std::thread reader_;          // last: it uses all of the above
+  std::uint64_t released_ = 0;  // protected by mutex_
+  bool ending_ = false;         // protected by mutex_
+  bool announced_ = false;      // protected by mutex_
+  std::thread reader_;          // the last member, because it uses all others
 };
 
-/// How much memory a ring for files of this shape needs, when the data goes through `address`: the whole of a
-/// small file; else 32 MB, which ride out a disk that stalls, or within one machine, whose caches count more,
-/// 8 MB; but at least the 16 blocks that the pipeline of the largest group keeps busy.
+/// The size of a ring for a file of this shape, when the data passes through `address`. A small file fits
+/// completely. For a larger file the size is 32 MB, so that a disk can stall for a while. Within one machine
+/// it is 8 MB, because the caches matter more there. It is at least 16 blocks, because the pipeline of the
+/// largest group needs them.
 std::size_t ring_bytes(FileShape shape, const Address& address);
 
 }  // namespace rdmc::bcast

@@ -1,4 +1,4 @@
-// rdmc_bcast keygen, and what all commands share: keys and complaints.
+// rdmc_bcast keygen, and the error output of all commands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void complain(const Error& error) {
 
 namespace {
 
-/// One step of a rotation; each is to reach all hosts before the next is made.
+/// Performs one step of a key change. The file must reach all hosts before the next step.
 Result<void> rotate(const std::string& file, KeygenOptions::Step step) {
   auto keys = control::ClusterKey::load(std::filesystem::path(file));
   if (!keys) return std::unexpected(keys.error());

@@ -1,5 +1,5 @@
-// rdmc_bcast --launch ENGINE: every task of a job runs the same command line. The first one sends; each other
-// one is an agent for one transfer, which can write where DEST says and nowhere else.
+// rdmc_bcast --launch LAUNCHER: every task of a job runs the same command line. The first task sends. Each
+// other task is an agent for one transfer, and can write only at DEST.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -13,15 +13,17 @@
 namespace rdmc::bcast {
 namespace {
 
-/// What a task may take to be started after another; the sender asks that long, unless it was told otherwise.
+/// The time that a task may start later than another one. The sender uses it in place of the default of
+/// --connect-within.
 constexpr Duration kStartWithin = seconds(30);
-/// A receiver that nobody has offered a file by then ends.
+/// A receiver ends if it has been offered no file within this time.
 constexpr Duration kOfferWithin = seconds(60);
-/// A survivor that still needs something of us gets it, even if ours is done.
+/// A receiver that has its file still serves survivors that need blocks from it, at most for this time.
 constexpr Duration kEndOfJobsWithin = seconds(300);
 constexpr Duration kEndWithin = seconds(8);
 
-/// DEST on a receiver's host: the directory that its agent is confined to, and the destination in it.
+/// The two parts of DEST on a receiver's host: the directory that its agent is confined to, and the
+/// destination in this directory.
 struct Target {
   std::string root;
   std::string destination;
@@ -36,7 +38,7 @@ Target target_of(const std::string& destination) {
   return {parent.empty() ? "." : parent.string(), name.string() + (destination.ends_with('/') ? "/" : "")};
 }
 
-/// Serves one transfer; how it ended.
+/// Serves one transfer and returns its result.
 Result<void> receive(const SendOptions& options, const Address& listen, StopSignals& stop) {
   auto security = control::security_of(options.identity);
   if (!security) return std::unexpected(security.error());
@@ -45,7 +47,7 @@ Result<void> receive(const SendOptions& options, const Address& listen, StopSign
   if (!directory) return std::unexpected(directory.error());
   const auto loop = control::ControlLoop::create();
   if (!loop) return std::unexpected(loop.error());
-  std::optional<Reception::Outcome> outcome;  // the loop's thread
+  std::optional<Reception::Outcome> outcome;  // used on the loop's thread
   const auto agent = Agent::start(
       **loop, std::move(*directory), listen, std::move(*security),
       [&](const Reception::Outcome& ended) {

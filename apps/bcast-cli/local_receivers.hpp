@@ -1,8 +1,9 @@
-// The receiver processes of --local N: the same executable, started by the sender, each with a loopback
-// address and a directory of its own. The key of the transfer is made for it and passed through an inherited
-// descriptor; the other inherited descriptor tells the sender where the receiver listens, and tells the
-// receiver, by its end, that the sender is gone. None is left behind: the kernel ends them with the thread
-// that started them (PR_SET_PDEATHSIG).
+// The receiver processes of --local N. The sender starts its own executable N times, each time with another
+// loopback address and another directory. A new key is made for the transfer, and the receivers read it from
+// an inherited descriptor. A second inherited descriptor is the link to the sender. On the link the receiver
+// reports its address, and the end of the link tells the receiver that the sender is gone. No receiver is
+// left behind, because the kernel ends the receivers when the thread that started them ends
+// (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <sys/types.h>
@@ -19,28 +20,29 @@
 
 namespace rdmc::bcast {
 
-/// Where a receiver finds what it inherits.
+/// The numbers of the descriptors that a receiver inherits.
 constexpr int kLinkDescriptor = 3;
 constexpr int kKeyDescriptor = 4;
 
-/// The loopback address of receiver `index` (< kMaxLocalReceivers), port 0: 127.0.1.1, 127.0.1.2, …
+/// The loopback address of receiver `index`, with port 0: 127.0.1.1, 127.0.1.2, and so on. `index` must be
+/// less than kMaxLocalReceivers.
 Address local_receiver_address(std::uint32_t index);
 
-/// The sender's side. Made, used and destroyed by one thread, which outlives the receivers.
+/// The sender's side. It must be made, used and destroyed by one thread, which must outlive the receivers.
 class LocalReceivers {
  public:
   struct Receiver {
     std::string directory;  ///< DEST/0, DEST/1, …
-    Address address;        ///< where it listens
-    pid_t pid = -1;         ///< -1: reaped
+    Address address;        ///< the address at which it listens
+    pid_t pid = -1;         ///< -1 if it has been reaped
     FileDescriptor link;
-    std::string cause;  ///< why it never listened; empty if it does
+    std::string cause;  ///< the reason why it does not listen; empty if it listens
   };
 
-  /// Starts `count` processes and waits until each listens or has failed. `program` is run with the arguments
-  /// kLocalReceiverArgument, address and directory. `interrupt`: a descriptor that ends the wait when it is
-  /// readable, or -1. Errors: cancelled (by `interrupt`; all are stopped), resource_limit (no process, no
-  /// descriptor).
+  /// Starts `count` processes and waits until each one listens or has failed. `program` is run with the
+  /// arguments kLocalReceiverArgument, address and directory. The wait ends if the descriptor `interrupt`
+  /// becomes readable; -1 means that there is no such descriptor. Errors: cancelled if `interrupt` ended the
+  /// wait (all receivers are stopped), resource_limit if there is no process or no descriptor.
   static Result<LocalReceivers> start(std::uint32_t count, const std::string& destination,
                                       const control::ClusterKey& key, int interrupt = -1,
                                       Duration patience = seconds(10),
@@ -51,10 +53,10 @@ class LocalReceivers {
   ~LocalReceivers() { stop(); }
 
   const std::vector<Receiver>& receivers() const { return receivers_; }
-  /// Tells all to give up at once, and does not wait: the sender is about to end, and nobody is to go on
-  /// without it.
+  /// Tells all receivers to give up at once, and does not wait for them. Used when the sender is about to end
+  /// and the receivers must not go on without it.
   void abandon() const;
-  /// Tells all to end, waits up to `patience`, kills who is left, and reaps.
+  /// Tells all receivers to end, waits up to `patience`, kills the remaining ones, and reaps all.
   void stop(Duration patience = seconds(3));
 
  private:
@@ -65,10 +67,11 @@ class LocalReceivers {
   std::vector<Receiver> receivers_;
 };
 
-/// The receiver's side. Whether the sender wanted the receivers to give up, rather than to go on without it
-/// if they can; known when it is gone.
+/// The receiver's side. True if the sender told its receivers to give up, instead of going on without it if
+/// they can. The result is final when the sender is gone.
 bool is_abandoned(int link);
-/// Says where it listens, or why it cannot. One line each; errors are the sender's death.
+/// Reports the address at which the receiver listens, or the reason why it cannot listen, as one line. Fails
+/// if the sender is dead.
 Result<void> report_address(int link, const Address& address);
 Result<void> report_failure(int link, const Error& error);
 

@@ -1,4 +1,4 @@
-// rdmc_bcast: fans a file out to many hosts; every receiver passes on what it has.
+// rdmc_bcast sends a file to many hosts. Every receiver passes on the blocks that it has.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ namespace {
 using namespace rdmc;
 using namespace rdmc::bcast;
 
-/// More than the longest hostlist that is of use.
+/// Larger than any hostlist that can be used.
 constexpr std::size_t kMaxHostFile = 4 << 20;
 
 ExitCode run(const SendOptions& options) {
@@ -41,11 +41,12 @@ ExitCode run(const Information& information) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Started without them, what we open would take their numbers, and be written to.
+  // Opens the standard descriptors if the process was started without them. Otherwise files that are opened
+  // later would get their numbers, and output would be written into those files.
   for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);
   }
-  // Both are errors of a call here, not the end of the process.
+  // A broken pipe and a file size limit then appear as errors of a call, and do not end the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {
@@ -58,7 +59,7 @@ int main(int argc, char** argv) {
       return static_cast<int>(ExitCode::usage);
     }
     return static_cast<int>(std::visit([](const auto& options) { return run(options); }, *command));
-  } catch (const std::exception& error) {  // std::bad_alloc, and what libraries throw for want of memory
+  } catch (const std::exception& error) {  // std::bad_alloc, and exceptions of libraries that lack memory
     complain({Errc::resource_limit, error.what()});
     return static_cast<int>(ExitCode::local_error);
   }

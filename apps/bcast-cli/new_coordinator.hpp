@@ -1,8 +1,8 @@
-// A receiver that leads on after the sender's death: the session's Coordinator over a channel to each other
-// survivor, and over the loop's queue to the participant of its own process. It holds no byte itself; which
-// survivor sends what is plan_recovery()'s matter. Everything happens on the control loop's thread. It ends
-// once, when every survivor has its outcome; destroyed before, it leaves them orphans, and the next one
-// leads.
+// A receiver that becomes the coordinator after the sender's death. It has the session's Coordinator, with a
+// channel to each other survivor. The participant of its own process is connected through the loop's queue.
+// This object holds no blocks: plan_recovery() decides which survivor sends which blocks. Everything happens
+// on the control loop's thread. It ends once, when every survivor has its result. If it is destroyed before,
+// the survivors become orphans again, and the next survivor becomes the coordinator.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,22 @@ namespace rdmc::bcast {
 
 struct NewCoordinatorConfig {
   session::LeadRequested request;
-  std::shared_ptr<peer::Peers> peers;  ///< among them, the other survivors
+  std::shared_ptr<peer::Peers> peers;  ///< gives access to the other survivors
   FileShape shape;
-  TransferWishes wishes;  ///< the sender's
+  TransferWishes wishes;  ///< the same as the sender's
 };
 
 class NewCoordinator : public std::enable_shared_from_this<NewCoordinator> {
  public:
-  /// Of our own participant; called from the loop, never from within a call of this object.
+  /// The links to the participant of this process. They are called from the loop, and never from within a
+  /// call of this object.
   struct Handlers {
     std::function<void(const session::Bytes&)> to_own;
     std::function<void()> close_own;
     std::function<void()> finished;
   };
 
-  /// Our own participant has been told that it is connected.
+  /// Precondition: the participant of this process has been told that it is connected.
   static std::shared_ptr<NewCoordinator> start(control::ControlLoop& loop, NewCoordinatorConfig config,
                                                Handlers handlers);
 
@@ -52,9 +53,10 @@ class NewCoordinator : public std::enable_shared_from_this<NewCoordinator> {
     std::string address;
     peer::Peers::Handle opening;
     std::optional<control::Channel> channel;
-    bool open = false;  ///< its channel's end has not been heard of
+    bool open = false;  ///< true from the channel's opening until its end is reported
     bool closing = false;
-    std::uint64_t attempt = 0;  ///< what an earlier channel says is void
+    /// The number of the current connection attempt. Messages of earlier channels are ignored.
+    std::uint64_t attempt = 0;
   };
 
   NewCoordinator(control::ControlLoop& loop, NewCoordinatorConfig config, Handlers handlers);
@@ -68,7 +70,7 @@ class NewCoordinator : public std::enable_shared_from_this<NewCoordinator> {
   void handle(const session::ConnectRequested& request);
   void handle(const session::ParametersNeeded& needed);
   void handle(const session::JobFinished&);
-  /// Of the outcomes and of what is on the way nobody is told.
+  /// Ignores results and progress, because no user reads them here.
   template <typename Other>
   void handle(const Other&) {}
   void finish_if_done();

@@ -19,26 +19,32 @@ namespace {
 constexpr const char* kVersionText = "rdmc_bcast " RDMC_VERSION;
 
 constexpr const char* kKeygenFooter =
-    R"(To change the key while everything runs: --rotate add FILE, and give FILE to every host; then promote, and give it
-to every host; then retire, and give it to every host. Programs notice. Connections that stand are left alone.)";
+    R"(To change the key while the programs run:
+  1. rdmc_bcast keygen --rotate add FILE       appends a new key to FILE
+  2. rdmc_bcast keygen --rotate promote FILE   makes the last key of FILE the first one
+  3. rdmc_bcast keygen --rotate retire FILE    removes all keys from FILE except the first one
+Copy FILE to every host after each step, before the next one. Running programs notice that FILE has changed.
+Existing connections stay open.)";
 
 constexpr const char* kSendFooter =
-    R"(Other uses:
-  rdmc_bcast agent --listen ADDR[:PORT] --root DIR --key-file FILE   receive on this host
+    R"(Other commands:
+  rdmc_bcast agent --listen ADDR[:PORT] --root DIR --key-file FILE   receive files on this host
   rdmc_bcast keygen FILE                                             make a new cluster key
-A source named like one of these is written ./agent.
+To send a file that is named agent or keygen, write ./agent or ./keygen.
 
-HOSTLIST is pdsh's: web[01-12,20],10.0.0.[2-9]:7701,[2001:db8::1]:7700,^FILE,-web07; the default port is 7700.
-On each host DEST is a path relative to the agent's root. With a trailing slash, or where a directory stands, the
-copy goes into it under its own name; otherwise DEST is the copy's new name. With --local N the copies are
-DEST/0/NAME to DEST/N-1/NAME.
-A copy gets its source's permissions, whatever the umask, but no setuid, setgid or sticky bit; while it is incomplete,
-only its owner can read it.
-Sizes are bytes, with K, M or G as powers of 1024; rates are bits per second, with k, m or g as powers of 1000.
+HOSTLIST has the syntax of pdsh: web[01-12,20],10.0.0.[2-9]:7701,[2001:db8::1]:7700,^FILE,-web07
+^FILE reads a list from a file, and -web07 removes a host. The default port is 7700.
+DEST is a path on each receiving host, relative to the agent's root directory. If DEST ends with a slash or
+is an existing directory, the copy is put into this directory under the name of the source. Otherwise DEST is
+the new name of the copy. With --local N the copies are DEST/0/NAME to DEST/N-1/NAME.
+A copy gets the permissions of its source, whatever the umask is, but no setuid, setgid or sticky bit. While
+the copy is incomplete, only its owner can read it.
+Sizes are in bytes, or have the suffix K, M or G (powers of 1024). Rates are in bits per second, or have the
+suffix k, m or g (powers of 1000).
 
 Exit codes:
   0    all receivers have the file
-  1    usage
+  1    usage error
   2    error of the source or of this machine
   3    some receivers failed or refused
   4    all receivers failed
@@ -46,16 +52,16 @@ Exit codes:
   130  interrupted)";
 
 constexpr const char* kAgentFooter =
-    R"(The agent receives files under DIR, and nowhere else, until it is told to stop (SIGINT, SIGTERM).
+    R"(The agent writes files under DIR and nowhere else. It runs until it gets SIGINT, SIGTERM or SIGHUP.
 
 Exit codes:
   0    stopped on request
-  1    usage
-  2    error of this machine: the address, the directory or the key)";
+  1    usage error
+  2    error of this machine (the address, the directory or the key))";
 
-/// Runs CLI11 and turns its exceptions into values. `name` is how the program is called in its usage line.
+/// Runs CLI11 and turns its exceptions into values.
 Result<std::optional<Information>> run(CLI::App& app, std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants it
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the last argument first
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
@@ -68,7 +74,7 @@ Result<std::optional<Information>> run(CLI::App& app, std::vector<std::string> a
   return std::nullopt;
 }
 
-/// Puts the name of the option before what its value's parser says.
+/// Stores a parsed value in `into`. Puts the option's name before the text of a parse error.
 template <typename T>
 Result<void> take(const char* option, Result<T> parsed, T& into) {
   if (!parsed) return fail(parsed.error().code, fmt::format("{}: {}", option, parsed.error().what));
@@ -82,7 +88,7 @@ std::string joined(const std::vector<std::string>& lists) {
   return text;
 }
 
-/// Texts of options that need a closer look than CLI11's.
+/// The texts of the options that CLI11 does not check completely.
 struct SendTexts {
   std::vector<std::string> hosts;
   std::vector<std::string> exclude;
@@ -98,14 +104,19 @@ struct SendTexts {
 };
 
 void declare(CLI::App& app, FabricChoice& fabric) {
-  app.add_option("--fabric", fabric.name, "what carries the data; auto: the best that works here")
+  app.add_option("--fabric", fabric.name,
+                 "the fabric that carries the data; auto: the best one that works on this host")
       ->type_name(joined(fabric::fabric_names()))
       ->capture_default_str();
   app.add_option("--device", fabric.device,
-                 "in the fabric's own words, e.g. dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"")
+                 "the device, in the syntax of the fabric; for dpdk for example: "
+                 "\"pci=0000:03:00.0 address=10.0.0.1/24\"")
       ->type_name("TEXT");
   add_dscp(app, fabric.dscp);
-  app.add_flag("--encrypt", fabric.encrypt, "AES-256-GCM for all that leaves a host; an agent: nothing else");
+  app.add_flag(
+      "--encrypt", fabric.encrypt,
+      "encrypt all data that leaves a host with AES-256-GCM; an agent with this option refuses all other "
+      "transfers");
 }
 
 void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
@@ -113,47 +124,56 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.footer(kSendFooter);
   app.set_version_flag("--version", kVersionText);
   app.add_option("SRC", send.source, "the file to send")->required();
-  app.add_option("DEST", send.destination, "where each receiver puts it")->required();
+  app.add_option("DEST", send.destination, "the destination path at each receiver, see below")->required();
   app.add_option("-w", texts.hosts, "the hosts to send to")->type_name("HOSTLIST")->allow_extra_args(false);
-  app.add_option("-x", texts.exclude, "hosts to leave out")->type_name("HOSTLIST")->allow_extra_args(false);
-  app.add_option("--local", send.local_receivers, "instead of hosts, N receiver processes on this machine")
+  app.add_option("-x", texts.exclude, "the hosts of -w to leave out")
+      ->type_name("HOSTLIST")
+      ->allow_extra_args(false);
+  app.add_option("--local", send.local_receivers,
+                 "send to N receiver processes on this machine instead of hosts")
       ->type_name("N")
       ->check(CLI::Range(1U, kMaxLocalReceivers));
   app.add_option(
          "--launch", texts.launch,
-         "how the receivers come to run; agent: they are running already; slurm, pmix: all tasks of the job "
-         "run this command, the first one sends")
+         "how the receivers are started; agent: they are running already; slurm, pmix: all tasks of the job "
+         "run this command, and the first task sends")
       ->type_name("agent|slurm|pmix")
       ->capture_default_str();
   declare(app, send.fabric);
-  declare_identity(app, send.identity, "no key: anyone may be the other end");
+  declare_identity(app, send.identity, "use no key; any process can then act as a receiver");
   app.add_flag("--overwrite", send.overwrite, "replace an existing file (atomically)");
-  app.add_flag("--resume", texts.resume)->group("");  // known, so that the message is clear
-  app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, and send nothing");
-  app.add_option("--algorithm", texts.algorithm,
-                 "who passes blocks on to whom; auto: what a model of their costs finds cheapest")
+  // --resume is declared so that check_texts() can refuse it with a clear message.
+  app.add_flag("--resume", texts.resume)->group("");
+  app.add_flag("--dry-run", send.dry_run, "check the source, the receivers and DEST, but send nothing");
+  app.add_option(
+         "--algorithm", texts.algorithm,
+         "which members pass blocks on to which others; auto: the fastest one according to a cost model")
       ->type_name(joined(relay::algorithm_names()) + ",auto")
       ->capture_default_str();
-  app.add_option("--topology", texts.topology,
-                 "lines RACK HOST…: hosts of a rack pass blocks on among themselves; by their addresses, "
-                 "unless given")
+  app.add_option(
+         "--topology", texts.topology,
+         "a file with lines RACK HOST…; the hosts of a rack pass blocks on among themselves; without this "
+         "option, the addresses of the hosts determine the racks")
       ->type_name("FILE");
-  app.add_option("--block-size", texts.block_size,
-                 "bytes relayed as one, 4K to 2M; auto: by the same model, with --local by the file's size")
+  app.add_option(
+         "--block-size", texts.block_size,
+         "the size of a block, 4K to 2M; auto: chosen by the same model, or by the file's size with --local")
       ->type_name("SIZE|auto")
       ->capture_default_str();
   app.add_option("--uplink-rate", texts.uplink_rate,
-                 "for auto: what a rack's uplink carries, if that is not what a link does")
+                 "the rate of a rack's uplink, for auto; needed if it differs from the rate of a host's link")
       ->type_name("RATE");
-  app.add_option("--limit-rate", texts.limit_rate, "the most that the source gives")->type_name("RATE");
+  app.add_option("--limit-rate", texts.limit_rate, "the highest rate at which the source sends")
+      ->type_name("RATE");
   app.add_option("--connect-within", texts.connect_within,
-                 "what a host may take to answer at the start, while the others wait (default 5s)")
+                 "the time that a host may take to answer at the start; the others wait for it (default 5s)")
       ->type_name("TIME");
   app.add_option("--suspect-after", texts.suspect_after,
-                 "silence after which a receiver counts as dead (default 600ms)")
+                 "a receiver that is silent for this time counts as dead (default 600ms)")
       ->type_name("TIME");
-  app.add_flag("--json", send.json,
-               "one JSON object per line on stdout: fabric, plan, progress, straggler, receiver, summary");
+  app.add_flag(
+      "--json", send.json,
+      "print one JSON object per line on stdout: fabric, plan, progress, straggler, receiver, summary");
 }
 
 Result<void> check_block_size(std::uint64_t size) {
@@ -163,7 +183,7 @@ Result<void> check_block_size(std::uint64_t size) {
   return {};
 }
 
-/// How long something may take, if the option was given.
+/// Parses a waiting time from 50 ms to 60 s, if the option was given.
 Result<void> take_wait(const char* option, const std::string& text, Duration& into) {
   if (text.empty()) return {};
   if (auto done = take(option, parse_duration(text), into); !done) return done;
@@ -214,7 +234,8 @@ Result<void> check_texts(SendOptions& send, const SendTexts& texts) {
 }
 
 Result<Command> parse_send(const std::vector<std::string>& arguments, const control::ListReader& reader) {
-  CLI::App app("Sends one file to many hosts at once: every receiver passes on what it has.");
+  CLI::App app(
+      "Sends one file to many hosts at the same time. Every receiver passes on the blocks that it has.");
   SendOptions send;
   SendTexts texts;
   declare(app, send, texts);
@@ -250,13 +271,13 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const cont
       return fail(
           Errc::invalid_argument,
           fmt::format("--launch {} finds the hosts: it does not go with -w, -x or --topology", send.launch));
-    if (send.identity.is_empty())
-      return Command(std::move(send));  // the key is looked for where it always is
+    if (send.identity.is_empty()) return Command(std::move(send));  // the default key file is used
     if (auto done = check_identity(send.identity, send.fabric.encrypt); !done)
       return std::unexpected(done.error());
     return Command(std::move(send));
   }
-  if (texts.hosts.empty()) return fail(Errc::invalid_argument, "say where to send: -w HOSTLIST or --local N");
+  if (texts.hosts.empty())
+    return fail(Errc::invalid_argument, "no receivers are given: use -w HOSTLIST or --local N");
   if (auto done = check_identity(send.identity, send.fabric.encrypt); !done)
     return std::unexpected(done.error());
   if (auto done = take("-w", control::expand_hostlist(hosts, exclude, reader), send.hosts); !done)
@@ -278,13 +299,13 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
   app.name("rdmc_bcast agent");
   app.footer(kAgentFooter);
   app.set_version_flag("--version", kVersionText);
-  app.add_option("--listen", listen, "the address to serve; the default port is 7700")
+  app.add_option("--listen", listen, "the address to listen at; the default port is 7700")
       ->type_name("ADDR[:PORT]")
       ->required();
-  app.add_option("--root", agent.root, "the directory that files go to")->type_name("DIR")->required();
+  app.add_option("--root", agent.root, "the directory for the received files")->type_name("DIR")->required();
   declare(app, agent.fabric);
-  declare_identity(app, agent.identity, "no key: anyone may send");
-  app.add_flag("--json", agent.json, "one JSON object per line on stdout for each file received");
+  declare_identity(app, agent.identity, "use no key; anyone can then send");
+  app.add_flag("--json", agent.json, "print one JSON object per line on stdout for each received file");
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
   if (*information) return Command(std::move(**information));
@@ -298,23 +319,24 @@ Result<Command> parse_agent(const std::vector<std::string>& arguments) {
 }
 
 Result<Command> parse_keygen(const std::vector<std::string>& arguments) {
-  CLI::App app("Makes a new cluster key, in a file that only you can read.");
+  CLI::App app("Makes a new cluster key in a file that only you can read.");
   KeygenOptions keygen;
   app.name("rdmc_bcast keygen");
   app.set_version_flag("--version", kVersionText);
-  app.add_option("FILE", keygen.file, "a new file for the key; without it, the key is printed");
-  app.add_flag("--json", keygen.json, "print it as {\"key\":\"...\"}");
+  app.add_option("FILE", keygen.file,
+                 "the new key file, or with --rotate the existing one; without FILE, the key is printed");
+  app.add_flag("--json", keygen.json, "print the key as {\"key\":\"...\"}");
   app.footer(kKeygenFooter);
   const std::map<std::string, KeygenOptions::Step> steps{{"add", KeygenOptions::Step::add},
                                                          {"promote", KeygenOptions::Step::promote},
                                                          {"retire", KeygenOptions::Step::retire}};
-  app.add_option("--rotate", keygen.rotate, "a step of changing the key in FILE")
+  app.add_option("--rotate", keygen.rotate, "perform one step of a key change in FILE, see below")
       ->type_name("add|promote|retire")
       ->transform(CLI::Validator(CLI::CheckedTransformer(steps)).description(""));
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
   if (*information) return Command(std::move(**information));
-  if (keygen.rotate && keygen.file.empty()) return fail(Errc::invalid_argument, "--rotate wants a FILE");
+  if (keygen.rotate && keygen.file.empty()) return fail(Errc::invalid_argument, "--rotate needs a FILE");
   return Command(keygen);
 }
 

@@ -1,7 +1,7 @@
-// The command line of rdmc_bcast as values. One parser decides which program this is - sender, agent, key
-// generator, or a receiver that a sender with --local started - and checks everything that can be checked
-// without touching the source, the destination or the network. Pure but for the files that ^FILE names in a
-// hostlist and that --topology names.
+// The command line of rdmc_bcast as values. One parser decides which program this process is: sender, agent,
+// key generator, or a receiver that a sender with --local started. It checks everything that can be checked
+// without access to the source, the destination or the network. The only I/O is reading the files that ^FILE
+// in a hostlist and --topology name.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@
 
 namespace rdmc::bcast {
 
-/// What the process returns; part of the contract.
+/// The exit code of the process. It is part of the interface.
 enum class ExitCode : int {
   success = 0,  ///< every receiver has the file
   usage = 1,
-  local_error = 2,  ///< the source, or this machine
+  local_error = 2,  ///< an error of the source or of this machine
   some_failed = 3,  ///< some receivers failed or refused
   all_failed = 4,
-  all_refused = 5,  ///< authentication
+  all_refused = 5,  ///< all receivers refused because of authentication
   interrupted = 130,
 };
 
@@ -40,18 +40,19 @@ constexpr Duration kDefaultConnectWithin = seconds(5);
 struct SendOptions {
   std::string source;
   std::string destination;
-  std::vector<control::Host> hosts;   ///< of -w without -x; empty with --local
-  std::uint32_t local_receivers = 0;  ///< 0 = not --local
-  std::string launch;                 ///< the engine whose tasks send and receive; empty: agents, or --local
+  std::vector<control::Host> hosts;   ///< the hosts of -w without those of -x; empty with --local
+  std::uint32_t local_receivers = 0;  ///< 0 without --local
+  std::string launch;  ///< the launcher whose tasks send and receive; empty with agents or with --local
   FabricChoice fabric;
-  control::Identity identity;  ///< empty with --local; with `launch`, the key file that is where it always is
+  /// Empty with --local. With `launch` it may be empty; then the default key file is used.
+  control::Identity identity;
   bool overwrite = false;
   bool json = false;
   bool dry_run = false;
-  std::optional<relay::Algorithm> algorithm;  ///< none: auto
-  std::optional<Topology> topology;           ///< of --topology; else addresses tell
-  std::optional<std::uint32_t> block_size;    ///< none: auto
-  std::optional<std::uint64_t> uplink_rate;   ///< of a rack, bits per second: for auto
+  std::optional<relay::Algorithm> algorithm;  ///< empty for auto
+  std::optional<Topology> topology;           ///< from --topology; if empty, racks follow from the addresses
+  std::optional<std::uint32_t> block_size;    ///< empty for auto
+  std::optional<std::uint64_t> uplink_rate;   ///< the rate of a rack's uplink in bits per second, for auto
   Duration suspect_after = kDefaultSuspectAfter;
   Duration connect_within = kDefaultConnectWithin;
   std::optional<std::uint64_t> limit_rate;  ///< bits per second
@@ -66,32 +67,35 @@ struct AgentOptions {
 };
 
 struct KeygenOptions {
-  std::string file;  ///< made for the key, readable by its owner alone; empty: the key is printed
+  /// The file that is made for the key and that only its owner can read. If empty, the key is printed. With
+  /// `rotate`, the file that is changed.
+  std::string file;
   bool json = false;
-  /// Changes `file` instead: its last key becomes the first; the first alone is kept.
+  /// A step that changes the existing `file`: add appends a new key, promote makes the last key the first
+  /// one, and retire removes all keys except the first one.
   enum class Step : std::uint8_t { add, promote, retire };
   std::optional<Step> rotate;
 };
 
-/// A receiver started by --local; what is secret comes through inherited descriptors (local_receivers.hpp).
+/// A receiver that --local started. Secrets come through inherited descriptors (local_receivers.hpp).
 struct LocalReceiverOptions {
   Address listen;
   std::string directory;
 };
 
-/// --help, --version: print it on stdout and end with success.
+/// The answer to --help or --version. The program prints it on stdout and ends with success.
 struct Information {
   std::string text;
 };
 
 using Command = std::variant<SendOptions, AgentOptions, KeygenOptions, LocalReceiverOptions, Information>;
 
-/// The first argument with which a sender starts its own receivers, before address and directory; not for
-/// people.
+/// The first argument with which a sender starts its own receivers. The address and the directory follow.
+/// Users do not need it.
 constexpr const char* kLocalReceiverArgument = "--local-receiver";
 
-/// `arguments` without the program's name. Errors: invalid_argument, naming the option, and what `reader`
-/// fails with.
+/// Parses `arguments`, which must not contain the program's name. Errors: invalid_argument if the command
+/// line is wrong (the text names the option), and the errors of `reader`.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments,
                                    const control::ListReader& reader);
 

@@ -12,9 +12,9 @@ namespace rdmc::bcast {
 namespace {
 
 constexpr mode_t kPartialMode = 0600;
-constexpr int kMaxClaims = 64;  // each one that fails was won by another transfer in between
+constexpr int kMaxClaims = 64;  // another transfer has won each attempt that fails
 
-/// The name in the directory still means the file that is open here.
+/// True if the name still refers to the open file `fd`.
 bool names_open_file(int directory, const std::string& name, int fd) {
   struct stat named {};
   struct stat open {};
@@ -46,7 +46,8 @@ Result<PartialFile> PartialFile::claim(Destination placement, bool overwrite, mo
     FileDescriptor file(
         ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPartialMode));
     if (file) {
-      // Between the two calls another transfer may have taken our file for a dead one's and removed it.
+      // Between the two calls, another transfer may have taken this file for one of a dead transfer and
+      // removed it.
       if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && names_open_file(directory, name, file.get()))
         return PartialFile(std::move(placement), std::move(file), name, overwrite, mode);
       continue;
@@ -74,8 +75,9 @@ void PartialFile::remove_partial() const {
   if (names_open_file(directory(), temporary_, fd())) ::unlinkat(directory(), temporary_.c_str(), 0);
 }
 
-/// Some file systems keep no permissions (FAT), or let only a server's own users set them: the copy has what
-/// they give it there, which is less than what was asked for or nothing that could be changed.
+/// Some file systems keep no permissions (FAT), or let only certain users of a server set them. The copy then
+/// has the permissions that the file system gives it. These are fewer than requested, or they cannot be
+/// changed.
 Result<void> PartialFile::give_permissions() const {
   if (::fchmod(fd(), mode_) == 0 || errno == EPERM || errno == EOPNOTSUPP) return {};
   return fail_errno(fmt::format("cannot set the mode of {}", path()), errno);
@@ -88,19 +90,20 @@ Result<void> PartialFile::rename(unsigned flags) const {
   const auto* const name = placement_.name.c_str();
   if (::renameat2(directory(), temporary_.c_str(), directory(), name, flags) != 0)
     return errno == EEXIST ? appeared(path()) : fail_errno(fmt::format("cannot name {}", path()), errno);
-  if (!names_open_file(directory(), placement_.name, fd()))  // the others were quick
+  if (!names_open_file(directory(), placement_.name, fd()))  // another process has replaced it
     return fail(Errc::already_exists, fmt::format("another file stands at {} after the transfer", path()));
   return {};
 }
 
-/// A link to the descriptor names this very file, whatever its old name means by now, and replaces nothing.
-/// Without /proc, or where a file has but one name, rename(2) must do.
+/// A link to the descriptor names exactly this file, even if the old name refers to another file now, and it
+/// replaces nothing. rename(2) is used if /proc is missing or the file system allows only one name for a
+/// file.
 Result<void> PartialFile::give_final_name() const {
   if (overwrite_) return rename(0);
   const auto open = fmt::format("/proc/self/fd/{}", fd());
   if (::linkat(AT_FDCWD, open.c_str(), directory(), placement_.name.c_str(), AT_SYMLINK_FOLLOW) != 0)
     return errno == EEXIST ? appeared(path()) : rename(RENAME_NOREPLACE);
-  remove_partial();  // where that fails, the next transfer of this name does it
+  remove_partial();  // if this fails, the next transfer of this name removes it
   return {};
 }
 
@@ -109,7 +112,7 @@ Result<void> PartialFile::commit() {
   if (sync(fd()) != 0) return fail_errno(fmt::format("cannot write {}", path()), errno);
   if (auto named = give_final_name(); !named) return named;
   committed_ = true;
-  // Some file systems cannot sync a directory and say EINVAL; the file itself is safe by then.
+  // Some file systems cannot sync a directory and return EINVAL. The file itself is already synced.
   if (sync(directory()) != 0 && errno != EINVAL)
     return fail_errno(fmt::format("{} is in place, but its directory cannot be synced", path()), errno);
   return {};

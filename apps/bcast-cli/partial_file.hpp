@@ -1,7 +1,7 @@
-// A file on its way in: it stands beside its final name as .NAME.rdmc-partial, locked, until it is complete,
-// synced and renamed; whoever looks at the final name sees the old file, the whole new one, or none. The lock
-// dies with its process, so that a partial file without one is a dead transfer's and is replaced. Owned by
-// one thread at a time.
+// A file that is being received. It has the name .NAME.rdmc-partial and is locked, until it is complete,
+// synced and renamed. So a reader of the final name sees the old file, the whole new file, or no file. The
+// lock ends with its process. A partial file without a lock therefore belongs to a dead transfer and is
+// replaced. Only one thread at a time may use it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ namespace rdmc::bcast {
 class PartialFile {
  public:
   /// Makes and locks an empty partial file, which only its owner may read and write. `mode`: the permissions
-  /// that it gets with its final name, whatever the umask. Errors: already_exists (another transfer is
-  /// writing this file), as open(2).
+  /// that the file gets with its final name, whatever the umask is. Errors: already_exists if another
+  /// transfer is writing this file, and those of open(2).
   static Result<PartialFile> claim(Destination placement, bool overwrite, mode_t mode);
 
   PartialFile(PartialFile&&) = default;
@@ -30,9 +30,11 @@ class PartialFile {
   int directory() const noexcept { return placement_.directory.get(); }
   const std::string& path() const noexcept { return placement_.path; }
 
-  /// Gives this very file its permissions, syncs it, gives it its final name, and syncs the directory.
-  /// Errors: already_exists (without overwrite, a file has appeared there since; nothing is replaced),
-  /// no_space, io_error: the partial file is then still there; not_found (somebody has removed it).
+  /// Gives the file its permissions, syncs it, gives it its final name, and syncs the directory. It never
+  /// renames another file. Errors: already_exists if another file has appeared under the final name (without
+  /// `overwrite` nothing is replaced), not_found if the partial file was removed, no_space, io_error. If only
+  /// the sync of the directory fails, the copy is in place. After all other errors the destructor removes the
+  /// partial file.
   Result<void> commit();
 
  private:

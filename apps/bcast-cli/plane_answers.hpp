@@ -1,5 +1,6 @@
-// What a side of a transfer - the sender, a receiver - makes of what its data plane says: its participant of
-// the session hears of it, or the side gives up. On the control loop's thread.
+// The handlers for the answers and events of a data plane. A side is the sender or a receiver. The handlers
+// pass the answers to the side's participant of the session, or the side gives up. On the control loop's
+// thread.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ struct PlaneAnswers {
   void (Side::*give_up)(Error);
   void (Side::*pump)();
 
-  /// To DataPlaneProxy::form().
+  /// The handler for DataPlaneProxy::form().
   auto to_form(Epoch epoch) const {
     return [answers = *this, epoch](Result<std::vector<session::PeerBlob>> blobs) {
       const auto self = answers.side.lock();
@@ -32,19 +33,19 @@ struct PlaneAnswers {
       ((*self).*answers.pump)();
     };
   }
-  /// To DataPlaneProxy::connect().
+  /// The handler for DataPlaneProxy::connect().
   auto to_connect(Epoch epoch) const {
     return [answers = *this, epoch](Result<void> connected) {
       const auto self = answers.side.lock();
       if (!self) return;
       if (connected)
         ((*self).*answers.participant).connected(epoch, monotonic_now());
-      else if (connected.error().code != Errc::peer_failed)  // that is a suspicion by now
+      else if (connected.error().code != Errc::peer_failed)  // failed() has already reported that
         ((*self).*answers.give_up)(std::move(connected.error()));
       ((*self).*answers.pump)();
     };
   }
-  /// DataPlane::Events::failed.
+  /// The handler for DataPlane::Events::failed.
   auto failed() const {
     return [answers = *this](Epoch epoch, std::optional<Rank> peer, const Error& error) {
       const auto self = answers.side.lock();

@@ -22,7 +22,7 @@ double share(std::uint64_t bytes, std::uint64_t total) {
   return total == 0 ? 1 : static_cast<double>(bytes) / static_cast<double>(total);
 }
 
-/// The line is a convenience: what cannot be written is left out.
+/// Errors are ignored, because the line is only a convenience.
 void write_text(int fd, std::string_view text) {
   if (::write(fd, text.data(), text.size()) < 0) return;
 }
@@ -58,7 +58,7 @@ std::optional<ProgressEvent> Progress::due(Time now) {
   ProgressEvent event;
   event.total_bytes = total_bytes_;
   event.seconds = (now - start_).seconds();
-  double sum = 0;  // of many huge files: past 64 bits
+  double sum = 0;  // a double, because the sum of many huge files can exceed 64 bits
   const Receiver* slowest = nullptr;
   for (const auto& receiver : receivers_) {
     if (receiver.failed) continue;
@@ -72,7 +72,7 @@ std::optional<ProgressEvent> Progress::due(Time now) {
     event.slowest_host = slowest->host;
     event.slowest_bytes = slowest->bytes;
   }
-  // One sample older than the window stays, so that the window is covered whole.
+  // One sample that is older than the window is kept, so that the samples cover the whole window.
   samples_.push_back({now, event.bytes});
   while (samples_.size() > 2 && samples_[1].at <= now - kRateWindow) samples_.pop_front();
   const auto& oldest = samples_.front();
@@ -99,11 +99,11 @@ std::string progress_text(const ProgressEvent& event, std::size_t columns) {
     rest += fmt::format("  slowest {} at {:.0f}%", printable(event.slowest_host),
                         share(event.slowest_bytes, event.total_bytes) * 100);
   }
-  // Where it is narrow, what the other numbers imply goes first.
+  // If the terminal is narrow, parts are left out, first those that follow from the others.
   auto text = percent + bar + amount + rate + rest;
   if (text.size() > columns) text = percent + amount + rate + rest;
   if (text.size() > columns) text = percent + amount + rest;
-  if (text.size() > columns) text.resize(columns);  // hosts are ASCII: no character is cut in two
+  if (text.size() > columns) text.resize(columns);  // host names are ASCII, so no character is cut in two
   return text;
 }
 
@@ -118,7 +118,7 @@ void ProgressLine::show(const ProgressEvent& event) {
   if (!terminal_) return;
   winsize size{};
   const bool known = ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  // One column stays free: a full last column wraps on some terminals.
+  // The last column stays free, because some terminals wrap a line that fills it.
   const auto text = progress_text(event, (known ? size.ws_col : kUsualColumns) - 1);
   write_text(fd_, colour_ ? fmt::format("{}\x1b[36m{}\x1b[0m", kEraseLine, text)
                           : fmt::format("{}{}", kEraseLine, text));

@@ -1,5 +1,6 @@
-// The progress of a transfer, from what single receivers say they have: who is slowest, how fast the whole
-// is, and one line of it on a terminal. Time is passed in. The control thread owns all of this.
+// The progress of a transfer, computed from the reports of its receivers: the slowest receiver, the rate of
+// the whole transfer, and a line for a terminal. Time is passed in. All of this is used on the control loop's
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +14,26 @@
 
 namespace rdmc::bcast {
 
-/// Programs and people are told at most this often.
+/// Progress is reported at most once in this interval.
 constexpr Duration kProgressInterval = milliseconds(250);
-/// Nothing new is news, too.
+/// Progress is reported after this time even if nothing has changed.
 constexpr Duration kLongestSilence = seconds(1);
-/// The rate shown is that of the last while.
+/// The rate is an average over this time.
 constexpr Duration kRateWindow = seconds(2);
 
 class Progress {
  public:
   Progress(std::vector<std::string> hosts, std::uint64_t total_bytes, Time start);
 
-  /// `receiver`: its index in `hosts`. What a receiver says it has never shrinks and is at most the file.
+  /// Sets the bytes that a receiver reports to have. `receiver` is its index in `hosts`. The value never
+  /// becomes smaller, and is at most the size of the file.
   void has(std::size_t receiver, std::uint64_t bytes);
   void done(std::size_t receiver);
-  /// Out of the transfer: counts no longer.
+  /// The receiver has left the transfer and does not count any more.
   void failed(std::size_t receiver);
 
-  /// The state to tell, if it is time to tell again: at once, then when there is news, at most once an
-  /// interval, and after kLongestSilence even without.
+  /// Returns the state if it must be reported now. The first call returns it. Later calls return it if it has
+  /// changed, at most once in kProgressInterval, and after kLongestSilence in any case.
   std::optional<ProgressEvent> due(Time now);
 
  private:
@@ -54,11 +56,11 @@ class Progress {
   std::deque<Sample> samples_;
 };
 
-/// The line for a terminal of `columns` columns, without a newline; colours are its caller's.
+/// The line for a terminal of `columns` columns, without a newline and without colours.
 std::string progress_text(const ProgressEvent& event, std::size_t columns);
 
-/// The line on a terminal, rewritten in place; silent when the descriptor is no terminal. Colour is used
-/// unless NO_COLOR is set (no-color.org).
+/// Shows the line on a terminal and overwrites it each time. Does nothing if the descriptor is not a
+/// terminal. Uses colour unless NO_COLOR is set (no-color.org).
 class ProgressLine {
  public:
   explicit ProgressLine(int fd);
@@ -67,7 +69,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(const ProgressEvent& event);
-  /// Takes the line away, so that other text can be written.
+  /// Removes the line, so that other text can be written.
   void clear();
 
  private:

@@ -1,7 +1,7 @@
-// The directory that an agent puts files under, and nothing outside of it: a sender names paths, and neither
-// "..", an absolute path nor a symbolic link may lead out. openat2(2) with RESOLVE_BENEATH holds that line in
-// the kernel; where it is missing, paths are walked one component at a time and no symbolic link is followed.
-// Blocking calls; any thread.
+// The receive directory of an agent: files are put under it, and nowhere else. A sender chooses paths, but no
+// "..", absolute path or symbolic link may lead out of this directory. With openat2(2) and RESOLVE_BENEATH
+// the kernel ensures this. Without it, a path is opened one component at a time, and symbolic links are
+// refused. The functions block. Any thread may call them.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,27 @@ namespace rdmc::bcast {
 class ReceiveDirectory {
  public:
   enum class Confinement : std::uint8_t { beneath, walk };
-  /// What to do about directories that are not there.
+  /// What to do if a directory does not exist.
   enum class Missing : std::uint8_t { refuse, make };
 
-  /// A directory that we can write in. Errors: as open(2) and mkdir(2).
+  /// Opens a directory that this process can write to. Errors: those of open(2) and mkdir(2).
   static Result<ReceiveDirectory> open(const std::string& path, Missing missing = Missing::refuse);
-  /// The same with the confinement chosen rather than found out: old kernels can be tried on new ones.
+  /// The same, with a given confinement in place of the best one. So a test can check the confinement that
+  /// old kernels need.
   static Result<ReceiveDirectory> open(const std::string& path, Missing missing, Confinement confinement);
 
   const std::string& path() const { return path_; }
 
-  /// The directory at `components` under the root. Errors: permission_denied (leads out of the root),
-  /// not_found (a component is missing, or is no directory), and as open(2) and mkdir(2).
+  /// Opens the directory at `components` under this one. Errors: permission_denied if the path leads out of
+  /// this directory or, in mode `walk`, contains a symbolic link; not_found if a component is missing;
+  /// invalid_argument if a component is not a directory; and those of open(2) and mkdir(2).
   Result<FileDescriptor> open_directory(const std::vector<std::string>& components, Missing missing) const;
 
  private:
   ReceiveDirectory(std::string path, FileDescriptor directory, Confinement confinement)
       : path_(std::move(path)), directory_(std::move(directory)), confinement_(confinement) {}
-  /// Opens the directory `components` joined; `parent` is the one before its last component. -1 and errno.
+  /// Opens the directory at the path `joined`. `parent` is its parent directory, and `last` its last
+  /// component. Returns -1 and sets errno after an error.
   int open_beneath(const std::string& joined, int parent, const std::string& last) const;
 
   std::string path_;
@@ -43,8 +46,8 @@ class ReceiveDirectory {
   Confinement confinement_;
 };
 
-/// The components of a relative path, without empty ones and ".". Errors: invalid_argument (absolute, "..", a
-/// NUL).
+/// Returns the components of a relative path, without empty ones and ".". Errors: invalid_argument if the
+/// path is absolute, or contains ".." or a NUL byte.
 Result<std::vector<std::string>> split_relative(std::string_view path);
 
 }  // namespace rdmc::bcast

@@ -12,11 +12,12 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A shorter run of zeros is not worth a system call of its own.
+/// A shorter run of zeros is not worth a separate system call.
 constexpr std::size_t kHoleBytes = 16 * 1024;
 
 bool is_zero(std::span<const std::byte> bytes) {
-  // Equal to itself shifted by one: memcmp looks at whole vectors and stops at the first difference.
+  // The bytes are compared with themselves, shifted by one. memcmp compares whole vectors and stops at the
+  // first difference.
   return bytes.empty() ||
          (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
@@ -43,7 +44,7 @@ Result<void> ReceivedFile::write(std::uint64_t block, std::span<const std::byte>
   assert(bytes.size() == shape_.bytes(block));
   if (held_.contains(block)) return {};
   const auto offset = shape_.offset(block);
-  std::size_t begin = 0;  // of the run that is to be written
+  std::size_t begin = 0;  // the beginning of the run to write
   for (std::size_t at = 0; at < bytes.size();) {
     const auto piece = std::min(kHoleBytes, bytes.size() - at);
     if (is_zero(bytes.subspan(at, piece))) {

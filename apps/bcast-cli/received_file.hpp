@@ -1,6 +1,6 @@
-// What a receiver has of a file, across the epochs of a transfer: the partial file, the map of the blocks
-// that are in it, and the digest as far as it goes. FileSink fills it, one epoch after the other, on its own
-// thread; between them it is its owner's.
+// A receiver's file during all epochs of a transfer: the partial file, the map of the blocks in it, and the
+// digest of the blocks hashed so far. In each epoch a FileSink fills it on its own thread. Between epochs
+// only the owner uses it.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,30 @@ namespace rdmc::bcast {
 
 class ReceivedFile {
  public:
-  /// Gives the partial file its length, all of it a hole. `allocated_bytes` is what the source takes on disk.
-  /// Errors: no_space (fewer bytes are free than that, the size is past the file system's limit), as
-  /// ftruncate(2).
+  /// Gives the partial file its length, as one hole. `allocated_bytes` is the space that the source takes on
+  /// disk. Errors: no_space if less space is free, or if the size exceeds the file system's limit; and those
+  /// of ftruncate(2).
   static Result<ReceivedFile> create(PartialFile file, FileShape shape, std::uint64_t allocated_bytes);
 
   const FileShape& shape() const { return shape_; }
   const std::string& path() const { return file_.path(); }
   const BlockMap& held() const { return held_; }
-  /// Every block is held and hashed.
+  /// The digest, if every block is held and hashed.
   std::optional<Digest> digest() const;
-  /// As digest(), after hashing what has not been yet; nothing while blocks are missing. Errors: of reading.
+  /// Like digest(), but first hashes the blocks that are not hashed yet. Empty while blocks are missing.
+  /// Errors: those of reading.
   Result<std::optional<Digest>> whole_digest();
-  /// For a reader of the same file. Errors: resource_limit.
+  /// Returns a second descriptor, for a reader of the same file. Errors: resource_limit.
   Result<FileDescriptor> duplicate() const;
-  /// Makes it visible under its final name; as PartialFile::commit().
+  /// Makes the file visible under its final name, as PartialFile::commit() does.
   Result<void> commit() { return file_.commit(); }
 
-  /// Writes a block that is not held yet; runs of zeros stay holes. Errors: no_space, io_error.
+  /// Writes a block, if it is not held yet. Runs of zeros stay holes. Errors: no_space, io_error.
   Result<void> write(std::uint64_t block, std::span<const std::byte> bytes);
-  /// Hashes a held block from memory, after all before it; nothing while some of those are missing. Errors:
-  /// of reading.
+  /// Hashes a held block from memory, after all blocks before it. Does nothing while one of those is missing.
+  /// Errors: those of reading.
   Result<void> hash(std::uint64_t block, std::span<const std::byte> bytes);
-  /// Hashes what is held in one piece from the beginning. Errors: of reading.
+  /// Hashes the held blocks from the beginning up to the first missing block. Errors: those of reading.
   Result<void> hash_held_prefix();
 
  private:

@@ -1,6 +1,6 @@
-// One file being received: the session's Participant on a channel, the data plane, the partial file, and the
-// workers that do what blocks; after the sender's death perhaps the NewCoordinator that leads on. Lives on
-// the control loop's thread, held by its owner until the finished handler is called; answers that come from
+// One file that is being received: the session's Participant on a channel, the data plane, the partial file,
+// and the workers for calls that block. After the sender's death it may also have a NewCoordinator. It lives
+// on the control loop's thread. Its owner must keep it until the finished handler is called. Answers from
 // other threads find it by a weak pointer.
 #pragma once
 
@@ -30,52 +30,54 @@ namespace rdmc::bcast {
 
 class Reception : public std::enable_shared_from_this<Reception> {
  public:
-  /// How it ended. `path` is empty when no job was offered.
+  /// The result. `path` is empty if no job was offered, or if the job was invalid or not encrypted as this
+  /// agent demands.
   struct Outcome {
     std::string peer;
     std::string path;
     ReceiverEvent event;
     bool dry_run = false;
-    std::optional<Error> strange;  ///< why its peer came to offer nothing, unless that was our own wish
+    /// The reason why the peer offered no acceptable job. Empty if stop() ended the reception.
+    std::optional<Error> strange;
   };
   using FinishedHandler = std::move_only_function<void(const Outcome&)>;
-  /// What it shares with the others of its agent; it outlives them.
+  /// The reception services: what all receptions of one agent share. They must outlive the receptions.
   struct Services {
     control::ControlLoop& loop;
     ReceiveDirectory directory;
-    std::shared_ptr<peer::Peers> peers;  ///< whom it serves, and among them the other survivors
+    std::shared_ptr<peer::Peers> peers;  ///< serves the senders, and connects to other survivors
     FabricChoice fabric;
-    /// The reception of that session, if there is one.
+    /// Returns the reception of that session, if there is one.
     std::function<std::shared_ptr<Reception>(const session::SessionId&)> find;
-    /// Whether there is room for one more, from that peer; asked when it has greeted. The error is what the
-    /// peer is told.
+    /// Returns an error if no further transfer may begin. Called when `peer` has sent its first message. The
+    /// peer is told the error.
     std::function<Result<void>(const Address& peer)> admit;
   };
 
-  /// `finished` is called once, on the loop's thread, when nothing of it is left but the object. A channel on
-  /// which a survivor comes for an orphan goes over to the orphan's reception. Errors: resource_limit (no
-  /// thread); `channel` is then still the caller's.
+  /// `finished` is called once, on the loop's thread, when nothing is left except the object. If a survivor
+  /// uses the channel to reach an orphan of this agent, the channel moves to the orphan's reception. Errors:
+  /// resource_limit if there is no thread; then the caller still owns `channel`.
   static Result<std::shared_ptr<Reception>> begin(const Services& services, control::Channel&& channel,
                                                   FinishedHandler finished);
   ~Reception();
 
-  /// Gives up and tells the sender why; `finished` follows.
+  /// Gives up and tells the sender why. `finished` is called later.
   void stop(Error cause);
 
-  /// It takes up one of the agent's places.
+  /// True if this reception counts as one of the agent's transfers (see kMaxReceptions).
   bool is_admitted() const { return admitted_; }
-  /// Of the job that it was offered, while it is not over.
+  /// True if this reception has a job of `session` that has not ended.
   bool is_of(const session::SessionId& session) const {
     return job_offered_ && !participant_.finished() && participant_.session() == session;
   }
 
  private:
-  /// Where a channel's messages go.
+  /// The reception that gets a channel's messages. It changes if the channel moves to another reception.
   struct Inbox {
     std::weak_ptr<Reception> owner;
   };
 
-  /// What a receiver needs before it accepts a job.
+  /// The objects that a receiver needs before it accepts a job.
   struct Prepared {
     std::unique_ptr<ReceivedFile> file;
     std::unique_ptr<DataPlaneProxy> data_plane;
@@ -83,7 +85,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
 
   Reception(const Services& services, control::Channel channel, FinishedHandler finished);
 
-  // reception.cpp: the channel, the clock, and the end
+  // reception.cpp: the channel, timers, and the end
   void pump();
   void arm_timer();
   void on_timer();
@@ -95,7 +97,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void handle(session::Finished& finished);
   void give_up(Error cause);
   void finish_if_done();
-  /// run_for() with our worker, and a pump() after `then`.
+  /// Calls run_for() with this reception's worker, and pump() after `then`.
   template <typename Work, typename Then>
   void in_background(Work work, Then then);
 
@@ -107,7 +109,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void tear_down(std::move_only_function<void()> then);
   void drop_file(std::move_only_function<void()> then);
 
-  // reception_orphan.cpp: the sender is dead
+  // reception_orphan.cpp: after the sender's death
   void handle(session::LeadRequested& request);
   void give_away(const session::Takeover& takeover, std::vector<std::byte> message);
   bool follow(session::MemberId leader);
@@ -144,20 +146,21 @@ class Reception : public std::enable_shared_from_this<Reception> {
   bool follows_own_ = false;  // its coordinator is new_coordinator_
   bool channel_closed_ = false;
   bool cleaned_up_ = false;
-  BlockMap epoch_blocks_;   // of the epoch being formed
-  bool is_source_ = false;  // of it
+  BlockMap epoch_blocks_;   // the blocks that the current epoch sends
+  bool is_source_ = false;  // this member is the source of that epoch
   bool is_straggler_ = false;
-  TransferWishes wishes_;  // as it says
+  TransferWishes wishes_;  // from the parameters of the last epoch
   std::shared_ptr<NewCoordinator> new_coordinator_;
-  std::unique_ptr<ReceivedFile> file_;  // the worker's, while a task of it runs
+  std::unique_ptr<ReceivedFile> file_;  // used by the worker while one of its tasks runs
   std::unique_ptr<DataPlaneProxy> data_plane_;
-  std::shared_ptr<DataWatch> watch_;  // while an epoch runs
-  std::stop_source unwanted_;         // the file will not be complete here
+  std::shared_ptr<DataWatch> watch_;  // exists while an epoch runs
+  std::stop_source unwanted_;         // a stop is requested when the file will not be completed here
   std::unique_ptr<FileSink> sink_;
-  std::optional<SourceFile> own_source_;  // the same file, read by source_
+  std::optional<SourceFile> own_source_;  // the received file, as source_ reads it
   std::unique_ptr<FileSource> source_;
   std::unique_ptr<Worker> worker_;
-  std::unique_ptr<Worker> committer_;  // a commit may take long, and others may need our blocks meanwhile
+  // Separate from worker_, because a commit may take long and other members may need blocks meanwhile.
+  std::unique_ptr<Worker> committer_;
 };
 
 template <typename Work, typename Then>

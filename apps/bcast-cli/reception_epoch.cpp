@@ -1,4 +1,4 @@
-// One epoch at a receiver: form, connect, move data, end.
+// One epoch at a receiver, in four steps: form, connect, move data, end.
 #include <utility>
 
 #include "apps/bcast-cli/reception.hpp"
@@ -42,7 +42,8 @@ void Reception::handle(session::PeersReady& peers) {
   data_plane_->connect(std::move(peers.blobs), plane_answers().to_connect(peers.epoch));
 }
 
-/// Where the epoch's blocks go to; or, when others lack what we have, where they come from.
+/// Makes the store for the epoch. It is a sink for the blocks, or a source if other members lack blocks that
+/// this one sends.
 Result<group::Store*> Reception::make_store() {
   const auto wake = [plane = data_plane_.get()] { plane->wake(); };
   if (!is_source_) {
@@ -102,7 +103,7 @@ void Reception::handle(const session::EndData& end) {
 }
 
 void Reception::on_delivered(Epoch epoch) {
-  if (!file_ || is_source_) return;  // the job has ended meanwhile; or all has been read
+  if (!file_ || is_source_) return;  // the job has ended, or this member is the source
   const auto now = monotonic_now();
   const auto digest = file_->digest();
   if (digest) {

@@ -1,4 +1,4 @@
-// The job: is there a place for the file, and, when it is whole, the commit or the abort.
+// The job: the check that the file can be received, and later its commit or its removal.
 #include <utility>
 
 #include "apps/bcast-cli/file_source.hpp"
@@ -45,14 +45,14 @@ void Reception::handle(session::JobOffered& offered) {
                 });
 }
 
-/// Ready before it says yes: opening a port and touching the ring's memory take a moment, and others are
-/// joining meanwhile.
+/// Opens the data plane before the job is accepted. Opening a port and touching the ring's memory take a
+/// moment, in which other receivers can join.
 void Reception::claim_file() {
   in_background(
       [&directory = services_.directory, fabric = services_.fabric, &loop = loop_, job = job_,
        local = channel_->local(), events = data_plane_events()]() mutable -> Result<Prepared> {
         fabric.encrypt = job.encrypt;
-        auto file = make_file(receive_directory, job);
+        auto file = make_file(directory, job);
         if (!file) return std::unexpected(file.error());
         auto data_plane =
             DataPlaneProxy::open(loop, fabric, local, ring_bytes(job.shape, local), std::move(events));
@@ -97,8 +97,8 @@ void Reception::handle(const session::AbortRequested&) {
   });
 }
 
-/// Stops the data plane and closes its store; a sink writes what has arrived. `then` runs on the loop, after
-/// all that the worker was asked before.
+/// Ends the data plane and closes its store. A sink first writes the blocks that have arrived. `then` runs on
+/// the loop, after all earlier tasks of the worker.
 void Reception::tear_down(std::move_only_function<void()> then) {
   watch_.reset();
   auto close_sink = [weak = weak_from_this(), then = std::move(then)]() mutable {
@@ -118,11 +118,11 @@ void Reception::tear_down(std::move_only_function<void()> then) {
     close_sink();
 }
 
-/// Closes the file; what is not committed is removed.
+/// Closes the file. A file that is not committed is removed.
 void Reception::drop_file(std::move_only_function<void()> then) {
   in_background(
       [file = std::move(file_), committer = std::move(committer_)]() mutable {
-        committer.reset();  // it may be at it
+        committer.reset();  // waits for a commit that is running
         file.reset();
         return Result<void>{};
       },

@@ -10,7 +10,7 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A state that makes no sense holds nothing.
+/// A state that cannot be decoded counts as no blocks.
 BlockMap held_by(const session::ParametersNeeded::Candidate& candidate, std::uint64_t blocks) {
   return BlockMap::decode(candidate.state, blocks).value_or(BlockMap(blocks));
 }
@@ -26,7 +26,9 @@ Result<RecoveryEpoch> plan_recovery(const session::ParametersNeeded& needed, std
                                                lost.count(), blocks));
   }
   auto round = relay::next_round(holders);
-  if (round.blocks.count() == 0) {  // who holds everything has not said that it is whole: a block again
+  // No block is missing, but some member has all blocks and has not reported its digest yet. One block is
+  // sent again, because an epoch must send at least one.
+  if (round.blocks.count() == 0) {
     const auto holds = [](const relay::Holder& holder) { return holder.held.contains(0); };
     const auto source = std::ranges::find_if(holders, holds);
     if (source == holders.end()) return fail(Errc::peer_failed, "the sender died and nobody holds anything");

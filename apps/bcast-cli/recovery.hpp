@@ -1,5 +1,5 @@
-// What survivors do about the blocks after the sender's death: which of them sends what in the next epoch, or
-// the verdict that a block is lost. The simulator decides by the same function. Pure.
+// The choice of the survivors after the sender's death: which survivor sends which blocks in the next epoch,
+// or the verdict that blocks are lost. The simulator uses the same function. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace rdmc::bcast {
 
 struct RecoveryEpoch {
   session::MemberId source{};
-  BlockMap blocks;                         ///< that somebody lacks and the source holds
-  std::vector<session::MemberId> members;  ///< the source, and all others who lack blocks
+  BlockMap blocks;                         ///< the blocks that the source holds and another member lacks
+  std::vector<session::MemberId> members;  ///< the source, and all others that lack blocks
 };
 
-/// Of those who hold blocks that somebody lacks the one with most of them is the source of the next epoch;
-/// what it does not hold is the matter of later ones. `needed.candidates` is not empty. Errors: peer_failed,
-/// when nobody holds some of them, saying how many.
+/// The source of the next epoch is the survivor that holds the most of the blocks that others lack. Blocks
+/// that it does not hold are left to later epochs. `needed.candidates` must not be empty. Errors: peer_failed
+/// if no survivor holds some of the blocks; the text says how many.
 Result<RecoveryEpoch> plan_recovery(const session::ParametersNeeded& needed, std::uint64_t blocks);
 
 }  // namespace rdmc::bcast

@@ -9,7 +9,7 @@
 namespace rdmc::bcast {
 namespace {
 
-/// What cannot be written has no reader; the transfer's outcome is in the exit code too.
+/// Errors are ignored, because the text has no reader then. The exit code also gives the result.
 void write_line(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto n = ::write(fd, text.data(), text.size());

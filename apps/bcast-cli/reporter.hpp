@@ -1,7 +1,7 @@
-// Puts a transfer's events out: JSON lines on stdout if asked for, text and the progress line on stderr.
-// Writing is a worker's: a reader of our output that stalls must not stop our heartbeats. What waits for such
-// a reader is bounded. Any thread; lines come out in the order of the calls. Destroying waits until all is
-// written: StopSignals::end_within() bounds that.
+// Writes a transfer's events: JSON lines to stdout, if the user wants them, and text and the progress line to
+// stderr. A worker does the writing, because a reader that stalls must not stop the heartbeats. The text that
+// waits for such a reader is limited. Any thread may call the functions; lines appear in the order of the
+// calls. The destructor waits until everything is written. StopSignals::end_within() limits this wait.
 #pragma once
 
 #include <atomic>
@@ -18,27 +18,27 @@
 
 namespace rdmc::bcast {
 
-/// Text that waits for its reader; more is dropped, and said to be. The results of the longest hostlist take
-/// less.
+/// The number of bytes that may wait for the reader. Further lines are dropped, and their number is reported.
+/// The results for the longest hostlist need less.
 constexpr std::size_t kMaxUnread = 8 << 20;
 
 class Reporter {
  public:
-  /// Errors: resource_limit (no thread).
+  /// Errors: resource_limit if there is no thread.
   static Result<std::unique_ptr<Reporter>> start(bool json);
 
-  /// Left out while an earlier one has not been written yet.
+  /// Does nothing while an earlier progress event is not written yet.
   void progress(const ProgressEvent& event);
   void fabric(const FabricEvent& event);
   void plan(const PlanEvent& event);
   void straggler(const StragglerEvent& event);
   void receiver(const ReceiverEvent& event);
   void summary(const SummaryEvent& event);
-  /// One line for people; `text` without a newline.
+  /// Writes one line for people. `text` must not end with a newline.
   void say(std::string text);
-  /// "rdmc_bcast: TEXT", likewise.
+  /// Writes "rdmc_bcast: TEXT" as one line for people.
   void complain(const Error& error);
-  /// One line for programs, with its newline, if they asked for any.
+  /// Writes one line for programs, if JSON is wanted. `line` must end with a newline.
   void tell(std::string line);
 
  private:
@@ -46,12 +46,14 @@ class Reporter {
   void put(std::string json, std::string text);
 
   bool json_;
-  bool json_on_terminal_;  // it would be glued to the progress line, and says the same
+  // True if the JSON goes to a terminal. Then no progress line is shown, because it would be mixed with the
+  // JSON, which has the same content.
+  bool json_on_terminal_;
   std::atomic<bool> progress_waits_ = false;
-  std::atomic<std::size_t> unread_ = 0;     // bytes posted and not yet written
-  std::atomic<std::uint64_t> dropped_ = 0;  // lines, since the last time it was said
-  ProgressLine line_;                       // the worker's
-  std::unique_ptr<Worker> worker_;          // last: it uses the line
+  std::atomic<std::size_t> unread_ = 0;     // bytes posted and not written yet
+  std::atomic<std::uint64_t> dropped_ = 0;  // the number of lines dropped since the last report
+  ProgressLine line_;                       // used by the worker
+  std::unique_ptr<Worker> worker_;          // the last member, because it uses line_
 };
 
 }  // namespace rdmc::bcast

@@ -1,4 +1,5 @@
-// rdmc_bcast SRC DEST: the source, the receivers, one Sender, and what came of it.
+// rdmc_bcast SRC DEST: opens the source, starts the receivers of --local, runs one Sender, and reports the
+// result.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,18 +18,18 @@
 namespace rdmc::bcast {
 namespace {
 
-/// How long what was told may take to be read, after the transfer and after the user asked to stop: enough
-/// for a reader that is slow, and an end for one that has stopped.
+/// The time for reading the remaining output: after a transfer, and after the user asked to stop. A slow
+/// reader has enough time, and a reader that has stopped does not block the process forever.
 constexpr Duration kOutputPatience = seconds(5);
 constexpr Duration kHurriedPatience = seconds(1);
 
-/// What a transfer is made of before anybody is asked.
+/// The parts of a transfer that are known before any receiver is contacted.
 struct Prepared {
   SourceFile source;
   SenderConfig config;
 };
 
-/// The user's wish to stop, and whether it has been heard.
+/// The signals that stop the sender, and whether one has been received.
 struct Stop {
   StopSignals signals;
   bool signalled = false;
@@ -38,7 +39,7 @@ Error interruption() {
   return {Errc::cancelled, "the sender was interrupted"};
 }
 
-/// The rack of each member; of the sender, if the file knows this host by its name.
+/// The rack of each member. The sender has a rack if the file lists this host by its host name.
 RackOf racks_of(const Topology& topology, const std::vector<control::Host>& hosts) {
   RackOf racks;
   std::array<char, 256> own{};
@@ -50,28 +51,29 @@ RackOf racks_of(const Topology& topology, const std::vector<control::Host>& host
   return racks;
 }
 
-/// What is known of the paths before anybody is connected.
+/// The properties of the paths that are known before any receiver is connected.
 relay::PathParameters paths(const SendOptions& options) {
   relay::PathParameters path = relay::kUnmeasured;
   if (options.limit_rate)
     path.bits_per_second = std::min(path.bits_per_second, static_cast<double>(*options.limit_rate));
-  // Nobody sends faster than his own link, so what is said of an uplink says something of the links behind
-  // it.
+  // No member sends faster than its own link. So the links behind an uplink are taken to be at least as fast
+  // as the uplink.
   path.uplink_bits_per_second = static_cast<double>(options.uplink_rate.value_or(0));
   path.bits_per_second = std::max(path.bits_per_second, path.uplink_bits_per_second);
   return path;
 }
 
-/// The receivers of a job, as long as nobody has told their number.
+/// The assumed number of receivers of a job while their real number is unknown.
 constexpr std::size_t kTasksGuessed = 16;
 
-/// Nothing: by the file's size, as it is best in the memory of one machine.
+/// The size of a block. If empty, SourceFile chooses it by the file's size. With --local this choice is the
+/// best one, because the blocks move in the memory of one machine.
 std::optional<std::uint32_t> block_size(const SendOptions& options) {
   if (options.block_size || options.local_receivers > 0) return options.block_size;
-  std::error_code unreadable;  // which opening it will tell
+  std::error_code unreadable;  // opening the file will report the error
   const auto bytes = std::filesystem::file_size(options.source, unreadable);
   if (unreadable) return std::nullopt;
-  // How many tasks a job has is not known yet.
+  // With --launch the number of the job's tasks is not known yet.
   const auto receivers = options.hosts.empty() ? kTasksGuessed : options.hosts.size();
   const relay::MessageShape message{
       .members = static_cast<std::uint32_t>(receivers + 1), .bytes = bytes, .is_file = true};
@@ -111,8 +113,8 @@ Result<Prepared> prepare(const SendOptions& options) {
   return Prepared{std::move(*source), std::move(config)};
 }
 
-/// Runs the transfer to the targets of `prepared` and waits for its end; `local`: the processes there, if
-/// they are ours.
+/// Runs the transfer to the targets of `prepared` and waits for its end. `local`: the receivers, if this
+/// process started them.
 Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop,
                               const LocalReceivers* local = nullptr) {
   session::SessionId id;
@@ -127,7 +129,7 @@ Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop
       });
   if (!sender) return std::unexpected(sender.error());
   while (stop.signals.wait() == StopSignals::Event::signal) {
-    if (stop.signalled) {  // asked twice: at once
+    if (stop.signalled) {  // the user asked twice, so end at once
       if (local != nullptr) local->abandon();
       ::_exit(static_cast<int>(ExitCode::interrupted));
     }
@@ -147,7 +149,8 @@ void add_failure(SenderResult& result, Reporter& reporter, std::string host, std
   reporter.receiver({.host = std::move(host), .status = session::Status::failed, .cause = std::move(cause)});
 }
 
-/// Whether DEST/i could be made and take the file, without making anything; `bytes`: of it and those before.
+/// Checks whether DEST/i can be made and can take the file, without making anything. `bytes`: the space for
+/// this copy and all copies with lower numbers.
 Result<std::string> foresee_locally(const std::string& directory, const JobDescription& job,
                                     std::uint64_t bytes) {
   std::error_code ignored;
@@ -188,8 +191,8 @@ SenderResult foresee_all_locally(const SendOptions& options, const JobDescriptio
   return result;
 }
 
-/// A receiver that was killed could not remove its partial file: whoever claims it next does, and here nobody
-/// will.
+/// Removes the partial file of a receiver that was killed. Such a receiver could not remove it itself.
+/// Otherwise it would stay until the next transfer of this name.
 void remove_stale_partial(const std::string& directory, const JobDescription& job) {
   const auto receive_directory = ReceiveDirectory::open(directory);
   if (!receive_directory) return;
@@ -197,7 +200,8 @@ void remove_stale_partial(const std::string& directory, const JobDescription& jo
   if (placement) (void)PartialFile::claim(std::move(*placement), true, job.mode);
 }
 
-/// Interrupted before anybody was asked to take the file.
+/// Reports every receiver as failed, because the user interrupted the transfer before any receiver was asked
+/// to take the file.
 SenderResult interrupt_all_locally(const SendOptions& options, Reporter& reporter) {
   SenderResult result;
   result.interrupted = interruption();

@@ -15,11 +15,12 @@
 namespace rdmc::bcast {
 namespace {
 
-/// Between two attempts to reach a receiver that is not up yet.
+/// The time between two attempts to reach a receiver that is still starting.
 constexpr Duration kAskAgain = milliseconds(50);
-/// The session waits a little longer than a connection may take, so that the precise cause is heard.
+/// The session's timeout is longer than the connection's timeout by this time. So the more precise error of
+/// the connection is reported.
 constexpr Duration kCauseWithin = milliseconds(500);
-/// What a receiver that failed may take to read why, once all the others are done.
+/// The time that a failed receiver may take to read the cause, after all others are done.
 constexpr Duration kLastWords = milliseconds(500);
 
 std::string address_of(const SenderTarget& target) {
@@ -58,7 +59,7 @@ std::vector<std::string> names(const SenderConfig& config) {
   return all;
 }
 
-/// A channel's causes begin with the peer, which is told beside them anyway.
+/// Removes the address of the peer from the beginning of a cause, because reports name the peer separately.
 std::string without_prefix(std::string text, std::string_view prefix) {
   if (text.starts_with(prefix)) text.erase(0, prefix.size());
   return text;
@@ -99,7 +100,7 @@ Sender::Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporte
 
 Sender::~Sender() {
   worker_.reset();
-  if (data_plane_) data_plane_->end_now();  // from here on nobody touches the store
+  if (data_plane_) data_plane_->end_now();  // from here on the store is not used
 }
 
 void Sender::begin() {
@@ -134,7 +135,7 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
     receivers_[index].again = loop_.after(kAskAgain, [weak = weak_from_this(), index] {
       if (const auto self = weak.lock()) self->connect(index);
     });
-    return;  // the session's own patience bounds it
+    return;  // the session's connect timeout limits these attempts
   }
   if (!channel) {
     coordinator_.on_closed(member, channel.error(), monotonic_now());
@@ -144,7 +145,8 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
   auto& receiver = receivers_[index];
   receiver.channel.emplace(std::move(*channel));
   receiver.open = true;
-  // The others may not know the name that it has here, should they have to find each other.
+  // The other receivers need this address if they must find each other after a failure. They may not know the
+  // name that is used here.
   coordinator_.set_address(member, to_string(receiver.channel->peer()));
   receiver.channel->start(
       [weak = weak_from_this(), member](std::vector<std::byte> message) {
@@ -161,8 +163,8 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
   pump();
 }
 
-/// Two names can mean one agent, which could take the file only once: that ends the transfer before it
-/// begins.
+/// True if another target has already connected to the same agent. An agent can take the file only once, so
+/// this ends the transfer before it begins.
 bool Sender::is_named_twice(std::size_t index, const Address& peer) {
   const auto [entry, is_new] = connected_.emplace(peer, index);
   if (is_new) return false;
@@ -179,8 +181,9 @@ void Sender::on_closed(std::size_t index, const Error& cause) {
   notice_absence();
   const auto now = monotonic_now();
   const session::MemberId member{static_cast<std::uint32_t>(index + 1)};
-  if (away_ > Duration{} &&
-      now < away_until_ + config_.wishes.suspect_after) {  // what they did when we were silent
+  // If this process was stopped until a short time ago, the receiver has closed the channel because of the
+  // sender's silence.
+  if (away_ > Duration{} && now < away_until_ + config_.wishes.suspect_after) {
     coordinator_.on_closed(
         member,
         {Errc::peer_failed, fmt::format("this sender was stopped for {} and the receivers went on without it",
@@ -192,7 +195,8 @@ void Sender::on_closed(std::size_t index, const Error& cause) {
   pump();
 }
 
-/// We were stopped ourselves, for longer than anybody waits for us: the timer comes so much too late.
+/// Notices that this process was stopped for longer than its receivers wait for it. The timer is then late by
+/// at least this time.
 void Sender::notice_absence() {
   const auto now = monotonic_now();
   if (timer_at_ == Time::never() || now - timer_at_ <= config_.wishes.suspect_after) return;
@@ -211,7 +215,7 @@ void Sender::give_up(Error cause) {
 
 void Sender::pump() {
   if (pumping_) return;
-  const auto self = shared_from_this();  // an output may be our end
+  const auto self = shared_from_this();  // keeps this object alive, because an output may release it
   pumping_ = true;
   while (true) {
     if (auto led = coordinator_.poll())
@@ -231,7 +235,7 @@ void Sender::pump() {
 
 void Sender::arm_timer() {
   const auto deadline = std::min(coordinator_.next_deadline(), participant_.next_deadline());
-  if (deadline >= timer_at_) return;  // too early a call does nothing but arm it again
+  if (deadline >= timer_at_) return;  // a timer that fires early does no harm: it is set again
   timer_at_ = deadline;
   timer_ = loop_.after(std::max(deadline - monotonic_now(), Duration{}), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
@@ -248,8 +252,8 @@ void Sender::handle(session::Send& send) {
   if (send.member == session::kRoot) return participant_.on_message(send.bytes, monotonic_now());
   auto& channel = receiver(send.member).channel;
   const auto sent = channel->send(std::move(send.bytes));
-  if (sent || sent.error().code != Errc::would_block) return;  // a closed channel says so by itself
-  // A receiver that does not read for so long is gone.
+  if (sent || sent.error().code != Errc::would_block) return;  // a closed channel reports its end by itself
+  // The receiver has not read for so long that the channel takes no more data. It is treated as lost.
   loop_.post([weak = weak_from_this(), member = send.member, cause = sent.error()] {
     if (const auto self = weak.lock()) {
       self->coordinator_.on_closed(member, cause, monotonic_now());
@@ -295,7 +299,8 @@ void Sender::handle(session::MemberFinished& finished) {
   }
   result_.statuses[index] = event.status;
   result_.summary.count(event.status);
-  // The time of those that have it: what became of others later says nothing of how fast it went.
+  // The summary has the time of the last receiver that succeeded. Later failures of other receivers do not
+  // change it.
   if (event.status == session::Status::ok || result_.summary.ok == 0) result_.summary.seconds = event.seconds;
   reporter_.receiver(event);
 }

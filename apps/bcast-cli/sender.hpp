@@ -1,7 +1,8 @@
-// The sending side of one transfer: the session's Coordinator over a channel to each receiver, and beside it
-// the root's Participant with its data plane and the source file, epoch after epoch. What the two say to each
-// other stays in this object. Everything happens on the control loop's thread; answers from other threads
-// find it by a weak pointer. It ends exactly once, with an outcome for every receiver.
+// The sending side of one transfer. It has the session's Coordinator with a channel to each receiver, and the
+// root's Participant with its data plane and the source file. Both serve one epoch after the other. Messages
+// between the two are passed inside this object. Everything happens on the control loop's thread. Answers
+// from other threads find the object by a weak pointer. It ends exactly once, with a result for every
+// receiver.
 #pragma once
 
 #include <functional>
@@ -30,8 +31,8 @@
 namespace rdmc::bcast {
 
 struct SenderTarget {
-  std::string name;  ///< as it is reported: its address, or its directory on this machine
-  std::string host;  ///< a name or a numeric address
+  std::string name;  ///< the name in reports: an address, or a directory on this machine
+  std::string host;  ///< a host name or a numeric address
   std::uint16_t port = 0;
 };
 
@@ -39,51 +40,56 @@ struct SenderConfig {
   JobDescription job;
   std::vector<SenderTarget> targets;
   control::Security security;
-  Duration connect_within{};      ///< and as long again for its greeting
-  bool refused_may_come = false;  ///< who refuses is starting just now: ask again, within that time
+  /// The time that a host may take to accept the connection, and again the time that it may take to answer
+  /// the greeting.
+  Duration connect_within{};
+  /// True if a host that refuses the connection may have a receiver that is still starting. The sender then
+  /// tries again within `connect_within`.
+  bool refused_may_come = false;
   TransferWishes wishes;
-  /// The algorithm is chosen anew for each epoch, on paths like these; else it is the wishes'.
+  /// If set, the algorithm is chosen anew for each epoch from these properties of the paths. Otherwise it is
+  /// wishes.algorithm.
   std::optional<relay::PathParameters> auto_paths;
   FabricChoice fabric;
 };
 
 struct SenderResult {
   SummaryEvent summary;
-  std::vector<session::Status> statuses;  ///< of the targets
-  std::optional<Error> interrupted;       ///< by stop(), or a failure of our own
-  bool named_twice = false;               ///< that failure: two of the targets are one agent
+  std::vector<session::Status> statuses;  ///< in the order of the targets
+  std::optional<Error> interrupted;       ///< set if stop() or an error of this process ended the transfer
+  bool named_twice = false;               ///< true if `interrupted` says that two targets are the same agent
 };
 
 class Sender : public std::enable_shared_from_this<Sender> {
  public:
   using FinishedHandler = std::move_only_function<void(SenderResult)>;
 
-  /// Any thread. `source` and `reporter` outlive the sender; `finished` is called once, on the loop's thread,
-  /// when all channels are closed. Errors: resource_limit (no thread).
+  /// May be called from any thread. `source` and `reporter` must outlive the sender. `finished` is called
+  /// once, on the loop's thread, when all channels are closed. Errors: resource_limit if there is no thread.
   static Result<std::shared_ptr<Sender>> start(control::ControlLoop& loop, SourceFile& source,
                                                Reporter& reporter, SenderConfig config,
                                                session::SessionId session, FinishedHandler finished);
   ~Sender();
 
-  /// Ends the transfer everywhere but where it is committed. On the loop's thread.
+  /// Ends the transfer at every receiver that has not committed yet. Must be called on the loop's thread.
   void stop(Error cause);
 
  private:
   struct Receiver {
     peer::Peers::Handle opening;
-    control::Timer again;  ///< asks once more
+    control::Timer again;  ///< starts the next connection attempt
     std::optional<control::Channel> channel;
-    bool open = false;  ///< its channel's end has not been heard of
+    bool open = false;  ///< true from the channel's opening until its end is reported
     bool is_distance_known = false;
-    bool accepted = false;  ///< dry run: it would take the file
+    bool accepted = false;  ///< in a dry run: the receiver would take the file
     std::uint64_t bytes = 0;
-    bool is_straggler = false;  ///< it was reported as one
+    bool is_straggler = false;  ///< it has been reported as a straggler
   };
 
   Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporter, SenderConfig config,
          session::SessionId session, FinishedHandler finished);
 
-  // sender.cpp: connections, the clock, outcomes, the end
+  // sender.cpp: connections, timers, results, the end
   void begin();
   void connect(std::size_t index);
   void on_connected(std::size_t index, Result<control::Channel> channel);
@@ -104,7 +110,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void finish_if_done();
   Receiver& receiver(session::MemberId member) { return receivers_.at(value_of(member) - 1); }
 
-  // sender_epoch.cpp: what an epoch sends, and the root's participant in it
+  // sender_epoch.cpp: the blocks that an epoch sends, and the root's participant in the epoch
   void handle(session::ParametersNeeded& needed);
   std::optional<Error> mixed_families(const session::ParametersNeeded& needed) const;
   void handle(session::FormRequested& request);
@@ -117,7 +123,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void handle_own(session::AbortRequested&);
   template <typename Event>
   void handle_own(Event& event) {
-    if constexpr (requires { handle(event); }) handle(event);  // the others change nothing here
+    if constexpr (requires { handle(event); }) handle(event);  // all other events need no action here
   }
   void open_data_plane(std::move_only_function<void()> then);
   void form(const session::FormRequested& request);
@@ -138,32 +144,32 @@ class Sender : public std::enable_shared_from_this<Sender> {
   FinishedHandler finished_;
   std::shared_ptr<peer::Peers> peers_;
   session::Coordinator coordinator_;
-  session::Participant participant_;          // the root
-  std::vector<Receiver> receivers_;           // of the member with id index + 1
-  std::map<Address, std::size_t> connected_;  // which of them that is
+  session::Participant participant_;          // the root's participant
+  std::vector<Receiver> receivers_;           // at index i, the member with the id i + 1
+  std::map<Address, std::size_t> connected_;  // the index in receivers_ for each address
   Progress progress_;
   control::Timer timer_;
   control::Timer last_words_;
   Time timer_at_ = Time::never();
   Time start_;
-  Duration away_{};    // for so long we were stopped ourselves
-  Time away_until_{};  // and until then
+  Duration away_{};    // how long this process was last stopped, for example by SIGSTOP
+  Time away_until_{};  // when that stop ended
   SenderResult result_;
   bool pumping_ = false;
   bool job_finished_ = false;
-  bool dry_run_over_ = false;  ///< as planned: everybody has answered
+  bool dry_run_over_ = false;  ///< the dry run has ended as planned
   bool cleaned_up_ = false;
   bool last_words_over_ = false;
   BlockMap epoch_blocks_;
   relay::Racks epoch_racks_;
   std::uint32_t epoch_stragglers_ = 0;
   bool racks_are_hosts_ = false;
-  std::optional<Duration> least_round_trip_;  // to a receiver
-  std::optional<Digest> digest_;              // of the whole source, once it has been read
+  std::optional<Duration> least_round_trip_;  // the shortest one to any receiver
+  std::optional<Digest> digest_;              // the digest of the whole source, when it has been read
   std::unique_ptr<DataPlaneProxy> data_plane_;
-  std::shared_ptr<DataWatch> watch_;  // while an epoch runs
+  std::shared_ptr<DataWatch> watch_;  // exists while an epoch runs
   std::unique_ptr<FileSource> store_;
-  std::unique_ptr<Worker> worker_;  // where a store ends: its read may hang
+  std::unique_ptr<Worker> worker_;  // opens the data plane and ends stores, because both may block
 };
 
 }  // namespace rdmc::bcast

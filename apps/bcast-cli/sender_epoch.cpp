@@ -1,4 +1,5 @@
-// One epoch at the sender: choose what is sent; and as the root form, connect, move data, end.
+// One epoch at the sender: the choice of the blocks to send, and the steps of the root: form, connect, move
+// data, end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,20 +14,22 @@
 namespace rdmc::bcast {
 namespace {
 
-/// What somebody lacks. A state that makes no sense holds nothing: its owner is sent everything.
+/// The blocks that at least one receiver lacks. If a receiver's state cannot be decoded, all blocks are sent
+/// to it.
 BlockMap lacking(const session::ParametersNeeded& needed, std::uint64_t blocks) {
   BlockMap held_by_all = BlockMap::full(blocks);
   for (const auto& candidate : needed.candidates)
     held_by_all = held_by_all & BlockMap::decode(candidate.state, blocks).value_or(BlockMap(blocks));
   auto rest = held_by_all.complement().superset(BlockMap::kMaxRanges);
-  if (rest.count() == 0) rest.insert(0);  // all hold all, and an epoch ended before they could say so
+  // All members have all blocks, but the last epoch ended before all reports arrived.
+  if (rest.count() == 0) rest.insert(0);
   return rest;
 }
 
 }  // namespace
 
-/// Two receivers that could not reach each other, if there are any: the data path of a group has one address
-/// family.
+/// Returns an error if two receivers could not reach each other, because they use different address families.
+/// The data path of a group has one address family.
 std::optional<Error> Sender::mixed_families(const session::ParametersNeeded& needed) const {
   const std::string* reached[2] = {};
   for (const auto& candidate : needed.candidates) {
@@ -60,7 +63,8 @@ void Sender::handle(session::ParametersNeeded& needed) {
   epoch_blocks_ = lacking(needed, config_.job.shape.blocks());
   auto ranking = rank(needed);
   if (!stragglers.empty()) {
-    if (racks_are_hosts_) ranking.racks = {};  // a site has an uplink of its own, and a host none
+    // Hosts cannot be sites, because a host has no uplink of its own.
+    if (racks_are_hosts_) ranking.racks = {};
     ranking = with_stragglers(std::move(ranking), stragglers);
     config_.wishes.algorithm = relay::Algorithm::site_trees;
   } else if (config_.auto_paths) {
@@ -79,7 +83,8 @@ void Sender::handle(session::ParametersNeeded& needed) {
                     now, session::kRoot, ranking.members);
 }
 
-/// When the first message of a receiver has come, the kernel has measured a round trip.
+/// Called for each message of a receiver. When the first message has arrived, the kernel has measured a round
+/// trip.
 void Sender::notice_round_trip(session::MemberId member) {
   auto& receiver = this->receiver(member);
   if (receiver.is_distance_known) return;
@@ -90,8 +95,8 @@ void Sender::notice_round_trip(session::MemberId member) {
   least_round_trip_ = std::min(*round_trip, least_round_trip_.value_or(*round_trip));
 }
 
-/// Half of the least round trip is taken for a hop. An uplink of which nothing is known is taken to be as
-/// fast as a link.
+/// The time of a hop is assumed to be half of the shortest round trip. An uplink of unknown rate is assumed
+/// to be as fast as a link.
 void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) {
   relay::PathParameters path = *config_.auto_paths;
   if (least_round_trip_) path.hop_seconds = least_round_trip_->seconds() / 2;
@@ -107,8 +112,10 @@ void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) 
   config_.wishes.algorithm = choice.algorithm;
 }
 
-/// As the user's file says, or as far as addresses tell; of hosts they do. Where the algorithm is chosen, the
-/// racks of that file count if they have known uplinks or if no two members share a host, and else the hosts.
+/// Orders the members by host or by rack. If the user named the algorithm, they are ordered by host if it is
+/// an algorithm for hosts. With auto they are ordered by host if no uplink rate is given and, in addition,
+/// two members share a host or no racks are given. Hosts follow from the addresses. Racks are those of
+/// --topology, or else follow from the addresses.
 Ranking Sender::rank(const session::ParametersNeeded& needed) {
   std::vector<session::MemberId> members{session::kRoot};
   for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
@@ -126,7 +133,8 @@ Ranking Sender::rank(const session::ParametersNeeded& needed) {
   return by_rack.racks.is_known() ? by_rack : rank_by_address(placed);
 }
 
-/// Ours, as the receivers see us; of several the one that most know, rather one that other hosts can reach.
+/// This host's address, as seen by the receivers. Of several addresses, one that other hosts can reach is
+/// preferred, then the one that the most receivers use.
 Result<Address> Sender::data_address() const {
   std::map<Address, std::size_t> known_to;
   for (const auto& receiver : receivers_) {
@@ -140,7 +148,8 @@ Result<Address> Sender::data_address() const {
   return std::ranges::max_element(known_to, {}, worth)->first;
 }
 
-/// Opening a port and touching the ring's memory take a moment, in which the heartbeats must go on.
+/// Runs on the worker: opening a port and touching the ring's memory take a moment, and the heartbeats must
+/// go on meanwhile.
 void Sender::open_data_plane(std::move_only_function<void()> then) {
   const auto address = data_address();
   if (!address) return give_up(address.error());
@@ -239,18 +248,18 @@ void Sender::handle_own(session::AbortRequested&) {
   participant_.abort_done(monotonic_now());
 }
 
-/// Every receiver hears the digest before the last block can reach anybody: so whoever is left when we die
-/// can tell whether what they have together is right.
+/// Sends the digest to every receiver before the last block can reach any member. So if the sender dies, the
+/// survivors can check that the blocks they hold together are right.
 void Sender::announce(const Digest& digest) {
   digest_ = digest;
   coordinator_.expect_report(encode(digest), monotonic_now());
   pump();
-  loop_.post([weak = weak_from_this()] {  // behind the flush of what was just sent
+  loop_.post([weak = weak_from_this()] {  // runs after the loop has written the messages that were just sent
     if (const auto self = weak.lock(); self && self->store_) self->store_->announced();
   });
 }
 
-/// Stops the data plane and the reader; `then` runs on the loop.
+/// Ends the data plane and the reader. Afterwards `then` runs on the loop.
 void Sender::tear_down(std::move_only_function<void()> then) {
   watch_.reset();
   auto close_store = [weak = weak_from_this(), then = std::move(then)]() mutable {

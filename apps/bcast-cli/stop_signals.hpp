@@ -1,7 +1,8 @@
-// SIGINT, SIGTERM and SIGHUP as events that the main thread waits for, beside the end of its work: no handler
-// runs, so nothing is interrupted half way. Made before any other thread, which then inherits the blocked
-// signals. When all that is left is tidying and printing, end_within() gives the signals their force back, so
-// that neither a hung disk nor a reader that has stopped reading can keep the process.
+// SIGINT, SIGTERM and SIGHUP as events that the main thread waits for, together with the end of its work. No
+// signal handler runs, so nothing is interrupted in the middle. The object must be made before any other
+// thread is started, because threads inherit the blocked signals. When only clean-up and output remain,
+// end_within() restores the effect of the signals. So neither a hung disk nor a reader that has stopped
+// reading can keep the process alive.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +17,24 @@ namespace rdmc::bcast {
 class StopSignals {
  public:
   enum class Event : std::uint8_t {
-    signal,    ///< asked to stop
+    signal,    ///< a signal asks the process to stop
     notified,  ///< notify() was called
-    hung_up,   ///< the other end of `watched` is closed
+    hung_up,   ///< the other end of `watched` has been closed
   };
 
   /// Blocks the signals in the calling thread. Errors: resource_limit.
   static Result<StopSignals> block();
-  /// Waits for the next event; `watched`: a socket whose end matters too, or -1.
+  /// Waits for the next event. `watched` is a socket whose end is also an event, or -1.
   Event wait(int watched = -1);
-  /// Takes a signal that has come since, if any, without waiting.
+  /// Takes a signal that has arrived since, without waiting. Returns false if there is none.
   bool take();
-  /// Readable while a signal waits to be taken; for whoever polls for something else.
+  /// A descriptor that is readable while a signal waits to be taken. For a caller that polls for other
+  /// events, too.
   int descriptor() const { return signals_.get(); }
-  /// Any thread.
+  /// May be called from any thread.
   void notify() const;
-  /// The beginning of the end: when the calling thread has not ended the process after `patience`, or at the
-  /// next SIGINT or SIGTERM, the process ends at once with `code`. Signals that came before are forgotten.
-  /// May be called again.
+  /// For the end of the process. If the process still runs after `patience`, or at the next SIGINT or
+  /// SIGTERM, it ends at once with `code`. Signals that arrived before are discarded. May be called again.
   void end_within(Duration patience, ExitCode code);
 
  private:

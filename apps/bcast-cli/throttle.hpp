@@ -1,5 +1,6 @@
-// Keeps news that others can cause at will - refused connections - from filling a log: the first is told at
-// once, then one an interval, each with the number of those kept back. Time is passed in; one thread.
+// Limits reports of events that others can cause at will, such as refused connections, so that they do not
+// fill a log. The first event is reported at once. After that at most one is reported in each interval, with
+// the number of those left out since the last report. Time is passed in. One thread only.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ class Throttle {
  public:
   explicit Throttle(Duration interval) : interval_(interval) {}
 
-  /// Whether this one may be told, and if so how many have been kept back since the last.
+  /// Returns nullopt if this event must not be reported. Otherwise returns the number of events that were
+  /// left out since the last report.
   std::optional<std::uint64_t> take(Time now) {
     if (last_ && now < *last_ + interval_) {
       ++kept_back_;

@@ -1,5 +1,5 @@
-// Where the hosts of a transfer stand: in racks that a file names, or as their addresses tell. Pure; the
-// caller reads the file.
+// The racks of a transfer's hosts: as a file names them, or as the addresses suggest. Pure: the caller reads
+// the file.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,15 @@ namespace rdmc::bcast {
 
 class Topology {
  public:
-  /// Lines "RACK HOST…": a name, then hosts as -w takes them, between blanks or commas. Lines of the same
-  /// name add up, '#' starts a comment. A host without a port stands for all agents on it. Errors:
-  /// invalid_argument with `origin` and the line's number (no host, a bad hostlist, a host in two racks, no
-  /// rack at all).
+  /// Parses lines of the form "RACK HOST...": the name of a rack, then hosts in the syntax of -w, separated
+  /// by blanks or commas. Several lines may name the same rack. '#' starts a comment. A host without a port,
+  /// or with the default port, means all agents on this host. Errors: invalid_argument if a line has no host,
+  /// a bad hostlist or a host of another rack, or if there is no rack; the text has `origin` and, for an
+  /// error in a line, the line's number.
   static Result<Topology> parse(std::string_view text, const std::string& origin);
 
-  /// The number of the host's rack, by the order in which the file names them; nothing if it does not.
+  /// The number of the host's rack, in the order in which the file names the racks. Empty if the file does
+  /// not name the host.
   std::optional<std::uint32_t> rack_of(const control::Host& host) const;
   std::size_t racks() const { return racks_.size(); }
 
@@ -36,16 +38,18 @@ class Topology {
   };
   Result<void> take_line(std::string_view line, const std::string& where, std::size_t number);
 
-  std::map<std::string, std::uint32_t, std::less<>> racks_;  // by name
-  std::map<control::Host, Entry> agents_;                    // with a port of their own
+  std::map<std::string, std::uint32_t, std::less<>> racks_;  // the number of each rack, by its name
+  std::map<control::Host, Entry> agents_;                    // hosts with another port than the default
   std::map<std::string, Entry, std::less<>> hosts_;
 };
 
-/// Racks as far as addresses tell: one host's members (the same address, or loopback) first, then those of
-/// one subnet (IPv4 /24, IPv6 /64), which is a rack. members[0] is the epoch's source.
+/// Orders members by their addresses. Members of one host have the same address, or any loopback address.
+/// Hosts of one subnet (IPv4 /24, IPv6 /64) form a rack. Members of a rack are adjacent, and so are members
+/// of a host inside a rack. members[0] is the epoch's source.
 Ranking rank_by_address(std::span<const std::pair<session::MemberId, Address>> members);
 
-/// The members of one host side by side, hosts in the order of their first members; each is a rack.
+/// Orders members so that those of one host are adjacent and form a rack. Hosts are in the order of their
+/// first members.
 Ranking rank_by_host(std::span<const std::pair<session::MemberId, Address>> members);
 
 }  // namespace rdmc::bcast

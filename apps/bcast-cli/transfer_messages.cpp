@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-// Generated code does not hold our warning level.
+// Generated code causes warnings that this project enables.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -111,7 +111,8 @@ session::Bytes encode(const Digest& digest) {
 }
 
 session::Bytes encode_held(const BlockMap& held) {
-  // A superset of what is lacking leaves out some of what is held: that is sent again, and nothing is missed.
+  // The missing blocks are rounded up to fewer ranges. So some held blocks are reported as missing and are
+  // sent again, but no missing block is reported as held.
   if (held.ranges().size() <= BlockMap::kMaxRanges) return held.encode();
   return held.complement().superset(BlockMap::kMaxRanges - 1).complement().encode();
 }

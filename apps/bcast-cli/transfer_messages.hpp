@@ -1,5 +1,6 @@
-// The opaque parts of the session's messages as values: the job, an epoch's parameters, a receiver's state
-// (the map of the blocks it holds) and its report (the digest). Decoding trusts nothing. Pure.
+// Encodes and decodes the parts of the session's messages that the session does not look into: the job, the
+// parameters of an epoch, a receiver's state (the map of the blocks that it holds), and its report (the
+// digest). Decoding checks every value. The functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace rdmc::bcast {
 
-/// What agents serve, and survivors for each other.
+/// The name of the service that agents offer to senders, and survivors to each other.
 inline constexpr const char* kService = "bcast";
 
 struct JobDescription {
@@ -28,37 +29,39 @@ struct JobDescription {
   std::uint32_t mode = 0600;  ///< the copy's permissions, at most 0777
   bool overwrite = false;
   bool dry_run = false;
-  std::optional<std::uint64_t> limit_rate;  ///< bits per second that a source gives, at least 1
-  bool encrypt = false;                     ///< what leaves a host
+  std::optional<std::uint64_t> limit_rate;  ///< bits per second that the source may send, at least 1
+  bool encrypt = false;                     ///< data that leaves a host is encrypted
   friend bool operator==(const JobDescription&, const JobDescription&) = default;
 };
 session::Bytes encode(const JobDescription& job);
-/// Leaves setuid, setgid and sticky bits out: whoever sends must not make such a file for an agent that runs
-/// as root. Errors: protocol_error (malformed, or a shape or mode out of bounds).
+/// Leaves out the setuid, setgid and sticky bits. Otherwise a sender could make such a file through an agent
+/// that runs as root. Errors: protocol_error if the bytes are malformed, or the shape or the mode is out of
+/// bounds.
 Result<JobDescription> decode_job(std::span<const std::byte> bytes);
 
 struct EpochParameters {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
-  relay::Racks racks{};  ///< of the members by rank, if they are known
+  relay::Racks racks{};  ///< in the order of the members' ranks; empty if not known
   std::uint32_t stragglers = 0;
   Duration suspect_after{};
   BlockMap blocks;
   friend bool operator==(const EpochParameters&, const EpochParameters&) = default;
 };
-/// How the sender wants its epochs to go; who leads on without it wants the same.
+/// The sender's settings for its epochs. After the sender's death a new coordinator uses the same settings.
 struct TransferWishes {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   Duration suspect_after{};
   RackOf racks;
 };
 session::Bytes encode(const EpochParameters& parameters);
-/// Errors: protocol_error (malformed, of another file, an unknown algorithm, no block, a time out of bounds,
-/// racks that make no sense).
+/// Errors: protocol_error if the bytes are malformed or belong to a file with another number of blocks, if
+/// the algorithm is unknown, if there is no block, if a time is out of bounds, or if the racks are invalid.
 Result<EpochParameters> decode_parameters(std::span<const std::byte> bytes, const FileShape& shape);
 
 session::Bytes encode(const Digest& digest);
 
-/// What a receiver says it holds; of more ranges than a message takes, only as much as fits.
+/// Encodes the blocks that a receiver holds. If they form too many ranges for one message, some of them are
+/// left out.
 session::Bytes encode_held(const BlockMap& held);
 
 }  // namespace rdmc::bcast

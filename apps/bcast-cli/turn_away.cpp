@@ -10,7 +10,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A participant that fails as soon as it may speak: once it has been greeted.
+/// A participant that reports a failure as soon as the protocol allows it, which is after the coordinator's
+/// first message.
 struct TurnedAway {
   control::Channel channel;
   Error cause;
@@ -21,7 +22,7 @@ struct TurnedAway {
   void drain() {
     while (auto output = participant.poll()) {
       if (auto* const message = std::get_if<session::Send>(&*output))
-        (void)channel.send(std::move(message->bytes));  // a closed channel says so by itself
+        (void)channel.send(std::move(message->bytes));  // a closed channel reports its end by itself
     }
   }
 };
@@ -31,7 +32,7 @@ struct TurnedAway {
 void turn_away(control::ControlLoop& loop, control::Channel channel, Error cause,
                std::shared_ptr<void> ticket) {
   const session::ParticipantConfig config{.agent = "rdmc_bcast " RDMC_VERSION, .timing = {}};
-  // The channel's handlers are its owners: the channel lets them go when it has closed.
+  // The channel's handlers own this object. The channel releases the handlers when it has closed.
   const std::shared_ptr<TurnedAway> self(new TurnedAway{
       std::move(channel), std::move(cause), std::move(ticket), session::Participant(config), {}});
   self->channel.start(

@@ -1,5 +1,6 @@
-// Tells a sender in its own session why it is not served, instead of leaving it with a connection that ended.
-// Keeps itself until the sender has read that or has taken too long. On the control loop's thread.
+// Tells a sender, inside its own session, why it is not served. Without this, the sender would see only that
+// its connection ended. The object keeps itself alive until the sender has read the message or has taken too
+// long. Runs on the control loop's thread.
 #pragma once
 
 #include <memory>
@@ -10,8 +11,9 @@
 
 namespace rdmc::bcast {
 
-/// `channel` has not been started; `loop` is its own and outlives this. `cause` reads after the host's name.
-/// `ticket` is let go at the end: its owner counts how many are under way.
+/// `channel` must not have been started. `loop` must be the channel's own loop and must outlive the channel.
+/// `cause` continues a sentence that begins with the host's name. `ticket` is released at the end. The caller
+/// can count its copies to limit how many senders are turned away at the same time.
 void turn_away(control::ControlLoop& loop, control::Channel channel, Error cause,
                std::shared_ptr<void> ticket);
 

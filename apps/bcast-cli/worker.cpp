@@ -42,9 +42,9 @@ void Worker::run() {
       lock.unlock();
       try {
         task();
-      } catch (const std::bad_alloc&) {  // it is given up; the others go on
+      } catch (const std::bad_alloc&) {  // this task is given up; the next ones run
       }
-    }  // what the task holds is destroyed without the lock, too
+    }  // the task is also destroyed without the lock
     lock.lock();
   }
 }

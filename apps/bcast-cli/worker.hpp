@@ -1,6 +1,6 @@
-// One thread that does what may block - files, a full pipe - for threads that must not. Tasks run in the
-// order they were posted; the worker owns each until it has run. One that meets std::bad_alloc is given up.
-// post() from any thread.
+// A thread for calls that may block, such as those on files or a full pipe. Threads that must not block post
+// tasks to it. Tasks run in the order of posting. The worker owns each task until it has run. A task that
+// throws std::bad_alloc is given up. post() may be called from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -21,9 +21,9 @@ class Worker {
  public:
   using Task = std::move_only_function<void()>;
 
-  /// Errors: resource_limit (no thread).
+  /// Errors: resource_limit if there is no thread.
   static Result<std::unique_ptr<Worker>> start();
-  /// Runs what was posted, then ends the thread. Not on the worker's own thread.
+  /// Runs all posted tasks and ends the thread. Must not run on the worker's own thread.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -36,23 +36,24 @@ class Worker {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Task> tasks_;  // under mutex_
-  bool ending_ = false;     // under mutex_
+  std::deque<Task> tasks_;  // protected by mutex_
+  bool ending_ = false;     // protected by mutex_
   std::thread thread_;
 };
 
-/// Posts `task` to the loop from a worker's task: the worker waits until there is memory for that.
+/// Posts `task` to the loop. A task of a worker calls it. If memory is lacking, it blocks until the call
+/// succeeds.
 inline void post_from_worker(control::ControlLoop& loop, const std::shared_ptr<Worker::Task>& task) {
   when_there_is_memory([&] {
     loop.post([task] {
-      auto once = std::move(*task);  // it ends on the loop, too
+      auto once = std::move(*task);  // the task is also destroyed on the loop's thread
       once();
     });
   });
 }
 
-/// Runs `work` on the worker and then `then(owner, its result)` on the loop, if the owner still exists. Work
-/// that meets std::bad_alloc has resource_limit as its result.
+/// Runs `work` on the worker. Then runs `then(owner, result)` on the loop, if the owner still exists. If
+/// `work` throws std::bad_alloc, the result is resource_limit.
 template <typename Owner, typename Work, typename Then>
 requires IsResult<std::invoke_result_t<Work>>
 void run_for(std::weak_ptr<Owner> owner, Worker& worker, control::ControlLoop& loop, Work work, Then then) {

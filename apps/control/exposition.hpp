@@ -1,4 +1,4 @@
-// The text that Prometheus reads (exposition format 0.0.4), written one family after the other.
+// Writes the text format of Prometheus (exposition format 0.0.4), one metric family after the other.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,15 @@
 
 namespace rdmc::control_app {
 
-/// NAME="VALUE", with what the format wants escaped.
+/// Returns NAME="VALUE". Characters are escaped as the format requires.
 std::string label(const std::string& name, const std::string& value);
 
 class Exposition {
  public:
-  /// `labels`: of every series; at least one.
+  /// `labels` are the labels of every series. There must be at least one.
   explicit Exposition(std::string labels) : labels_(std::move(labels)) {}
 
-  /// The samples that follow are of this one. `type`: "gauge" or "counter".
+  /// Begins a metric family. The following samples belong to it. `type` is "gauge" or "counter".
   void family(const char* name, const char* type, const char* help);
   void sample(double value, const std::string& more_labels = {});
   void gauge(const char* name, const char* help, double value);

@@ -1,5 +1,5 @@
-// rdmc_control: the views of a cluster, for operators and scripts, and a node of the store that keeps them.
-// Exit status: 0 done, 1 usage, 2 the store cannot be reached, refuses, or cannot be run, 3 no such group or
+// rdmc_control: shows and changes the views of a cluster, and runs a node of the store that keeps them. Exit
+// status: 0 done, 1 wrong usage, 2 the store cannot be reached, refuses, or cannot be run, 3 no such group or
 // member, 4 removed from the group.
 #include <fmt/format.h>
 #include <poll.h>
@@ -25,9 +25,9 @@ using namespace rdmc;
 using namespace rdmc::control_app;
 
 constexpr int kDone = 0, kUsage = 1, kFailed = 2, kNotFound = 3, kRemoved = 4;
-/// Attempts to remove a member from a view that others change meanwhile.
+/// The number of attempts to remove a member from a view that others change at the same time.
 constexpr int kRemovals = 20;
-/// A watch may miss a change.
+/// The interval at which `watch` reads the view again, because a watch notification may be lost.
 constexpr int kRereadMs = 2000;
 
 struct Options {
@@ -83,7 +83,7 @@ int members(const Options& options, StoreSession& store) {
   return kDone;
 }
 
-/// The member with that id or address, or else the only one of that name.
+/// Returns the member with that id or address, or else the only member with that name.
 Result<view::MemberId> member_of(const view::View& view, const std::string& text) {
   const auto has_it = [&](const view::Member& member) {
     return id_text(member.id) == text || to_string(member.address) == text;
@@ -97,9 +97,10 @@ Result<view::MemberId> member_of(const view::View& view, const std::string& text
               std::to_string(count) + " members are called '" + text + "': name one by its id or address");
 }
 
-/// The view is changed in the store, as members change it: they learn it there.
+/// Removes a member by changing the view in the store. The members learn of it from the store.
 int remove(const Options& options, StoreSession& store) {
-  std::string text = options.member;  // its id, once it was found: a process of its name may join meanwhile
+  // The member's id after it is found. A process with the same name may join meanwhile.
+  std::string text = options.member;
   for (int attempt = 0; attempt < kRemovals; ++attempt) {
     auto view = known_view(options, store);
     if (!view) return complain(view.error());
@@ -129,11 +130,11 @@ int survivor(const Options& options) {
   return named ? kDone : complain(named.error());
 }
 
-/// One line for each view, from the one that stands; `--count` of them, or until a signal.
+/// Prints each view, beginning with the current one, until `--count` views or a signal.
 int watch(const Options& options, StoreSession& store, int signals) {
   const Descriptor hinted(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   store.watch(options.group, [fd = hinted.get()](std::optional<Epoch>) { ::eventfd_write(fd, 1); });
-  // A signal ends it whether or not anybody reads.
+  // A signal ends this command even if nobody reads its output.
   Printer lines(STDOUT_FILENO), errors(STDERR_FILENO);
   std::uint64_t printed = 0;
   for (Epoch last{};;) {
@@ -157,19 +158,21 @@ int watch(const Options& options, StoreSession& store, int signals) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"The views of a cluster, and a node of the store that keeps them."};
+  CLI::App app{"Shows and changes the views of a cluster, and runs a node of the store that keeps them."};
   app.set_version_flag("--version", "rdmc_control " RDMC_VERSION);
   app.footer(
-      "Exit codes:\n  0    done\n  1    usage\n  2    the store cannot be reached, refuses, or cannot be "
+      "Exit codes:\n  0    done\n  1    wrong usage\n  2    the store cannot be reached, refuses, or cannot "
+      "be "
       "run\n"
       "  3    no such group or member\n"
       "  4    removed from the group by the others (member)");
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_flag("--json", options.json, "one JSON object a line on stdout");
-  app.add_option("--store", options.choice.store, "ADDR[:7701],… of its nodes, or etcd:ADDR[:2379],…")
+  app.add_flag("--json", options.json, "print one JSON object on each line of stdout");
+  app.add_option("--store", options.choice.store,
+                 "the store: ADDR[:7701],… of its nodes, or etcd:ADDR[:2379],…")
       ->capture_default_str();
-  declare_identity(app, options.choice.identity, "without a key: anyone may read and change the views");
+  declare_identity(app, options.choice.identity, "run without a key: anyone may read and change the views");
   const auto with_group = [&](const char* name, const char* what) {
     CLI::App* const command = app.add_subcommand(name, what);
     command->add_option("GROUP", options.group)->required()->check([](const std::string& group) {
@@ -179,59 +182,67 @@ int main(int argc, char** argv) {
     return command;
   };
   CLI::App* const views_command =
-      app.add_subcommand("views", "every group, its epoch and how many are in it");
-  CLI::App* const members_command = with_group("members", "who is in a group");
-  CLI::App* const remove_command = with_group("remove", "makes a view without a member");
-  remove_command->add_option("MEMBER", options.member, "its id, address or name, as members prints them")
+      app.add_subcommand("views", "lists every group with its epoch and its number of members");
+  CLI::App* const members_command = with_group("members", "lists the members of a group");
+  CLI::App* const remove_command = with_group("remove", "makes a view without one member");
+  remove_command
+      ->add_option("MEMBER", options.member, "the member's id, address or name, as 'members' prints them")
       ->required();
   CLI::App* const watch_command =
-      with_group("watch", "prints each view of a group, from the one that stands");
-  watch_command->add_option("--count", options.count, "ends after so many");
+      with_group("watch", "prints each view of a group, beginning with the current one");
+  watch_command->add_option("--count", options.count, "end after this number of views");
   CLI::App* const serve_command = app.add_subcommand("serve", "runs a node of the store until a signal");
   ServeOptions node;
   bool memory = false;
-  CLI::App* const kept = serve_command->add_option_group("kept", "where it keeps the views");
-  kept->add_option("--directory", node.directory, "on the disk");
-  kept->add_flag("--memory", memory,
-                 "in memory: after a restart, one of three gets them from the two others, and one alone "
-                 "starts with none");
+  CLI::App* const kept = serve_command->add_option_group("kept", "where the node keeps the views");
+  kept->add_option("--directory", node.directory, "in this directory");
+  kept->add_flag(
+      "--memory", memory,
+      "in memory; after a restart, one node of three gets them from the two others, and a single node "
+      "starts with no views");
   kept->require_option(1);
-  serve_command->add_option("--listen", node.listen,
-                            fmt::format("ADDR[:PORT]; its address among --nodes, or {}", kAlone));
+  serve_command->add_option(
+      "--listen", node.listen,
+      fmt::format("ADDR[:PORT] on which the node listens; default: its address in --nodes, or {}", kAlone));
   serve_command->add_option("--nodes", node.nodes,
-                            "ADDR[:7701],… of three, for each other; the same for all of them");
-  serve_command->add_option("--self", node.self, "which of --nodes it is, from 0");
+                            "ADDR[:7701],… of all three nodes; must be the same for each node");
+  serve_command->add_option("--self", node.self, "the index of this node in --nodes, from 0");
   CLI::App* const survivor_command = app.add_subcommand(
       "survivor",
-      "after two of three nodes have lost their state: the store goes on with what --store keeps");
-  survivor_command->add_flag("--force", options.force,
-                             "even if a majority of the nodes answers: what only they keep is lost");
+      "after two of three nodes have lost their state: makes the store continue with the state of --store");
+  survivor_command->add_flag(
+      "--force", options.force,
+      "even if a majority of the nodes answers; state that only those nodes keep is lost");
   MemberOptions member;
   CLI::App* const member_command =
-      with_group("member", "takes part in a group until a signal, and prints what becomes of it");
-  member_command->add_option("--name", member.name, "for people");
-  member_command->add_option("--listen", member.listen, "ADDR[:PORT] where the others find it")
+      with_group("member", "takes part in a group until a signal, and prints the events");
+  member_command->add_option("--name", member.name, "name of the member, for people");
+  member_command->add_option("--listen", member.listen, "ADDR[:PORT] where the other members find this one")
       ->capture_default_str();
-  member_command->add_option("--fabric", member.fabric, "of the data path")->capture_default_str();
-  member_command->add_flag("--encrypt", member.encrypt,
-                           "AES-256-GCM for all of its data path that leaves the host; all members or none");
+  member_command->add_option("--fabric", member.fabric, "fabric of the data path")->capture_default_str();
+  member_command->add_flag(
+      "--encrypt", member.encrypt,
+      "AES-256-GCM for all data that leaves the host on the data path; all members must use it, or none");
   member_command
-      ->add_option("--lease", member.lease_ms,
-                   "asks the others for a lease of so many ms, 20 to 1000, 100 to 200 are meant; 0: none")
+      ->add_option(
+          "--lease", member.lease_ms,
+          "request a lease of this many ms from the others, 20 to 1000, normally 100 to 200; 0: no lease")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{0}) |
               CLI::Range(view::kMinLease.ns / 1'000'000, view::kMaxLease.ns / 1'000'000));
-  member_command->add_option("--beat", member.beat_ms, "says and writes something every so many ms; 0: never")
+  member_command
+      ->add_option("--beat", member.beat_ms,
+                   "send and write data to the others at this interval in ms; 0: never")
       ->capture_default_str();
   for (const auto& [command, metrics] :
        {std::pair(serve_command, &node.metrics), std::pair(member_command, &member.metrics)})
     command->add_option("--metrics", *metrics,
-                        "[ADDR:]PORT of its metrics for Prometheus; on loopback by default");
+                        "[ADDR:]PORT of the metrics for Prometheus; on loopback by default");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }
-  // Members and nodes of the store need a key for themselves.
+  // Members and nodes of the store need a key of their own.
   const bool etcd =
       options.choice.store.starts_with("etcd:") && !serve_command->parsed() && !member_command->parsed();
   if (!etcd || !options.choice.identity.is_empty()) {
@@ -240,7 +251,8 @@ int main(int argc, char** argv) {
       return kUsage;
     }
   }
-  // Blocked before there is any thread where they are waited for; they end everything else at once.
+  // Commands that wait for signals block them here, before any thread starts. Signals end all other commands
+  // at once.
   sigset_t stop;
   sigemptyset(&stop);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stop, signal);

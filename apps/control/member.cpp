@@ -21,9 +21,10 @@
 namespace rdmc::control_app {
 namespace {
 
-/// How long the others may take to agree that we leave.
+/// The time that the other members have to agree on a view without this member when it leaves.
 constexpr int kLeaveWithinMs = 2000;
-/// What is said, and written into the others' windows at our rank: our epoch, and a number that rises.
+/// The length of a beat. It is sent to all others, and written into their windows at this member's rank: the
+/// epoch, and a number that grows.
 constexpr std::size_t kBeatBytes = 16;
 
 class Member {
@@ -114,7 +115,7 @@ class Member {
   }
 
  private:
-  /// True when we were removed; false: a signal, or the time is over.
+  /// Returns true if this member was removed, and false after a signal or the time limit.
   bool wait(int signals, int limit_ms) const {
     pollfd events[] = {{removed_.get(), POLLIN, 0}, {signals, POLLIN, 0}};
     while (::poll(events, 2, limit_ms) < 0) {
@@ -133,7 +134,8 @@ class Member {
     view_ = view;
     heard_ = false;
     say("installed", json_of(options_.group, view));
-    // All at once would keep each other from installing it: the two oldest, so that everybody hears one.
+    // If all members sent at once, they would delay each other's installation. Only the two oldest send, so
+    // that every member receives from at least one.
     const auto oldest = std::span(view.members).first(std::min<std::size_t>(2, view.members.size()));
     if (membership_ == nullptr) return;
     const view::MemberId self = membership_->view().self().id;
@@ -162,7 +164,7 @@ class Member {
     say("unreachable", json);
   }
 
-  /// Says something, writes something, and looks at what others have written.
+  /// Sends a beat, writes it, and checks what others have written.
   void beat() {
     std::array<std::byte, kBeatBytes> bytes;
     store_be(&bytes[0], value_of(view_.epoch));
@@ -190,7 +192,7 @@ class Member {
     if (written_ && !std::exchange(written_told_, true)) say("written_to");
   }
 
-  /// What must never be seen.
+  /// Reports data that must never be visible.
   void make_visible(const char* what, std::uint64_t epoch) {
     if (visible_++ == 0)
       say("visible", {{"what", what}, {"of_epoch", epoch}, {"in_epoch", value_of(view_.epoch)}});
@@ -198,7 +200,7 @@ class Member {
 
   StoreSession& session_;
   const MemberOptions options_;
-  /// The loop waits for no reader.
+  /// Printing never waits for a reader.
   Printer printer_{options_.json ? STDOUT_FILENO : STDERR_FILENO};
   const Descriptor removed_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   membership::Membership* membership_ = nullptr;

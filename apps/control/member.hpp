@@ -1,5 +1,5 @@
-// rdmc_control member: takes part in a group as a program would, and prints what becomes of it. It says and
-// writes something to the others now and then, and looks for what nobody may have said or written.
+// rdmc_control member: takes part in a group like a program, and prints the events. At intervals it sends
+// data to the others and writes into their windows, and it checks for data that must not be visible.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,17 @@ struct MemberOptions {
   control::Identity identity;
   std::string listen = "127.0.0.1:0";
   std::string fabric = "auto";
-  bool encrypt = false;        ///< the data path
-  std::uint32_t lease_ms = 0;  ///< the term of the lease that it asks for; 0: none
+  bool encrypt = false;        ///< Encrypt the data path.
+  std::uint32_t lease_ms = 0;  ///< The term of the requested lease. 0 for no lease.
   std::uint32_t beat_ms = 100;
   bool json = false;
-  std::string metrics;  ///< "[ADDR:]PORT" where they are served; empty: nowhere. Loopback by default
+  /// "[ADDR:]PORT" of the metrics, on loopback by default. Empty for no metrics.
+  std::string metrics;
 };
 
-/// Until `signals` (a signalfd) can be read - then it leaves in order - or the others have agreed on a view
-/// without it: true. Errors: those of Membership::join and of the key's file.
+/// Takes part until `signals` (a signalfd) can be read, or until the others have agreed on a view without
+/// this member. After a signal it leaves in order and returns false. If the others removed it, it returns
+/// true. Errors: those of Membership::join and of the key file.
 Result<bool> take_part(StoreSession& store, const MemberOptions& options, int signals);
 
 }  // namespace rdmc::control_app

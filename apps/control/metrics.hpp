@@ -1,5 +1,5 @@
-// What a process knows of its group, and what a node of the store knows of itself, for Prometheus: the text
-// of a scrape, made of one look. The loop's thread.
+// The metrics of a member of a group, and of a node of the store, as text for Prometheus. The values of one
+// scrape are read at the same time. Called on the control loop's thread.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace rdmc::control_app {
 
 // The text exposition format, version 0.0.4.
 
-/// Every series has the label group.
+/// Every series has the label `group`.
 std::string exposition(const std::string& group, const membership::Membership& membership,
                        const control::IdentityWatch& identity);
-/// Every series has the label node, which of the store's it is.
+/// Every series has the label `node`, which is the node's index.
 std::string exposition(std::size_t node, const Pulse::Latest& pulse, const control::IdentityWatch& identity);
 
 }  // namespace rdmc::control_app

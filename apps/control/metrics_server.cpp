@@ -57,10 +57,10 @@ class MetricsServer::Impl final : public control::LoopMember,
   void accept() {
     acceptor_.async_accept([self = shared_from_this()](error_code error, tcp::socket socket) {
       if (!self->text_ || error == boost::asio::error::operation_aborted) return;
-      // One too many takes the place of the oldest.
+      // If there are too many connections, the oldest one is closed.
       if (!error && self->scrapes_.size() == kMostConnections) self->close(self->scrapes_.front());
       if (!error) self->serve(std::move(socket));
-      // Without descriptors a look at once would fail again, and again.
+      // Without free descriptors an immediate retry would fail again.
       if (error) return self->accept_later();
       self->accept();
     });
@@ -113,7 +113,7 @@ class MetricsServer::Impl final : public control::LoopMember,
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_{core_->context()};
   std::function<std::string()> text_;
-  std::vector<std::shared_ptr<Scrape>> scrapes_;  ///< oldest first
+  std::vector<std::shared_ptr<Scrape>> scrapes_;  ///< The oldest first.
 };
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(control::ControlLoop& loop,

@@ -1,6 +1,7 @@
-// Answers GET /metrics over HTTP, without a key: it is to listen where only a monitor reaches it, and does so
-// on loopback unless told otherwise. What strangers can cost is bounded: so many connections at a time, of
-// which the oldest gives way to one too many, so many bytes and seconds each.
+// Answers GET /metrics over HTTP, without a key. It must listen where only a monitor reaches it, and listens
+// on loopback by default. The cost of unauthenticated clients is limited: each connection has a limit of
+// bytes and of seconds, and there is a limit of connections. If there is one connection too many, the oldest
+// one is closed.
 #pragma once
 
 #include <functional>
@@ -19,14 +20,14 @@ class MetricsServer {
   static constexpr int kSeconds = 5;
   static constexpr std::uint16_t kPort = 9464;
 
-  /// `text` is called on the loop's thread for each scrape. Errors: those of listening.
+  /// `text` is called on the control loop's thread for each scrape. Errors: those of listening.
   static Result<std::unique_ptr<MetricsServer>> listen(control::ControlLoop& loop, const Address& address,
                                                        std::function<std::string()> text);
-  /// On "[ADDR:]PORT", by default loopback and 9464; empty: nothing, as nobody asked for it. Errors: those,
-  /// and invalid_argument.
+  /// Listens on "[ADDR:]PORT", by default on loopback and port 9464. Returns nullptr, without any effect, if
+  /// `where` is empty. Errors: those of listen(), and invalid_argument if `where` is not an address.
   static Result<std::unique_ptr<MetricsServer>> open(control::ControlLoop& loop, const std::string& where,
                                                      std::function<std::string()> text);
-  /// `text` is not called any more. Not on the loop's thread.
+  /// After this, `text` is not called any more. Must not be called on the control loop's thread.
   ~MetricsServer();
 
   const Address& address() const { return address_; }

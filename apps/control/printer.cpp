@@ -22,7 +22,8 @@ bool is_of(int fd, mode_t kind) {
   return ::fstat(fd, &about) == 0 && (about.st_mode & S_IFMT) == kind;
 }
 
-/// None for files, which do not block, sockets, which are told with each message, and what may not be opened.
+/// Opens a pipe or terminal again. Returns an empty descriptor for files, which do not block, for sockets,
+/// which get a flag with each message, and if opening fails.
 Descriptor reopened(int fd) {
   if (!is_of(fd, S_IFIFO) && !is_of(fd, S_IFCHR)) return {};
   return Descriptor(
@@ -62,7 +63,7 @@ std::size_t Printer::write_some(std::string_view bytes) const {
   const long written = is_of(fd(), S_IFSOCK) ? ::send(fd(), bytes.data(), bytes.size(), MSG_DONTWAIT)
                                              : ::write(fd(), bytes.data(), bytes.size());
   if (written >= 0) return static_cast<std::size_t>(written);
-  // What nobody can read any more is as good as written.
+  // Bytes that no process can read any more count as written.
   return errno == EAGAIN || errno == EINTR ? 0 : bytes.size();
 }
 

@@ -1,5 +1,6 @@
-// Lines for a descriptor whose reader may be slow, busy or gone: whoever prints never waits for it. A thread
-// of its own writes what waits, up to a bound; lines beyond it are dropped, whole, and counted. Any thread.
+// Prints lines to a descriptor whose reader may be slow, busy or gone. print() never waits for the reader. A
+// separate thread writes the lines, and lines are queued up to a limit. Beyond the limit whole lines are
+// dropped and counted. Any thread.
 #pragma once
 
 #include <atomic>
@@ -16,33 +17,34 @@ namespace rdmc::control_app {
 class Printer {
  public:
   static constexpr std::size_t kMostBytes = 1 << 20;
-  /// What still waits at the end is written so long, if it is read.
+  /// The destructor writes the remaining lines for at most this time.
   static constexpr int kLastWordsMs = 500;
 
-  /// `fd` outlives it and is left as it is: others may have it, too.
+  /// `fd` must outlive this object. Its flags are not changed, because other processes may share it.
   explicit Printer(int fd);
   ~Printer();
 
-  /// A newline is added.
+  /// Adds a newline.
   void print(std::string line);
-  /// Lines, so far.
+  /// The number of dropped lines so far.
   std::uint64_t dropped() const { return dropped_; }
 
  private:
   void run();
-  /// How much of at most PIPE_BUF bytes: a pipe that has room takes as much without blocking, even where it
-  /// is not ours alone.
+  /// Writes at most PIPE_BUF bytes, and returns the number of bytes that were written. A pipe with free space
+  /// takes PIPE_BUF bytes without blocking, even if other processes share it.
   std::size_t write_some(std::string_view bytes) const;
   int fd() const { return own_ ? own_.get() : fd_; }
 
   const int fd_;
-  const Descriptor own_;  ///< the same pipe or terminal, for us alone: it need not block
+  /// The same pipe or terminal, opened for this object alone, so that it need not block.
+  const Descriptor own_;
   const Descriptor wake_;
   std::mutex mutex_;
   std::string waiting_;
   bool ending_ = false;
   std::atomic<std::uint64_t> dropped_ = 0;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // Must be the last member, because the thread uses all the others.
 };
 
 }  // namespace rdmc::control_app

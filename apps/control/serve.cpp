@@ -20,10 +20,10 @@ namespace {
 constexpr int kPulseMs = 500;
 constexpr std::uint16_t kStorePort = 7701;
 
-/// Until there is a signal. Errors: why the node takes part in nothing any more.
+/// Waits for a signal. Errors: the reason why the node has ended its part in the store.
 Result<void> wait(int signals, Pulse& pulse, const store::StoreNode& node, control::ControlLoop& loop) {
   const auto limit = watchdog_limit();
-  // The manager wants a word in half its time; what hangs for the other half is ended.
+  // The service manager expects a message in each watchdog period. The interval is half of that period.
   const int every_ms =
       limit ? static_cast<int>(std::clamp<std::int64_t>(limit->ns / milliseconds(2).ns, 1, kPulseMs))
             : kPulseMs;
@@ -83,7 +83,8 @@ Error serve(const ServeOptions& options, int signals) {
   const auto ended = wait(signals, pulse, **node, **loop);
   if (!ended) return ended.error();
   notify("STOPPING=1");
-  // Not in order: what was acknowledged is on the disk, and to wait for the rest would help nobody.
+  // The process ends without closing in order. All acknowledged data is on the disk, and a wait for the rest
+  // would be of no use.
   ::_exit(0);
 }
 

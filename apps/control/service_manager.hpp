@@ -1,4 +1,4 @@
-// What systemd is told, when it has started us (sd_notify(3)): datagrams to the socket that NOTIFY_SOCKET
+// Messages to systemd, if it started this process (sd_notify(3)): datagrams to the socket that NOTIFY_SOCKET
 // names. Stateless; any thread.
 #pragma once
 
@@ -9,10 +9,11 @@
 
 namespace rdmc::control_app {
 
-/// "READY=1", "STOPPING=1", "WATCHDOG=1". Nothing without a manager.
+/// Sends "READY=1", "STOPPING=1" or "WATCHDOG=1". No effect without a service manager.
 void notify(std::string_view state);
 
-/// In which time it wants WATCHDOG=1, or kills us. None: it does not.
+/// The time within which the manager expects the next WATCHDOG=1. After that time it kills this process.
+/// nullopt if there is no watchdog.
 std::optional<Duration> watchdog_limit();
 
 }  // namespace rdmc::control_app

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kEtcd = "etcd:";
 constexpr std::uint16_t kStorePort = 7701, kEtcdPort = 2379;
 
-/// Waits for what the store answers later, on the loop's thread.
+/// Calls `ask` on the control loop's thread, and waits for the answer of the store.
 template <typename T, typename Ask>
 Result<T> answer_of(control::ControlLoop& loop, Ask ask) {
   const auto promise = std::make_shared<std::promise<Result<T>>>();

@@ -1,5 +1,4 @@
-// A store as a command line names it, asked one thing after the other. Owns its loop and the store; one
-// thread.
+// A store that a command line names, with blocking requests. Owns its control loop and the store. One thread.
 #pragma once
 
 #include <functional>
@@ -14,20 +13,20 @@
 namespace rdmc::control_app {
 
 struct StoreChoice {
-  std::string store = "127.0.0.1:7701";  ///< "ADDR,…" of our own nodes, or "etcd:ADDR,…"
-  control::Identity identity;            ///< for our own nodes
+  std::string store = "127.0.0.1:7701";  ///< "ADDR,…" of embedded nodes, or "etcd:ADDR,…".
+  control::Identity identity;            ///< For embedded nodes.
 };
 
-/// "ADDR[:PORT],…". Errors: invalid_argument.
+/// Parses "ADDR[:PORT],…". Errors: invalid_argument if the text is not such a list.
 Result<std::vector<Address>> parse_addresses(const std::string& text, std::uint16_t default_port);
 
 class StoreSession {
  public:
-  /// Errors: invalid_argument, and those of the key's file.
+  /// Errors: invalid_argument, and those of the key file.
   static Result<std::unique_ptr<StoreSession>> open(const StoreChoice& choice);
   ~StoreSession();
 
-  /// For who goes on with the store by itself, on the loop's thread.
+  /// For a caller that uses the store itself, on the control loop's thread.
   control::ControlLoop& loop() { return *loop_; }
   view::ViewStore& store() { return *store_; }
 

@@ -1,4 +1,4 @@
-// A view as rdmc_control prints it. Stateless; any thread.
+// The form in which rdmc_control prints a view. Stateless; any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,10 +10,10 @@ namespace rdmc::control_app {
 
 using Json = nlohmann::ordered_json;
 
-/// 16 hexadecimal digits.
+/// The id as 16 hexadecimal digits.
 std::string id_text(view::MemberId id);
 Json json_of(const std::string& group, const view::View& view);
-/// Names are what a peer says they are: any bytes.
+/// Writes one line. A name may have any bytes, because a peer chooses it.
 std::string line_of(const Json& json);
 
 }  // namespace rdmc::control_app

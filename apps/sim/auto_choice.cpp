@@ -32,10 +32,11 @@ relay::PathParameters probe_paths(const ScenarioOptions& options) {
 
 namespace {
 
-/// In the fluid a block that waits for the core is later for every further hop.
+/// The drift in the fluid model (relay::PathParameters::drift). A block that waits for the core delays every
+/// further hop.
 constexpr double kDriftOfFluid = 4.5;
 
-/// Packets' headers weigh as much on an uplink as on a link.
+/// Packet headers take the same share of an uplink's rate as of a link's rate.
 void add_uplinks(relay::PathParameters& path, const ScenarioOptions& options) {
   if (options.racks.all().size() < 2) return;
   path.uplink_bits_per_second =
@@ -51,8 +52,8 @@ relay::PathParameters known_paths(const ScenarioOptions& options) {
     path.hop_seconds = 2 * options.link_delay.seconds();
     return path;
   }
-  // The fluid has no connections whose windows grow. A block waits for half of the jitter on the average,
-  // once in the network and once for the core.
+  // The fluid network has no connections whose congestion windows grow. On average a block waits for half of
+  // the jitter, once in the network and once at the core.
   const BlockModel& blocks = options.blocks;
   path.core_seconds = (blocks.relay_cost + blocks.jitter / 2).seconds();
   path.hop_seconds = (blocks.latency + blocks.jitter / 2).seconds() + path.core_seconds;

@@ -1,6 +1,6 @@
-// Chooses the algorithm and the block size of a simulated bcast whose options do not say them. The cost model
-// finds the cheapest. Its parameters are what rdmc_bcast may know before it sends, or they are fitted to the
-// times of a few short messages.
+// Chooses the algorithm and the block size of a simulated bcast if the options do not name them. The cost
+// model finds the cheapest choice. Its parameters are either the values that rdmc_bcast may know before it
+// sends, or they are fitted to the measured times of a few short messages.
 #pragma once
 
 #include "apps/sim/scenario.hpp"
@@ -8,17 +8,18 @@
 
 namespace rdmc::sim_app {
 
-/// Runs short messages between few members on the scenario's links, without faults or racks.
+/// Runs short messages between few members on the scenario's links, without faults and racks, and fits the
+/// parameters to their times.
 relay::PathParameters probe_paths(const ScenarioOptions& options);
 
-/// The options stand for what rdmc_bcast may know of its paths before it sends. `rate` stands for the rate of
-/// its interface or --limit-rate, `link_delay` and `latency` for half of the quickest answer to a greeting,
-/// `uplink_rate` for its own option, and `relay_cost` for the time that its core takes for a block. Nothing
-/// is used that the simulated network draws at random.
+/// Returns the parameters that rdmc_bcast may know of its paths before it sends. Each option replaces one of
+/// its sources: `rate` the rate of its interface or --limit-rate, `link_delay` and `latency` half of the
+/// quickest answer to a greeting, `uplink_rate` its own option, and `relay_cost` the time that its core takes
+/// for a block. This function uses nothing that the simulated network draws at random.
 relay::PathParameters known_paths(const ScenarioOptions& options);
 
-/// Which of the two the model is to choose, and whether from probes or, as rdmc_bcast does, from what is
-/// known beforehand.
+/// The values that the cost model is to choose. `probes` is true if its parameters come from short messages,
+/// and false if they come from known_paths(), as in rdmc_bcast.
 struct Auto {
   bool algorithm = false;
   bool block_size = false;

@@ -10,11 +10,12 @@
 namespace rdmc::sim_app {
 namespace {
 
-/// A job that has not ended by then is hung. Every retry, judgement and successor fits many times over.
+/// A job that has not ended after this time is hung. The time is many times longer than all retries, failure
+/// decisions and failovers need.
 constexpr Duration kHung = seconds(120);
-/// ARCHITECTURE: a group ends with its epoch everywhere within this after a death.
+/// After a death, the group's epoch must end at every member within this time.
 constexpr Duration kEpochEndsWithin = seconds(1);
-/// A stopped root goes on after this, when its receivers have long given it up.
+/// A stopped root continues after this time. By then its receivers have given it up.
 constexpr Duration kStopped = seconds(2);
 
 struct Blow {
@@ -73,7 +74,7 @@ class World {
   }
 
  private:
-  /// By rank; those of a rack behind its uplink.
+  /// Adds the hosts by rank. The hosts of a rack are behind its uplink.
   std::vector<sim::HostId> add_hosts() {
     std::vector<sim::HostId> hosts;
     const auto add = [&](sim::RackId rack) {
@@ -91,7 +92,7 @@ class World {
     return hosts;
   }
 
-  // About when the transfer is under way: from before the first block to after the last.
+  // A random moment from before the first block to after the last block of the transfer.
   Time random_moment() {
     const double transfer =
         static_cast<double>(options_.size_bytes) * 8e9 / static_cast<double>(options_.rate) * 2 + 2e6;
@@ -138,7 +139,7 @@ class World {
     }
   }
 
-  /// What those who will live have together at this moment.
+  /// Notes which blocks the receivers that will survive hold together at this moment.
   void root_lost() {
     root_lost_at_ = simulation_.now();
     bcast::BlockMap together(receivers_.front()->file().held().blocks());
@@ -167,7 +168,7 @@ class World {
     return simulation_.state(host.process()) == sim::ProcessState::killed;
   }
   bool is_over(const SimReceiver& r) const { return is_dead(r) || r.is_over(); }
-  /// Nothing is planned for it that may cost it the file.
+  /// True if no fault is planned for this receiver that may cost it the file.
   bool is_sound(const SimReceiver& r) const {
     return r.file().disk().full_after_blocks == UINT64_MAX && !doomed_.contains(&r);
   }
@@ -182,12 +183,12 @@ class World {
     if (root_lost_at_) check_succession();
   }
 
-  /// Without the root: if they have every block among them, all who live end with the file; if nobody alive
-  /// has some block, nobody does.
+  /// Checks the outcome after the loss of the root. If the survivors hold every block together, each of them
+  /// must end with the file. If no survivor holds some block, none of them ends with the file.
   void check_succession() {
     const auto committed = [](const SimReceiver* r) { return r->committed(); };
     const auto sound = [this](const SimReceiver* r) { return !is_dead(*r) && is_sound(*r); };
-    // Where a member that has the file did not die, all others can have it.
+    // If a member that has the file is alive, all others can get the file.
     const bool whole =
         std::ranges::any_of(orphans_, [&](const SimReceiver* r) { return sound(r) && committed(r); });
     for (const SimReceiver* orphan : orphans_) {
@@ -209,7 +210,7 @@ class World {
     if (is_dead(receiver)) return;
     if (receiver.outcome() == session::Status::ok && !receiver.committed())
       violate(who + "ok, but not committed");
-    if (root_lost_at_) return;  // what the root heard is not what came of it
+    if (root_lost_at_) return;  // The outcomes at the root are from before its loss.
     const auto outcome = root_->outcomes().find(session::MemberId{static_cast<std::uint32_t>(index + 1)});
     if (outcome == root_->outcomes().end()) return violate(who + "has no outcome at the root");
     const bool full_disk = receiver.file().disk().full_after_blocks != UINT64_MAX;
@@ -224,7 +225,7 @@ class World {
     }
   }
 
-  // Every other live member that was in the dead one's epoch must have heard of its end in time.
+  // Every other live member that was in the epoch of the dead member must have ended that epoch in time.
   void check_epoch_end(Time kill) {
     for (const auto& receiver : receivers_) {
       for (const auto& [epoch, at] : receiver->ended()) {
@@ -236,7 +237,7 @@ class World {
     }
   }
 
-  // From the root's loss to the last commit of a survivor; 0 if there was none.
+  // The time from the root's loss to the last commit of a survivor, or 0 if none committed.
   double rescue_seconds() const {
     Duration longest{};
     for (const SimReceiver* orphan : orphans_)
@@ -314,9 +315,10 @@ class World {
   sim::Channels channels_;
   std::unique_ptr<SimRoot> root_;
   std::vector<std::unique_ptr<SimReceiver>> receivers_;
-  std::vector<Time> kills_;                  ///< of somebody in an epoch
-  std::set<const SimReceiver*> doomed_;      ///< to be killed some time
-  std::vector<const SimReceiver*> orphans_;  ///< in the job when the root was lost
+  std::vector<Time> kills_;              ///< Times of the deaths of members that were in an epoch.
+  std::set<const SimReceiver*> doomed_;  ///< Receivers that are to be killed.
+  /// Receivers that were in the job when the root was lost.
+  std::vector<const SimReceiver*> orphans_;
   std::optional<Time> root_lost_at_;
   bool held_together_ = false;
   std::uint64_t rescues_ = 0, losses_ = 0;

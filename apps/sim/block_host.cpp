@@ -5,7 +5,8 @@
 namespace rdmc::sim_app {
 namespace {
 
-/// A control frame and its headers; what it carries is 48 bytes at most (lib/group/control_frame.hpp).
+/// The size of a control frame with its headers. Its content has at most 48 bytes
+/// (lib/group/control_frame.hpp).
 constexpr std::uint64_t kControlBytes = 128;
 
 }  // namespace

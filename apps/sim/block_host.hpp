@@ -1,4 +1,4 @@
-// A host of the block model: one NIC, one core that looks at completions one after the other, and a member of
+// A host of the block model: one NIC, one core that handles completions one after the other, and a member of
 // each group. One thread.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace rdmc::sim_app {
 
-/// What is on its way between members, named by the network's tags.
+/// A note in flight between two members. The fluid network knows it by its tag.
 struct Letter {
   std::uint32_t group = 0;
   BlockNote note;
@@ -23,16 +23,17 @@ class BlockHost final : public sim::FluidEndpoint, private sim::EventTarget {
  public:
   struct Watcher {
     std::function<void(const std::string&)> violated;
-    /// A member of this host has every block of its group's message.
+    /// Called when a member of this host has every block of its group's message.
     std::function<void(std::uint32_t group, Rank rank)> delivered;
   };
 
   BlockHost(sim::Simulation& simulation, sim::FluidNetwork& network, BlockPost& post, const BlockModel& model,
             const Watcher& watcher);
 
-  /// Its place in the network, before anything else; of so many hosts.
+  /// Sets this host's id and the number of hosts. Must be called before all other functions.
   void place(sim::HostId self, std::uint32_t hosts);
-  /// It joins the next group, whose root is host `root`; ranks follow the hosts' numbers from there.
+  /// Adds a member of the next group. Its root is on host `root`, and the ranks follow the hosts' numbers
+  /// from there.
   void join(std::uint32_t root, relay::RelayConfig config, std::uint64_t slots);
 
   const BlockMember& member(std::uint32_t group) const { return seats_[group]->member; }
@@ -42,7 +43,7 @@ class BlockHost final : public sim::FluidEndpoint, private sim::EventTarget {
   void listen(std::uint32_t group) { seats_[group]->member.listen(); }
 
  private:
-  /// A member's end of its wires.
+  /// A member of a group, and its connection to the network.
   struct Seat final : BlockOutbox {
     Seat(BlockHost& owner, std::uint32_t number, std::uint32_t root_host, const relay::RelayConfig& config,
          std::uint64_t slots)
@@ -74,7 +75,7 @@ class BlockHost final : public sim::FluidEndpoint, private sim::EventTarget {
   sim::HostId self_{};
   std::uint32_t hosts_ = 0;
   std::vector<std::unique_ptr<Seat>> seats_;
-  std::deque<Completion> completions_;  ///< that the core has yet to look at
+  std::deque<Completion> completions_;  ///< Completions that the core has not handled yet.
   Time core_free_{};
 };
 

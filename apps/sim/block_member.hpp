@@ -1,6 +1,6 @@
-// One member of one group in the block model: the product's relay, and beside it a note of which block lies
-// in which slot of its memory. No payload: a write that lands outside what was granted, or on a block that is
-// still needed, or that is read from a slot that holds another block, is seen by its number. One thread.
+// One member of one group in the block model: the product's relay, and for each slot of memory the number of
+// the block in it. There is no payload. The numbers show a write outside the granted memory, a write onto a
+// block that is still needed, and a send from a slot that holds another block. One thread.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,18 @@
 
 namespace rdmc::sim_app {
 
-/// Before a member's first block: the message's length.
+/// The message's length, sent before a member's first block.
 struct LengthNote {
   std::uint64_t bytes = 0;
 };
-/// A write was acknowledged.
+/// The peer acknowledges a write.
 struct AcknowledgedNote {
   std::uint64_t block = 0;
 };
-/// What members say to each other; a BlockWrite stands for the block itself.
+/// The messages between members. A BlockWrite represents the block itself.
 using BlockNote = std::variant<LengthNote, relay::BlockGrant, relay::BlockWrite, AcknowledgedNote>;
 
-/// Where a member's words go.
+/// The interface by which a member sends its notes and reports violations.
 class BlockOutbox {
  public:
   virtual ~BlockOutbox() = default;
@@ -33,18 +33,18 @@ class BlockOutbox {
 
 class BlockMember {
  public:
-  /// `slots` of memory, or as many as the message has blocks if that is less. Asserts what Relay::create
-  /// refuses.
+  /// The member has `slots` slots of memory, or one for each block of the message if that is less.
+  /// Precondition: Relay::create accepts `config` (asserted).
   BlockMember(const relay::RelayConfig& config, std::uint64_t slots, BlockOutbox& outbox);
 
-  /// The root's message.
+  /// Sends a message. Only the root calls this function.
   void send(std::uint64_t bytes);
-  /// A receiver offers its arena, unless its first source depends on the length.
+  /// On a receiver: grants the first-block arena, unless the member's first source depends on the length.
   void listen();
 
-  /// A block's last byte is in memory; its completion is yet to be looked at.
+  /// Called when a block's last byte is in memory. Its completion has not been handled yet.
   void land(const relay::BlockWrite& write);
-  /// The completion of a block that has landed.
+  /// Handles the completion of a block that has landed.
   void complete(Rank from, const relay::BlockWrite& write);
   void on_note(Rank from, const LengthNote& note);
   void on_note(Rank from, const relay::BlockGrant& grant);
@@ -52,9 +52,9 @@ class BlockMember {
 
   const relay::Relay& relay() const { return relay_; }
   bool is_delivered() const { return relay_.is_delivered(); }
-  /// Bytes of memory that blocks go through.
+  /// The size of the memory that the blocks pass through, in bytes.
   std::uint64_t ring_bytes() const { return slots_.size() * config_.block_bytes; }
-  /// Every block came, once.
+  /// True if every block was received once.
   bool is_whole() const { return received_ == relay_.block_count(); }
 
  private:
@@ -65,7 +65,8 @@ class BlockMember {
   RemoteKey key() const { return RemoteKey{value_of(config_.rank) + 1}; }
   void announce();
   void take_memory();
-  /// Where in our memory, arena included, a write of this length to this address goes; null: nowhere.
+  /// Returns the slot, or the arena, that a write of this length to this address changes. Null if the address
+  /// and length do not fit any of them.
   std::uint64_t* place_of(std::uint64_t address, std::uint64_t bytes);
   void check(bool holds, const char* what, std::uint64_t block);
   void drain();
@@ -75,12 +76,12 @@ class BlockMember {
   relay::Relay relay_;
   std::uint64_t most_slots_;
   BlockOutbox& outbox_;
-  std::vector<std::uint64_t> slots_;  ///< the block in each, or kNothing
+  std::vector<std::uint64_t> slots_;  ///< The block in each slot, or kNothing.
   std::uint64_t arena_ = kNothing;
-  std::uint64_t released_ = 0;   ///< blocks below need their slots no more
-  std::uint64_t available_ = 0;  ///< root: blocks below were read in
+  std::uint64_t released_ = 0;   ///< The slots of the blocks below are free again.
+  std::uint64_t available_ = 0;  ///< On the root: the blocks below were read in.
   std::uint64_t received_ = 0;
-  std::vector<bool> seen_;  ///< the checker's own, not the product's: by block
+  std::vector<bool> seen_;  ///< For the check, by block. The product does not use it.
 };
 
 }  // namespace rdmc::sim_app

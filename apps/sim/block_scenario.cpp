@@ -1,4 +1,4 @@
-// The block model: hosts on a fluid network, each with a member of every group, and what is demanded of them.
+// The block model: hosts on a fluid network, each with a member of every group, and the checks of the result.
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -9,9 +9,9 @@
 namespace rdmc::sim_app {
 namespace {
 
-/// Whoever is not done by then is hung.
+/// A run that is not finished at this time is hung.
 constexpr Duration kGivenUpAfter = seconds(100'000);
-/// Of violations as of deadlocks: enough to see what is wrong.
+/// The largest number of reported violations and hangs. This is enough to find the cause.
 constexpr std::size_t kMostViolations = 20;
 
 class BlockWorld {
@@ -34,7 +34,7 @@ class BlockWorld {
       for (const auto& host : hosts_)
         if (value_of(host->rank(group)) != 0) host->listen(group);
     }
-    // The arenas' grants are there before the message, as between two messages of one group.
+    // The arenas are granted before the message is sent, as between two messages of one group.
     simulation_.run_until(Time{} + kBeforehand);
     for (std::uint32_t group = 0; group < model_.senders; ++group)
       root(group).send(group, options_.size_bytes);
@@ -43,7 +43,7 @@ class BlockWorld {
            simulation_.step()) {
     }
     if (deliveries_.count() < receivers) explain_hang();
-    // What is still on its way is only acknowledgements and last relays: they must end too.
+    // Only acknowledgements and the last relayed blocks are still in flight. They must also end.
     while (simulation_.step()) {
     }
     for (std::uint32_t group = 0; group < model_.senders; ++group) check_end(group);
@@ -64,7 +64,8 @@ class BlockWorld {
     if (group == 0) delivered_[value_of(rank)] = (simulation_.now() - (Time{} + kBeforehand)).seconds();
   }
 
-  /// By rank in the first group; those of a rack behind its uplink, unless that carries all they can send.
+  /// Adds the hosts by rank in the first group. The hosts of a rack are behind its uplink, unless the uplink
+  /// has the rate of all their links together.
   void add_hosts() {
     const auto add = [this](sim::RackId rack) {
       const std::uint64_t rate = link_rate(options_, static_cast<std::uint32_t>(hosts_.size()));
@@ -89,7 +90,7 @@ class BlockWorld {
     for (const auto& host : hosts_) host->join(group % options_.members, config, ring_slots(options_));
   }
 
-  /// Connections of the first group in random order: all, or those between racks.
+  /// Returns the connections of the first group in random order: all of them, or only those between racks.
   std::vector<std::pair<sim::HostId, sim::HostId>> connections(bool between_racks) {
     std::vector<std::pair<sim::HostId, sim::HostId>> found;
     for (std::uint32_t i = 0; i < options_.members; ++i) {
@@ -119,7 +120,7 @@ class BlockWorld {
     if (violations_.size() < kMostViolations) violations_.push_back(what);
   }
 
-  /// Of all members' waits for each other the one with the lowest step is the cause.
+  /// Reports the cause of a hang: the wait with the lowest step among all waits of members for each other.
   void explain_hang() {
     for (std::uint32_t group = 0; group < model_.senders; ++group) {
       const BlockHost* first = nullptr;
@@ -180,7 +181,7 @@ class BlockWorld {
   BlockHost::Watcher watcher_;
   std::vector<std::unique_ptr<BlockHost>> hosts_;
   Deliveries deliveries_;
-  std::vector<double> delivered_;  ///< of the first group
+  std::vector<double> delivered_;  ///< Seconds by rank, for the first group.
   std::size_t slowed_ = 0;
   std::vector<std::string> violations_;
 };

@@ -1,6 +1,6 @@
-// rdmc_sim: runs a scenario in virtual time. The same options give the same trace hash; a failure is replayed
-// by its seed. Exit status: 0 without violations, 1 usage, 2 with violations, 3 when a fault that was asked
-// for never struck.
+// rdmc_sim: runs a scenario in virtual time. The same options give the same trace hash, so a failure is
+// replayed by its seed. Exit status: 0 without violations, 1 for wrong usage, 2 with violations, 3 if a
+// requested fault never struck.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,17 +24,18 @@ using rdmc::sim_app::ScenarioOptions;
 using rdmc::sim_app::ScenarioResult;
 
 constexpr std::uint32_t kMostBlockBytes = 8 << 20;
-/// From so many members on, packets take too long.
+/// With this number of members or more, the packet model takes too long.
 constexpr std::uint32_t kMembersForBlocks = 256;
 constexpr std::uint32_t kMostMembersOfPackets = 1024;
 constexpr std::uint32_t kMostMembers = 65'536;
-constexpr std::uint64_t kDefaultWindow = 32 << 20;  // as rdmc_bcast's
-constexpr std::uint32_t kMostDelay = 1'000'000;     // microseconds
+constexpr std::uint64_t kDefaultWindow = 32 << 20;  // The same as in rdmc_bcast.
+constexpr std::uint32_t kMostDelay = 1'000'000;     // In microseconds.
 constexpr const char* kOnlyPackets = "With --model packets";
 constexpr const char* kOnlyBlocks = "With --model blocks";
 
-// "none", "all", or kinds separated by commas, at rates that a bad network might have. "all" leaves the
-// sender alone: without it there is often nothing to deliver. `asked` gets the kinds.
+// Reads a list of faults: "none", "all", or names separated by commas. Sets rates that a bad network might
+// have. "all" does not include the faults of the sender, because without the sender there is often nothing to
+// deliver. `asked` gets the names of the faults. Returns an error message, or an empty string.
 std::string apply_faults(const std::string& list, ScenarioOptions& options, std::vector<std::string>& asked) {
   std::istringstream kinds(list);
   for (std::string kind; std::getline(kinds, kind, ',');) {
@@ -65,7 +66,8 @@ std::string apply_faults(const std::string& list, ScenarioOptions& options, std:
   return {};
 }
 
-/// Reads texts of the form "RANK:VALUE" with `parse`, which gives a Result. Empty: nothing is wrong.
+/// Reads texts of the form "RANK:VALUE" into `hosts`. `parse` reads the value and returns a Result. Returns
+/// an error message, or an empty string.
 template <typename Value, typename Parse>
 std::string read_hosts(const char* option, const char* what, const std::vector<std::string>& texts,
                        std::uint32_t members, Parse parse, std::map<std::uint32_t, Value>& hosts) {
@@ -116,7 +118,7 @@ void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
     fmt::print(stderr, "rdmc_sim: violation: {}\n", violation);
 }
 
-/// Reports and gives the exit status; `asked` are the faults that must have struck.
+/// Prints the result and returns the exit status. `asked` has the faults that must have struck.
 int conclude(std::uint64_t seed, const ScenarioResult& result, std::vector<std::string> asked, bool json) {
   report(seed, result, json);
   if (!result.violations.empty()) return 2;
@@ -149,22 +151,28 @@ void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
                           std::uint32_t most) {
     bcast.add_option(name, value, what)->check(CLI::Range(least, most))->group(kOnlyBlocks);
   };
-  microseconds("--latency", model.latency, "microseconds of a hop (default 5)");
-  microseconds("--relay-cost", model.relay_cost, "microseconds of a core for each block (default 50)");
-  microseconds("--jitter", model.jitter, "microseconds, at most, added to each of both (default 10)");
-  number("--writes-in-flight", model.writes_in_flight, "of a member (default 64)", 1,
+  microseconds("--latency", model.latency, "latency of a hop in microseconds (default 5)");
+  microseconds("--relay-cost", model.relay_cost,
+               "time of a core for each block in microseconds (default 50)");
+  microseconds(
+      "--jitter", model.jitter,
+      "largest random delay that is added to each latency and each relay cost, in microseconds (default 10)");
+  number("--writes-in-flight", model.writes_in_flight,
+         "number of writes that one member may have in flight (default 64)", 1,
          rdmc::relay::kMaxWritesInFlight);
-  number("--senders", model.senders, "groups of all members that send at once, each with another root", 1,
-         256);
-  number("--slow-links", model.slow_links, "connections that are slow, drawn by the seed", 1, UINT32_MAX);
-  number("--slow-percent", model.slow_percent, "of the connections, between racks if there are racks", 1,
-         100);
-  bcast.add_option("--slow-rate", model.slow_rate, "of a slow connection, each way (k, m, g allowed)")
+  number("--senders", model.senders,
+         "number of groups that send at once; each has all members and another root", 1, 256);
+  number("--slow-links", model.slow_links, "number of slow connections, chosen by the seed", 1, UINT32_MAX);
+  number("--slow-percent", model.slow_percent,
+         "percentage of slow connections; if there are racks, of the connections between racks", 1, 100);
+  bcast
+      .add_option("--slow-rate", model.slow_rate,
+                  "rate of a slow connection in each direction, in bits per second (k, m, g allowed)")
       ->transform(rdmc::rate_value())
       ->group(kOnlyBlocks);
 }
 
-/// What the options say together; empty: nothing is wrong.
+/// Checks the options against each other. Returns an error message, or an empty string.
 std::string check_model(const CLI::App& bcast, const ScenarioOptions& options) {
   const auto& blocks = options.blocks;
   const bool packets = options.model == rdmc::sim_app::Model::packets;
@@ -186,72 +194,77 @@ std::string check_model(const CLI::App& bcast, const ScenarioOptions& options) {
 int main(int argc, char** argv) {
   ScenarioOptions options;
   bool json = false, go_back_n = false;
-  rdmc::ScheduleOptions schedule;  // nothing given: as rdmc_bcast
+  rdmc::ScheduleOptions schedule;  // Without options, the defaults are those of rdmc_bcast.
   std::string faults = "none", model;
   std::vector<std::string> slow_hosts, far_hosts;
-  CLI::App app{"Runs the product's own cores in a simulated network; a run is a function of its seed."};
+  CLI::App app{
+      "Runs the product's own cores in a simulated network. A run is a function of its options and its "
+      "seed."};
   app.set_version_flag("--version", "rdmc_sim " RDMC_VERSION);
   app.footer(
-      "Exit codes:\n  0    no violation\n  1    usage\n  2    violations: each is named on stderr\n  3    no "
-      "violation, "
-      "but a fault that was asked for never struck: named on stderr");
+      "Exit codes:\n  0    no violation\n  1    wrong usage\n  2    violations, which are named on stderr\n"
+      "  3    no violation, but a requested fault never struck; it is named on stderr");
   app.require_subcommand(1);
-  CLI::App* const bcast = app.add_subcommand("bcast", "one file from a root to every other member");
+  CLI::App* const bcast = app.add_subcommand("bcast", "sends one file from a root to every other member");
   bcast->add_option("--seed", options.seed);
-  bcast->add_option("--members", options.members, "the root included")->check(CLI::Range(2U, kMostMembers));
-  bcast->add_option("--size", options.size_bytes, "bytes of the file (K, M, G allowed)")
+  bcast->add_option("--members", options.members, "number of members, including the root")
+      ->check(CLI::Range(2U, kMostMembers));
+  bcast->add_option("--size", options.size_bytes, "size of the file in bytes (K, M, G allowed)")
       ->transform(rdmc::size_value());
   bcast
       ->add_option(
           "--block-size", options.block_bytes,
-          "bytes of a block (K, M allowed); default: as rdmc_bcast; auto: by a model fitted to short "
-          "messages")
+          "size of a block in bytes (K, M allowed); default: as in rdmc_bcast; auto: chosen by a model that "
+          "is fitted to short messages")
       ->transform(rdmc::size_or_auto_value())
       ->check(CLI::Range(0U, kMostBlockBytes));
   schedule.declare(*bcast);
   bcast
-      ->add_option("--uplink-rate", options.uplink_rate,
-                   "of each rack, each way, bits per second (k, m, g allowed); default: as a link's")
+      ->add_option(
+          "--uplink-rate", options.uplink_rate,
+          "rate of each rack's uplink in each direction, in bits per second (k, m, g allowed); default: as "
+          "--rate")
       ->transform(rdmc::rate_value());
   bcast
       ->add_option("--window", options.window_bytes,
-                   "bytes of a member's ring (K, M allowed); default: as rdmc_bcast")
+                   "size of a member's ring in bytes (K, M allowed); default: as in rdmc_bcast")
       ->transform(rdmc::size_value());
-  bcast->add_option("--rate", options.rate, "of every link, bits per second (k, m, g allowed)")
+  bcast->add_option("--rate", options.rate, "rate of every link in bits per second (k, m, g allowed)")
       ->transform(rdmc::rate_value());
   bcast
-      ->add_option("--slow-host", slow_hosts,
-                   "a member by its rank whose link has another rate, as 5:500m; several times, if need be")
+      ->add_option(
+          "--slow-host", slow_hosts,
+          "gives the link of the member with this rank another rate, for example 5:500m; may be repeated")
       ->type_name("RANK:RATE")
       ->allow_extra_args(false);
   bcast
       ->add_option("--far-host", far_hosts,
-                   "a member by its rank whose link adds another delay, in microseconds, as 5:20000; several "
-                   "times, if need be")
+                   "gives the link of the member with this rank another delay in microseconds, for example "
+                   "5:20000; may be repeated")
       ->type_name("RANK:MICROSECONDS")
       ->allow_extra_args(false)
       ->group(kOnlyPackets);
-  bcast->add_option("--mtu", options.mtu, "of every link")
+  bcast->add_option("--mtu", options.mtu, "MTU of every link")
       ->check(CLI::Range(576U, 65'535U))
       ->group(kOnlyPackets);
   add_microseconds(*bcast, "--link-delay", options.link_delay,
-                   "microseconds that every link adds; two links are between two hosts (default 5)")
+                   "delay of every link in microseconds; there are two links between two hosts (default 5)")
       ->group(kOnlyPackets);
   bcast
       ->add_option("--faults", faults,
-                   "none, all (but what strikes the sender), or some of "
+                   "none, all (except the faults of the sender), or some of "
                    "loss,duplicate,reorder,corrupt,delay,kill,root_kill,root_stop,pause,slow_disk,full_disk")
       ->group(kOnlyPackets);
   bcast
       ->add_option(
           "--model", model,
-          "packets: through the RC core; blocks: the relay over a fluid network, the default from 256 "
-          "members up")
+          "packets: the RC core over simulated packets; blocks: the relay over a fluid network, the default "
+          "for 256 members or more")
       ->check(CLI::IsMember({"packets", "blocks"}));
-  bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers")
+  bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as with foreign endpoints")
       ->group(kOnlyPackets);
   add_block_options(*bcast, options.blocks);
-  bcast->add_flag("--json", json, "one JSON object on stdout");
+  bcast->add_flag("--json", json, "print one JSON object on stdout");
   rdmc::sim_app::ViewsCommand views(app, json);
   rdmc::sim_app::StoreCommand store(app, json);
   try {

@@ -1,5 +1,5 @@
-// What both models of a broadcast measure alike: the bound that nothing undercuts, the memory that a member
-// has, and when its message was delivered. Values only.
+// Measures that both models of a broadcast share: the lower bound of the time, the memory of a member, and
+// the times of delivery. Values only.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,14 @@ inline relay::Schedule root_schedule(const ScenarioOptions& options) {
   return {options.algorithm, Rank{0}, options.members, options.racks};
 }
 
-/// Blocks of a member's ring: what was asked for, and at least twice what the pipeline needs.
+/// The number of blocks in a member's ring: the requested number, but at least 8 and at least twice the
+/// number that the algorithm needs.
 inline std::uint64_t ring_slots(const ScenarioOptions& options) {
   return std::max<std::uint64_t>(
       {root_schedule(options).minimum_slots() * 2, 8, options.window_bytes / options.block_bytes});
 }
 
-/// Of each rack, bits per second.
+/// The rate of each rack's uplink, in bits per second.
 inline std::uint64_t uplink_rate(const ScenarioOptions& options) {
   return options.uplink_rate != 0 ? options.uplink_rate : options.rate;
 }
@@ -31,14 +32,14 @@ inline std::uint64_t link_rate(const ScenarioOptions& options, std::uint32_t ran
   return slow == options.slow_hosts.end() ? options.rate : slow->second;
 }
 
-/// The delay that a packet has on the link of a member.
+/// The delay of a packet on a member's link.
 inline Duration link_delay(const ScenarioOptions& options, std::uint32_t rank) {
   const auto far = options.far_hosts.find(rank);
   return far == options.far_hosts.end() ? options.link_delay : far->second;
 }
 
-/// As many blocks as the algorithm has steps, at the links' rate: for the pipeline k - 1 + ceil(log2 n)
-/// (RDMC, section 3).
+/// The lower bound of the time: one block at the links' rate for each step of the algorithm. The pipeline has
+/// k - 1 + ceil(log2 n) steps (RDMC, section 3).
 inline double bound_seconds(const ScenarioOptions& options) {
   const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, options.size_bytes);
   const std::uint64_t blocks =
@@ -47,7 +48,7 @@ inline double bound_seconds(const ScenarioOptions& options) {
          static_cast<double>(options.rate);
 }
 
-/// The first and the last of some deliveries.
+/// The times of the first and the last delivery, and the number of deliveries.
 class Deliveries {
  public:
   void add(Time at) {
@@ -56,9 +57,9 @@ class Deliveries {
     ++count_;
   }
   std::uint64_t count() const { return count_; }
-  /// From `start` to the last; 0 if there was none.
+  /// The time from `start` to the last delivery, or 0 if there was none.
   double seconds_since(Time start) const { return last_ ? (*last_ - start).seconds() : 0; }
-  /// Between the first and the last.
+  /// The time between the first and the last delivery.
   double skew_seconds() const { return last_ ? (*last_ - *first_).seconds() : 0; }
 
  private:

@@ -1,5 +1,5 @@
-// What a scenario of rdmc_sim is asked and what it answers. A scenario is a function of its options: the same
-// options give the same result, trace hash included.
+// The options and the result of a scenario of rdmc_sim. A scenario is a function of its options: the same
+// options give the same result, including the trace hash.
 #pragma once
 
 #include <cstdint>
@@ -14,77 +14,94 @@
 
 namespace rdmc::sim_app {
 
-/// What moves through the network: packets, through the RC core, or whole blocks, as a fluid.
+/// The unit that moves through the network. `packets`: packets of the RC core. `blocks`: whole blocks in a
+/// fluid network.
 enum class Model : std::uint8_t { packets, blocks };
 
-/// What only the block model knows.
+/// The options of the block model only.
 struct BlockModel {
-  Duration latency = microseconds(5);  ///< of a hop, beyond the time at the links' rate
-  /// Of a received block, on its host's one core: from its expected write to when it can be sent on.
+  /// The latency of a hop, in addition to the transmission time at the links' rate.
+  Duration latency = microseconds(5);
+  /// The time that a host's one core takes for a received block, from its completion until it can be sent on.
   Duration relay_cost = microseconds(50);
-  Duration jitter = microseconds(10);  ///< added to each hop and to each relay cost, uniform up to this
-  std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;  ///< of a member
-  std::uint32_t senders = 1;       ///< groups of all members, each with another root, that send at once
-  std::uint32_t slow_links = 0;    ///< connections at slow_rate: so many,
-  std::uint32_t slow_percent = 0;  ///< or so many of those between racks, if racks are known
-  std::uint64_t slow_rate = 0;     ///< bits per second, each way
+  /// The largest random delay that is added to each hop and to each relay cost (uniform).
+  Duration jitter = microseconds(10);
+  std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;  ///< The limit of one member.
+  /// The number of groups that send at once. Each has all members and another root.
+  std::uint32_t senders = 1;
+  std::uint32_t slow_links = 0;  ///< The number of connections at slow_rate.
+  /// Alternatively to slow_links: the percentage of the connections, or of those between racks if racks are
+  /// known.
+  std::uint32_t slow_percent = 0;
+  std::uint64_t slow_rate = 0;  ///< The rate of a slow connection in each direction, in bits per second.
 };
 
 struct ScenarioOptions {
   Model model = Model::packets;
   std::uint64_t seed = 1;
-  std::uint32_t members = 8;  ///< the root included
+  std::uint32_t members = 8;  ///< Including the root.
   std::uint64_t size_bytes = 1 << 20;
   std::uint32_t block_bytes = 64 * 1024;
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
-  relay::Racks racks{};                 ///< of the members by rank; each with an uplink, when they are known
-  std::uint64_t uplink_rate = 0;        ///< of each rack, each way, bits per second; 0: as a link's
-  std::uint64_t window_bytes = 0;       ///< of a member's ring; at least twice what the pipeline needs
-  std::uint64_t rate = 10'000'000'000;  ///< of every link, bits per second
-  /// Members by rank whose link has another rate, each way, bits per second.
+  /// The racks of the members by rank. If racks are known, each has an uplink.
+  relay::Racks racks{};
+  /// The rate of each rack's uplink in each direction, in bits per second. 0 means the rate of a link.
+  std::uint64_t uplink_rate = 0;
+  /// The size of a member's ring. The ring is at least twice as large as the algorithm needs.
+  std::uint64_t window_bytes = 0;
+  std::uint64_t rate = 10'000'000'000;  ///< The rate of every link, in bits per second.
+  /// The members, by rank, whose links have another rate, with that rate in each direction in bits per
+  /// second.
   std::map<std::uint32_t, std::uint64_t> slow_hosts{};
   std::uint32_t mtu = 1500;
-  Duration link_delay = microseconds(5);  ///< of every link: two of them are between two hosts
-  /// Members by rank whose link has another delay; packets only.
+  /// The delay of every link. There are two links between two hosts.
+  Duration link_delay = microseconds(5);
+  /// The members, by rank, whose links have another delay. Packets only.
   std::map<std::uint32_t, Duration> far_hosts{};
-  bool finds_stragglers = false;  ///< packets only; where the algorithm was not asked for
+  bool finds_stragglers = false;  ///< Packets only. True if the user did not name the algorithm.
   bool selective_repeat = true;
-  sim::FaultRates rates{};       ///< of datagrams
-  std::uint32_t kills = 0;       ///< receivers killed at random moments; never all of them
-  std::uint32_t root_kills = 0;  ///< not 0: the root is killed at a random moment
-  std::uint32_t root_stops = 0;  ///< not 0: it is stopped for 2 s at a random moment, and goes on
-  std::uint32_t pauses = 0;      ///< receivers stopped for up to 300 ms at random moments
-  std::uint32_t slow_disks = 0;  ///< receivers whose disk is slower than the link
-  std::uint32_t full_disks = 0;  ///< receivers whose disk is full at a random block
+  sim::FaultRates rates{};  ///< The rates of the faults of datagrams.
+  /// The number of receivers that are killed at random moments. At least one receiver survives.
+  std::uint32_t kills = 0;
+  std::uint32_t root_kills = 0;  ///< If not 0, the root is killed at a random moment.
+  /// If not 0, the root is stopped for 2 s at a random moment, and then continues.
+  std::uint32_t root_stops = 0;
+  /// The number of receivers that are stopped for up to 300 ms at random moments.
+  std::uint32_t pauses = 0;
+  std::uint32_t slow_disks = 0;  ///< The number of receivers whose disk is slower than the link.
+  /// The number of receivers whose disk is full at a random block.
+  std::uint32_t full_disks = 0;
   BlockModel blocks{};
 };
 
 struct ScenarioResult {
   std::uint64_t trace_hash = 0;
-  double virtual_seconds = 0;  ///< from the send to the last delivery
-  double skew_seconds = 0;     ///< from the first delivery to the last
-  double bound_seconds = 0;    ///< for as many blocks as the algorithm has steps at the links' rate
-  double rescue_seconds = 0;   ///< from the root's loss to the last commit of a survivor; 0: none
-  std::string algorithm;       ///< of a bcast: what was asked for, or chosen
+  double virtual_seconds = 0;  ///< The time from the send to the last delivery.
+  double skew_seconds = 0;     ///< The time from the first delivery to the last one.
+  double bound_seconds = 0;    ///< The lower bound, see bound_seconds() in measures.hpp.
+  /// The time from the root's loss to the last commit of a survivor, or 0 if there was none.
+  double rescue_seconds = 0;
+  std::string algorithm;  ///< For a bcast: the requested or the chosen algorithm.
   std::uint32_t block_bytes = 0;
   std::uint64_t events = 0;
   std::vector<std::string> violations;
-  std::map<std::string, std::uint64_t> faults;   ///< kind -> how often it struck
-  std::map<std::string, std::uint64_t> figures;  ///< the scenario's own
-  /// The seconds from the send to each member's last block, by rank; of a bcast only. The root has 0, and so
-  /// has a member that did not get all blocks.
+  std::map<std::string, std::uint64_t> faults;   ///< The number of strikes of each kind of fault.
+  std::map<std::string, std::uint64_t> figures;  ///< Further figures of the scenario.
+  /// For a bcast only: the seconds from the send to each member's last block, by rank. The value is 0 for the
+  /// root and for a member that did not get all blocks.
   std::vector<double> delivered_seconds;
 };
 
-/// One file from the root to every other member, by the product's own cores. With packets: the session, the
-/// relay and the RC core, over the simulated network. What it demands: every live member ends with the exact
-/// bytes - without the root, if those alive have every block among them - a dead one is named, an epoch ends
-/// everywhere within 1 s of a death, nothing is delivered twice, nothing is written out of place, and all of
-/// it ends. With blocks: the relay alone, over a fluid network, nobody dies; it demands that every member
-/// gets every block once, that no block is written where it was not granted or where another is still needed,
-/// and an end.
+/// Sends one file from the root to every other member, with the product's own cores.
+/// With packets, the run has the session, the relay and the RC core over the simulated network. The checks
+/// are: every live member ends with the exact bytes, also without the root if the live members hold every
+/// block together; a dead member is named; after a death an epoch ends at every member within 1 s; nothing is
+/// delivered twice or written to a wrong address; and the run ends.
+/// With blocks, the run has the relay alone over a fluid network, and no member dies. The checks are: every
+/// member gets every block once; no block is written where it was not granted or where another block is still
+/// needed; and the run ends.
 ScenarioResult run_bcast(const ScenarioOptions& options);
-/// The two models of it; run_bcast chooses.
+/// The two models. run_bcast() calls one of them.
 ScenarioResult run_packets(const ScenarioOptions& options);
 ScenarioResult run_blocks(const ScenarioOptions& options);
 

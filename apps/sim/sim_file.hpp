@@ -1,5 +1,5 @@
-// A receiver's file and disk in the simulation. The file remembers every byte and complains about what must
-// not happen; the store in front of it is a ring, as the real one's, emptied at the disk's speed. One thread,
+// A receiver's file and disk in the simulation. The file keeps every byte and notes violations. The message
+// store in front of it is a ring, as in the real program, and is emptied at the disk's speed. One thread,
 // virtual time.
 #pragma once
 
@@ -32,7 +32,7 @@ class SimFile {
   const bcast::BlockMap& held() const { return held_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& violation() const { return violation_; }
-  /// A block was refused for want of room.
+  /// True if a block was refused because the disk was full.
   bool filled_up() const { return filled_up_; }
 
   Result<void> write(std::uint64_t block, std::span<const std::byte> bytes) {
@@ -60,7 +60,7 @@ class SimFile {
   bool filled_up_ = false;
 };
 
-/// A receiver's store for one epoch.
+/// A receiver's message store for one epoch.
 class SimSink final : public group::Store {
  public:
   SimSink(SimFile& file, bcast::BlockMap message, std::uint64_t slots)
@@ -70,7 +70,8 @@ class SimSink final : public group::Store {
         ring_(*memory::Arena::make(slots * file.shape().block_size)),
         arrivals_(blocks_.count()) {}
 
-  /// The time of this turn; arrivals of the turn are on the disk one after the other from here on.
+  /// Sets the time of this turn. The blocks that arrive in the turn are written to the disk one after the
+  /// other from this time on.
   void set_now(Time now) { now_ = now; }
   Time next_deadline() const { return writing_.empty() ? Time::never() : writing_.front().done; }
 
@@ -96,7 +97,7 @@ class SimSink final : public group::Store {
       const auto where = ring_.bytes().subspan(block % slots_ * file_.shape().block_size, bytes);
       if (auto written = is_omitted ? Result<void>{} : file_.write(blocks_.real(block), where); !written)
         return written;
-      // Whoever still reads the slot now reads rubbish, and the digest will say so.
+      // A peer that still reads this slot now reads wrong bytes, and the digest shows the error.
       blocks.push_back(block);
     }
     return {};
@@ -121,7 +122,7 @@ class SimSink final : public group::Store {
   bool twice_ = false;
 };
 
-/// The source's store for one epoch: a ring filled from the file as slots become free.
+/// The source's message store for one epoch: a ring that is filled from the file as slots become free.
 class SimSource final : public group::Store {
  public:
   /// `before_last` is called before the last block can be sent.

@@ -1,5 +1,5 @@
-// What every simulated process of a bcast has: a port, the software fabric, an engine that is given turns,
-// the job's data plane, and control channels that keep message boundaries. Root and members derive from it.
+// The base of the root and the receivers of a simulated bcast: a port, the software fabric, an engine that is
+// given turns, the job's data plane, and control channels that keep message boundaries.
 #pragma once
 
 #include <xxhash.h>
@@ -23,7 +23,7 @@
 
 namespace rdmc::sim_app {
 
-/// One end of a control channel, in messages.
+/// One end of a control channel. It sends and receives whole messages.
 class ControlEnd {
  public:
   explicit ControlEnd(sim::ChannelEnd* end) : end_(end), reader_(session::kMaxMessageBytes) {}
@@ -33,7 +33,7 @@ class ControlEnd {
     end_->send(message);
   }
   void close() { end_->close(); }
-  /// The messages that have come since the last call.
+  /// Returns the messages that have arrived since the last call.
   std::deque<control::Message> receive() {
     std::vector<std::byte> bytes;
     std::deque<control::Message> messages;
@@ -41,7 +41,7 @@ class ControlEnd {
     broken_ = broken_ || !reader_.feed(bytes, messages);
     return messages;
   }
-  /// True once, after the last message.
+  /// Returns true once, after the last message.
   bool has_just_ended() { return end_->ended() && !std::exchange(told_, true); }
   void forget_end() { told_ = true; }
   bool broken() const { return broken_; }
@@ -86,7 +86,7 @@ class SimHost : public sim::Process {
   virtual void on_failed(Epoch epoch, std::optional<Rank> peer, const Error& error) = 0;
 
   Time data_deadline() const { return fabric_.next_deadline(); }
-  /// As rdmc_bcast asks its data plane.
+  /// Reports the members that lag behind, at most once in 100 ms, as rdmc_bcast does.
   void tell_lag(session::Participant& participant, Time now) {
     if (!running_ || now < tell_at_) return;
     participant.lags(*running_, data_plane_.find_lagging(), now);
@@ -107,14 +107,14 @@ class SimHost : public sim::Process {
   Time tell_at_{};
 };
 
-/// What a member reports of a whole file.
+/// A member's report of a whole file.
 inline session::Bytes digest_report(std::span<const std::byte> file) {
   session::Bytes report(8);
   store_be(report.data(), std::uint64_t{XXH3_64bits(file.data(), file.size())});
   return report;
 }
 
-/// The plan of an epoch of these members, the first of whom is its source, that sends so many bytes.
+/// Returns the plan of an epoch of these members. The first member is the source.
 inline bcast::EpochPlan plan_epoch(const bcast::Ranking& ranking, bcast::FileShape shape,
                                    const bcast::BlockMap& message, const HostOptions& options,
                                    std::uint32_t stragglers = 0) {
@@ -128,10 +128,10 @@ inline bcast::EpochPlan plan_epoch(const bcast::Ranking& ranking, bcast::FileSha
           .selective_repeat = options.selective_repeat};
 }
 
-/// The parameters have so many bytes before the sizes of the racks.
+/// The length of the encoded epoch parameters before the sizes of the racks.
 inline constexpr std::size_t kEpochHeader = 36;
-/// The parameters of an epoch as the simulation's root sends them: the plan's numbers and which blocks are
-/// sent.
+/// Encodes the parameters of an epoch as the simulation's root sends them: the numbers of the plan, and the
+/// map of the blocks that are sent.
 inline session::Bytes encode_epoch(const bcast::EpochPlan& plan, const bcast::BlockMap& message) {
   const auto sizes = plan.racks.sizes();
   session::Bytes bytes(kEpochHeader + 4 * sizes.size());

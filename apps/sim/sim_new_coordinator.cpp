@@ -53,7 +53,8 @@ void SimNewCoordinator::drain(Time now) {
         to_own_.emplace_back(std::nullopt);
       } else if (const auto end = ends_.find(close->member); end != ends_.end()) {
         end->second.close();
-        end->second.forget_end();  // of a stream that we closed nothing more is told
+        // The end of a stream that this side has closed is not reported.
+        end->second.forget_end();
       }
     } else if (const auto* connect = std::get_if<ConnectRequested>(&*output)) {
       if (connect->member != self_)

@@ -1,5 +1,6 @@
-// A survivor of a simulated bcast that leads on after the root's death: the session's Coordinator over
-// streams to the other survivors, and over queues to the participant of its own process.
+// The failover in a simulated bcast: a survivor becomes the coordinator after the root's death. It runs the
+// session's Coordinator over streams to the other survivors, and over queues to the participant in its own
+// process.
 #pragma once
 
 #include <deque>
@@ -15,7 +16,7 @@ namespace rdmc::sim_app {
 
 class SimNewCoordinator {
  public:
-  /// A new stream to that member.
+  /// Opens a new stream to that member.
   using Connect = std::function<sim::ChannelEnd*(session::MemberId)>;
 
   SimNewCoordinator(const session::LeadRequested& request, bcast::FileShape shape, const HostOptions& options,
@@ -25,13 +26,13 @@ class SimNewCoordinator {
   Time next_deadline() const { return coordinator_.next_deadline(); }
   bool finished() const { return coordinator_.finished(); }
   bool stands_down_for(session::MemberId other) const { return coordinator_.stands_down_for(other); }
-  /// All streams end.
+  /// Closes all streams.
   void stand_down();
 
-  // Our own participant's channel.
+  // The channel of the participant in the same process.
   void from_own(std::span<const std::byte> message, Time now);
   void own_closed(Time now);
-  /// For our own participant, in order; nullopt is the end of the channel.
+  /// The messages for the participant in the same process, in order. nullopt is the end of the channel.
   std::deque<std::optional<session::Bytes>> take_own() { return std::exchange(to_own_, {}); }
 
   std::uint64_t blocks_planned() const { return blocks_planned_; }

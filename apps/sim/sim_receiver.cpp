@@ -45,7 +45,8 @@ void SimReceiver::drain() {
   } while (pass_own());
 }
 
-/// What the coordinator in this process says to the participant in it. False: nothing.
+/// Passes the messages of the coordinator in this process to the participant in it. Returns false if there
+/// were none.
 bool SimReceiver::pass_own() {
   if (!new_coordinator_) return false;
   const auto messages = new_coordinator_->take_own();

@@ -1,4 +1,4 @@
-// A receiver of the simulated bcast: the session's Participant, the data plane and a file on a simulated
+// A receiver of the simulated bcast: the session's Participant, the data plane, and a file on a simulated
 // disk.
 #pragma once
 
@@ -20,7 +20,7 @@ class SimReceiver final : public SimHost {
               const DiskOptions& disk, std::uint64_t ring_slots, SimNewCoordinator::Connect to_survivor);
 
   void connect(sim::ChannelEnd* end) { control_.emplace(end); }
-  /// A survivor that leads on, or believes that it must, has connected.
+  /// Called when a survivor has connected that is a new coordinator, or believes that it must become one.
   void visit(sim::ChannelEnd* end) { pending_.emplace_back(end); }
   void run(Time now) override;
   Time next_deadline() override;
@@ -28,18 +28,18 @@ class SimReceiver final : public SimHost {
   const SimFile& file() const { return file_; }
   std::optional<session::Status> outcome() const { return outcome_; }
   const Error& cause() const { return cause_; }
-  /// Its own part is over, and what it led, if it did.
+  /// True if its own part has ended, and also its part as a new coordinator, if it had one.
   bool is_over() const { return outcome_ && (!new_coordinator_ || new_coordinator_->finished()); }
   bool in_epoch() const { return in_epoch_; }
   bool was_formed() const { return formed_; }
   std::uint64_t orphaned() const { return participant_.counters().orphaned; }
   std::uint64_t led() const { return led_; }
-  /// When the last of the file's blocks had come.
+  /// The time at which the last block of the file arrived.
   std::optional<Time> delivered_at() const { return delivered_at_; }
   bool committed() const { return committed_at_.has_value(); }
   std::optional<Time> committed_at() const { return committed_at_; }
   bool delivered_twice() const { return twice_; }
-  /// When each epoch was ended here.
+  /// The epochs that ended here, each with the time of its end.
   const std::vector<std::pair<Epoch, Time>>& ended() const { return ended_; }
 
  private:

@@ -25,7 +25,8 @@ SimRoot::SimRoot(sim::Network& network, sim::HostId host, const HostOptions& opt
       ring_slots_(ring_slots),
       coordinator_({.session = {},
                     .timing = {},
-                    .job_bytes = shape.size + shape.block_size,  // progress is told in whole blocks
+                    // Progress is reported in whole blocks.
+                    .job_bytes = shape.size + shape.block_size,
                     .finds_stragglers = options.finds_stragglers,
                     .has_slow_uplinks = options.has_slow_uplinks},
                    specs(receivers)),
@@ -79,7 +80,8 @@ void SimRoot::on_failed(Epoch epoch, std::optional<Rank> peer, const Error& erro
   }
 }
 
-// The successor's message is the row of the blocks that some survivor lacks.
+// Chooses the epoch's parameters. The message of the epoch is the sequence of the blocks that some survivor
+// lacks.
 void SimRoot::choose(session::ParametersNeeded needed) {
   std::erase_if(needed.candidates, [](const auto& candidate) { return !candidate.lacks; });
   const auto stragglers = bcast::take_stragglers(needed.candidates);
@@ -90,7 +92,8 @@ void SimRoot::choose(session::ParametersNeeded needed) {
     const auto held = bcast::BlockMap::decode(candidate.state, shape_.blocks());
     lacking = lacking | (held ? held->complement() : bcast::BlockMap::full(shape_.blocks()));
   }
-  // Everybody may hold everything and only have lost the message that says so: one block is sent again.
+  // If each member holds every block, perhaps only the message that says so was lost. One block is then sent
+  // again.
   if (lacking.count() == 0) lacking.insert(shape_.blocks() - 1);
   auto ranking = bcast::rank_by_rack(members, options_.racks);
   if (!stragglers.empty()) ranking = bcast::with_stragglers(std::move(ranking), stragglers);

@@ -1,5 +1,5 @@
-// The root of the simulated bcast: the session's Coordinator, and beside it the root's Participant with its
-// data plane and the source file.
+// The root of the simulated bcast: the session's Coordinator, and the root's own Participant with its data
+// plane and the source file.
 #pragma once
 
 #include <map>
@@ -17,20 +17,20 @@ class SimRoot final : public SimHost {
   SimRoot(sim::Network& network, sim::HostId host, const HostOptions& options, std::vector<std::byte> source,
           bcast::FileShape shape, std::uint32_t receivers, std::uint64_t ring_slots);
 
-  /// Receiver `member` (1 …) is at the other end.
+  /// Sets the channel to the receiver `member` (1 …).
   void connect(session::MemberId member, sim::ChannelEnd* end) { controls_.emplace(member, end); }
   void run(Time now) override;
   Time next_deadline() override;
 
   std::span<const std::byte> source() const { return source_; }
-  /// When the first epoch's message was sent.
+  /// The time at which the first epoch's message was sent.
   std::optional<Time> sent_at() const { return sent_at_; }
   bool finished() const { return finished_; }
   const std::map<session::MemberId, std::pair<session::Status, Error>>& outcomes() const { return outcomes_; }
   std::uint64_t epochs() const { return coordinator_.counters().epochs; }
   std::uint64_t stragglers() const { return coordinator_.counters().stragglers; }
   std::uint64_t protocol_errors() const { return coordinator_.counters().protocol_errors; }
-  /// Blocks that all epochs together sent, counted once an epoch.
+  /// The number of blocks that all epochs together sent. A block counts once for each epoch.
   std::uint64_t blocks_planned() const { return blocks_planned_; }
 
  private:
@@ -48,7 +48,8 @@ class SimRoot final : public SimHost {
   session::Coordinator coordinator_;
   session::Participant participant_;
   std::map<session::MemberId, ControlEnd> controls_;
-  std::map<session::MemberId, Time> asked_at_;  ///< greeted then, and has not answered yet
+  /// The members that were greeted and have not answered yet, with the time of the greeting.
+  std::map<session::MemberId, Time> asked_at_;
   std::optional<bcast::BlockMap> message_;
   std::unique_ptr<SimSource> store_;
   bool started_ = false, finished_ = false;

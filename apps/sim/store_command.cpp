@@ -2,17 +2,18 @@
 
 namespace rdmc::sim_app {
 
-/// So often each fault that is asked for strikes.
+/// The number of times that each requested fault strikes.
 constexpr std::uint32_t kStrikes = 3;
 
 StoreCommand::StoreCommand(CLI::App& app, bool& json)
-    : command_(app.add_subcommand("store", "nodes of a store and their clients while everything goes wrong")),
+    : command_(
+          app.add_subcommand("store", "runs the nodes of a store and their clients while faults strike")),
       faults_(*command_, kStoreFaults) {
   command_->add_option("--seed", options_.seed);
   command_->add_option("--nodes", options_.nodes)->check(CLI::IsMember({1, 3}));
   command_->add_option("--clients", options_.clients)->check(CLI::Range(1U, 64U));
-  command_->add_flag("--in-memory", in_memory_, "nodes have no disks");
-  command_->add_flag("--json", json, "one JSON object on stdout");
+  command_->add_flag("--in-memory", in_memory_, "the nodes have no disks");
+  command_->add_flag("--json", json, "print one JSON object on stdout");
 }
 
 Result<ScenarioResult> StoreCommand::run() {

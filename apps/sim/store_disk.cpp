@@ -6,16 +6,18 @@
 namespace rdmc::sim_app {
 namespace {
 
-/// What a device writes at once, scaled down to the size of the records here.
+/// The size of an atomic write of the device, scaled down to the size of the journal entries in this
+/// simulation.
 constexpr std::size_t kSectorBytes = 32;
 
 }  // namespace
 
 void SimDisk::begin(const store::Acceptor::Write& write, store::Journal& journal) {
   writing_ = Writing{journal.frame(write), write.whole};
-  // A new journal is seen under its name only when it is complete and durable; what is appended, at once.
+  // A new journal appears under its name only when it is complete and durable. Appended bytes appear at once.
   if (write.whole) return;
-  if (!seen_) seen_.emplace();  // only a node with a bug appends to nothing: recovery will say so
+  // Only a faulty node appends to a missing journal. The recovery reports this.
+  if (!seen_) seen_.emplace();
   seen_->insert(seen_->end(), writing_->bytes.begin(), writing_->bytes.end());
 }
 
@@ -46,7 +48,7 @@ SimDisk::Outcome SimDisk::lose_power(Random& random) {
     seen_ = durable_;
     return Outcome::kept;
   }
-  // Each sector is there or not; the file may have grown over those that are not.
+  // Each sector is written or not. The file may have grown over sectors that are not written.
   store::Bytes left = *durable_;
   bool all = true, any = false;
   const std::size_t end =

@@ -1,5 +1,5 @@
-// The disk of a simulated node: what the operating system shows of its journal, what the device would show
-// after a loss of power, and a write that is under way between the two.
+// The disk of a simulated store node: the journal as the operating system shows it, the journal as it would
+// be after a loss of power, and the write that is in progress.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,20 @@ class SimDisk {
  public:
   enum class Outcome : std::uint8_t { kept, lost, torn };
 
-  /// A frame of the journal, or a new journal; one at a time.
+  /// Begins the write of a frame of the journal, or of a new journal. Only one write may be in progress.
   void begin(const store::Acceptor::Write& write, store::Journal& journal);
   bool is_writing() const { return writing_.has_value(); }
-  /// The write is durable.
+  /// The write in progress becomes durable.
   void finish();
-  /// The device has refused: what was written may be seen, and may be gone after a loss of power.
+  /// The device refuses the write. The written bytes may be visible, and may be lost after a loss of power.
   void refuse();
-  /// There was no room: a part of it was written.
+  /// The disk is full, so only a random part of the write is visible.
   void run_full(Random& random);
 
-  /// The process ends, also in the middle of a write: the operating system has what it was given.
+  /// The process ends, perhaps in the middle of a write. The operating system keeps the bytes that it was
+  /// given.
   void kill_process();
-  /// What is not durable is lost, or in part.
+  /// The bytes that are not durable are lost completely or in part.
   Outcome lose_power(Random& random);
   void wipe() {
     writing_.reset();

@@ -1,4 +1,4 @@
-// What strikes a simulated store, and the end of it all.
+// The faults that strike a simulated store, and their end.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@ Duration StoreWorld::up_to(Duration most) {
       static_cast<std::int64_t>(simulation_.random().below(static_cast<std::uint64_t>(most.ns) + 1)));
 }
 
-/// After `time`, and no later than the faults end.
+/// The time that is `time` from now, but not later than the end of the faults.
 Time StoreWorld::by_the_end(Duration time) const {
   return std::max(simulation_.now(), std::min(quiet_, simulation_.now() + time));
 }
@@ -25,7 +25,8 @@ void StoreWorld::plan_faults() {
                      [this, i] { strike(static_cast<StoreFault>(i)); });
 }
 
-/// What would be there after the worst.
+/// Returns the state that the node would still have after a loss of power. Without disks, returns the state
+/// of the running node.
 store::Durable StoreWorld::kept_by(ProcessIndex index) const {
   const NodeHost& host = nodes_[index];
   if (options_.disks)
@@ -34,21 +35,22 @@ store::Durable StoreWorld::kept_by(ProcessIndex index) const {
   return host.life != 0 ? host.node->acceptor().kept() : store::Durable{};
 }
 
-/// Whether the store can go on without what that node keeps.
+/// True if the store can continue without the state of that node.
 bool StoreWorld::may_lose(ProcessIndex index) const {
   if (survivor_ == index) return false;
-  // Of a survivor and one node that is let in, or about to be, both are needed.
+  // If the configuration has only the surviving node and one node that is joining or about to join, both are
+  // needed.
   if (current_.epoch != 0 && current_.size() < nodes_.size()) return false;
   if (current_.epoch != 0 && !may_lose(index, current_)) return false;
-  // A first configuration may begin as soon as all have voted for it.
+  // A first configuration may begin as soon as all nodes have voted for it.
   for (ProcessIndex node = 0; node < nodes_.size(); ++node)
     if (const auto vote = kept_by(node).vote; vote.epoch > current_.epoch && !may_lose(index, vote))
       return false;
   return true;
 }
 
-/// A majority of the configuration's acceptors is still there, and has its state or can have it from one of
-/// them.
+/// True if, without the node `index`, a majority of the configuration's acceptors remains, and each of them
+/// has its state or can get the state from another one of them.
 bool StoreWorld::may_lose(ProcessIndex index, const store::Configuration& configuration) const {
   if (kept_by(index).id != configuration.acceptors[index]) return true;
   std::size_t active = 0, others = 0;
@@ -93,7 +95,8 @@ void StoreWorld::strike(StoreFault fault) {
     case StoreFault::kill:
     case StoreFault::power:
     case StoreFault::wipe:
-      // Back at once, while messages to its former life are still on their way, or later.
+      // The node is back after up to 2 ms, while messages to its former life are still in flight, or after up
+      // to 200 ms.
       return end_node(index, fault,
                       up_to(simulation_.random().below(2) == 0 ? milliseconds(2) : milliseconds(200)));
     case StoreFault::wipe_joining: ++wipe_joining_; return end_node(index, StoreFault::wipe, milliseconds(1));
@@ -149,7 +152,7 @@ void StoreWorld::strike(StoreFault fault) {
   }
 }
 
-/// The others lose their state. One that is being let in has none yet, and may stay as it is.
+/// All nodes except the survivor lose their state. A joining node has no state yet and may remain as it is.
 void StoreWorld::lose_majority(ProcessIndex survivor) {
   const store::Durable kept = kept_by(survivor);
   const bool has_state = kept.active.epoch != 0 && current_.contains(kept.id) &&
@@ -169,7 +172,8 @@ void StoreWorld::lose_majority(ProcessIndex survivor) {
   name_survivor();
 }
 
-/// Again and again, as operators do who are told to. The node refuses while it is not needed.
+/// Names the survivor repeatedly, as an operator does who was told to. The node refuses while it is not
+/// needed.
 void StoreWorld::name_survivor() {
   if (everybody_serves()) survivor_.reset();
   if (!survivor_) return;
@@ -181,14 +185,14 @@ void StoreWorld::name_survivor() {
   simulation_.at(simulation_.now() + milliseconds(50), [this] { name_survivor(); });
 }
 
-/// Clients may be told now of what is older than what they were told before.
+/// From now on, clients may be told of older views than before.
 void StoreWorld::survived() {
   ++survivals_;
   history_.begin_anew();
   for (ClientHost& client : clients_) client.seen.clear();
 }
 
-/// Looks at what has become of a node after each of its steps.
+/// Checks the state of a node after each of its steps.
 void StoreWorld::on_stage(ProcessIndex index) {
   NodeHost& host = nodes_[index];
   if (host.life == 0) return;
@@ -202,7 +206,7 @@ void StoreWorld::on_stage(ProcessIndex index) {
   const store::Stage stage = host.node->stage();
   if (stage == std::exchange(host.stage, stage)) return;
   if (stage == store::Stage::replaced && survivals_ == 0) violation("a node was replaced that had its state");
-  // Whoever has named a survivor empties the disks of the others.
+  // An operator who has named a survivor empties the disks of the other nodes.
   if (stage == store::Stage::replaced)
     simulation_.at(simulation_.now(), [this, index, life = host.life] {
       if (!runs(index, life)) return;
@@ -216,7 +220,7 @@ void StoreWorld::on_stage(ProcessIndex index) {
   if (wanted == 0) return;
   const StoreFault how = &wanted == &kill_joining_ ? StoreFault::kill_joining : StoreFault::wipe_joining;
   --wanted;
-  // In the middle of it, or shortly before or after.
+  // This happens during the join, shortly before it or shortly after it.
   simulation_.at(simulation_.now() + up_to(milliseconds(2)), [this, index, how, life = host.life] {
     if (runs(index, life))
       end_node(index, how, how == StoreFault::kill_joining ? up_to(seconds(1)) : milliseconds(1));
@@ -230,7 +234,7 @@ void StoreWorld::heal() {
   for (ProcessIndex index = 0; index < nodes_.size(); ++index) {
     NodeHost& host = nodes_[index];
     host.slow = host.refuse_next = host.full_next = false;
-    // Whoever looks after the nodes starts those again whose disk has failed them.
+    // An operator restarts the nodes whose disk has failed.
     if (host.life != 0 && host.node->stage() == store::Stage::failed) {
       stop_node(index);
       host.disk.kill_process();

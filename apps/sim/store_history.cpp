@@ -36,8 +36,9 @@ std::vector<std::string> StoreHistory::violations() const {
   return violations;
 }
 
-/// A view of epoch e begins to stand after everybody was asked who was told of an earlier epoch, and before
-/// everybody was answered who was told of e or later. For all epochs in turn there must be such moments.
+/// A view of epoch e becomes current after each request began that was answered with an earlier epoch. It
+/// becomes current before each request ended that was answered with epoch e or a later one. Such a moment
+/// must exist for every epoch, in the order of the epochs.
 void StoreHistory::check(const std::string& name, const Group& group,
                          std::vector<std::string>& violations) const {
   for (const std::string& violation : group.violations) violations.push_back(name + ": " + violation);

@@ -1,6 +1,7 @@
-// What clients of a simulated store asked and were told, and whether one order of all that explains it
-// (linearizability, Herlihy and Wing 1990). A register holds one view of each epoch, and epochs only rise;
-// so the times at which each view can have begun to stand are an interval, and the check is exact and cheap.
+// The requests of the clients of a simulated store and their answers, and the check that they are
+// linearizable (Herlihy and Wing 1990). A register holds one view in each epoch, and epochs only grow.
+// Therefore the times at which a view can have become current form an interval, and the check is exact and
+// fast.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +16,18 @@ namespace rdmc::sim_app {
 
 class StoreHistory {
  public:
-  /// A proposal was made, whatever becomes of it.
+  /// Notes that a proposal was made, whether it succeeds or not.
   void proposed(const std::string& group, const view::View& next, Time at);
-  /// Between those times a client was told that `current` stands.
+  /// Notes that a client asked at `asked`, and was told at `answered` that `current` is the current view.
   void told(const std::string& group, const view::View& current, Time asked, Time answered);
-  /// An operator has named a survivor: what stood may be gone, and other views of the same epochs may follow.
-  /// An earlier proposal may still be accepted.
+  /// Called when an operator has named a surviving node. Earlier views may then be lost, and other views of
+  /// the same epochs may follow. An earlier proposal may still be accepted.
   void begin_anew();
 
-  /// What no order explains; empty: all is well.
+  /// Returns the observations that no order explains. Empty if there are none.
   std::vector<std::string> violations() const;
   std::size_t observations() const { return observations_; }
-  /// Views that are known to have stood.
+  /// The number of views that are known to have been current.
   std::size_t views() const;
 
  private:

@@ -9,9 +9,9 @@ namespace {
 constexpr std::size_t kMostViolations = 20;
 constexpr Duration kLook = milliseconds(10);
 constexpr std::int64_t kLeastLatencyNs = 20'000, kMostLatencyNs = 300'000;
-/// From the end of a process to the word of it at the other end of a connection.
+/// The longest time from the end of a process until the other ends of its connections learn of it.
 constexpr Duration kNews = milliseconds(1);
-/// More than operators use up in one life of a node (store::Node::Options::started).
+/// A larger number than operators use in one life of a node (store::Node::Options::started).
 constexpr std::uint64_t kRunsOfOneLife = 1'000;
 
 view::View view_of(std::uint64_t epoch, std::uint64_t proposal) {
@@ -43,7 +43,7 @@ void StoreWorld::start_node(ProcessIndex index) {
   if (host.disk.seen()) {
     auto recovered = store::recover(*host.disk.seen());
     if (!recovered)
-      violation("node " + std::to_string(place) + ": " + recovered.error().what);
+      violation("node " + std::to_string(index) + ": " + recovered.error().what);
     else
       kept = std::move(*recovered);
   }
@@ -91,7 +91,7 @@ void StoreWorld::start_client(ProcessIndex index) {
   pump(index);
 }
 
-/// Everybody who can hear a node learns that it has come or gone.
+/// Reports the start or end of a node to every process that is connected to it.
 void StoreWorld::tell_links(ProcessIndex node, bool up) {
   const Life life = nodes_[node].life;
   for (ProcessIndex other = 0; other < nodes_.size() + clients_.size(); ++other) {
@@ -123,7 +123,7 @@ void StoreWorld::unless_paused(ProcessIndex index, Life life, std::function<void
     step();
 }
 
-/// Bytes go from one process to another, or not.
+/// Sends bytes from one process to another. The network's faults may lose, delay or duplicate them.
 void StoreWorld::send(ProcessIndex from, ProcessIndex to, store::Bytes bytes,
                       std::function<void(const store::Bytes&)> deliver) {
   if (blocked_.contains({from, to})) return simulation_.faults().add(sim::Fault::partition);
@@ -137,8 +137,9 @@ void StoreWorld::send(ProcessIndex from, ProcessIndex to, store::Bytes bytes,
                     static_cast<std::int64_t>(simulation_.random().below(kMostLatencyNs - kLeastLatencyNs))) +
         extra;
     simulation_.at(at, [this, from, to, life, bytes, deliver] {
-      simulation_.trace().entry(simulation_.now(), sim::TraceKind::scenario, static_cast<std::uint32_t>(from),
-                                static_cast<std::uint32_t>(to), sim::digest(bytes.data(), bytes.size()));
+      simulation_.trace().record(simulation_.now(), sim::TraceKind::scenario,
+                                 static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to),
+                                 sim::digest(bytes.data(), bytes.size()));
       if (runs(to, life)) unless_paused(to, life, [deliver, bytes] { deliver(bytes); });
     });
   };
@@ -212,7 +213,7 @@ void StoreWorld::arm(ProcessIndex index, Time deadline) {
   });
 }
 
-/// One write at a time: what comes meanwhile goes into the next one.
+/// Only one write is in progress at a time. Writes that are requested meanwhile are combined in the next one.
 void StoreWorld::write(ProcessIndex index) {
   NodeHost& host = nodes_[index];
   if (!options_.disks) {
@@ -281,7 +282,7 @@ void StoreWorld::finish(ProcessIndex index, const store::Requester::Finished& fi
   };
   if (!finished.outcome) {
     ++failures_;
-  } else if (asked.survivals == survivals_) {  // else it may tell of what is gone
+  } else if (asked.survivals == survivals_) {  // Otherwise the answer may come from a lost state.
     if (!asking_) slowest_ = std::max(slowest_, simulation_.now() - asked.at);
     answered_.insert(index);
     if (const auto* const one = std::get_if<store::Accepted>(&*finished.outcome)) {
@@ -342,7 +343,7 @@ void StoreWorld::run() {
 
 std::string StoreWorld::words_about(ProcessIndex index) const {
   const NodeHost& host = nodes_[index];
-  const std::string name = "node " + std::to_string(place);
+  const std::string name = "node " + std::to_string(index);
   if (host.life == 0) return name + " does not run";
   const store::Acceptor& acceptor = host.node->acceptor();
   return name + " is at stage " + std::to_string(value_of(host.node->stage())) + ", has state of epoch " +

@@ -1,6 +1,5 @@
-// rdmc_sim store: the nodes of an embedded store and its clients, by the product's own cores, while
-// everything goes wrong: what clients are told must be explained by one order of all that they asked. A
-// function of its options, as every scenario.
+// rdmc_sim store: the nodes of an embedded store and its clients run the product's own cores while faults
+// strike. The answers that clients get must be linearizable. The scenario is a function of its options.
 #pragma once
 
 #include <array>
@@ -12,19 +11,22 @@
 namespace rdmc::sim_app {
 
 enum class StoreFault : std::uint8_t {
-  kill,           ///< a node's process ends, and is started again; without a disk it has lost its state
-  power,          ///< its host loses power: what was not durable is lost, or torn
-  wipe,           ///< a node loses its state
-  wipe_joining,   ///< one that is about to join again loses it once more
-  kill_joining,   ///< one that is about to join is away for a while
-  refused_flush,  ///< its disk refuses a write; the node is started again, after a loss of power or without
-  full_disk,      ///< its disk has no room; the same
-  slow_disk,      ///< its disk takes up to 300 ms for a write
-  cut,            ///< nothing reaches a node, and it reaches nobody
-  one_way,        ///< nothing from one node, or one client, reaches another node
-  pause,          ///< a node is stopped for up to 1 s
+  kill,          ///< A node's process ends and is started again. Without a disk it loses its state.
+  power,         ///< The host of a node loses power. Bytes that are not durable are lost or torn.
+  wipe,          ///< A node loses its state.
+  wipe_joining,  ///< A node that is about to join again loses its state once more.
+  kill_joining,  ///< A node that is about to join is away for a while.
+  /// A node's disk refuses a write. The node is started again, with or without a loss of power.
+  refused_flush,
+  /// A node's disk is full. The node is started again, with or without a loss of power.
+  full_disk,
+  slow_disk,  ///< A node's disk takes up to 300 ms for a write.
+  cut,        ///< A node is disconnected from all other processes.
+  one_way,    ///< Messages in one direction between a node and another process are lost.
+  pause,      ///< A node is stopped for up to 1 s.
   restart_client,
-  survivor,  ///< two nodes lose their state, also while one is let in, and an operator names the third one
+  /// Two nodes lose their state, perhaps while one is joining, and an operator names the third.
+  survivor,
 };
 inline constexpr std::array kStoreFaults{
     std::string_view("kill"),         std::string_view("power"),        std::string_view("wipe"),
@@ -35,29 +37,29 @@ inline constexpr std::array kStoreFaults{
 
 struct StoreOptions {
   std::uint64_t seed = 1;
-  std::uint32_t nodes = 3;  ///< or 1
-  bool disks = true;        ///< without, a node that ends has lost its state
+  std::uint32_t nodes = 3;  ///< 1 or 3.
+  bool disks = true;        ///< Without disks, a node that ends loses its state.
   std::uint32_t clients = 4;
   std::uint32_t groups = 2;
-  /// How often each fault strikes, at random moments of the faulty time. Only `survivor` strikes so that a
-  /// majority has lost its state, which only an operator can mend.
+  /// The number of times that each fault strikes, at random moments of the faulty time. Only `survivor` makes
+  /// a majority lose its state. Only an operator can repair that.
   std::array<std::uint32_t, kStoreFaults.size()> strikes{};
-  sim::FaultRates rates{};  ///< of messages, during the faulty time
+  sim::FaultRates rates{};  ///< The fault rates of messages during the faulty time.
   Duration faulty_time = seconds(2);
-  Duration think{milliseconds(6)};  ///< of a client between two requests, at most
+  Duration think{milliseconds(6)};  ///< The longest pause of a client between two requests.
 
   std::uint32_t& operator[](StoreFault fault) { return strikes[static_cast<std::size_t>(fault)]; }
 };
 
-/// Once faults have stopped, every node must serve and every client be answered within this.
+/// After the faults have stopped, every node must serve and every client must get an answer within this time.
 inline constexpr Duration kStoreSettledWithin = seconds(5);
 
-/// What it demands: one order explains all answers (and those after an operator named a survivor, by
-/// themselves); no journal is found corrupt; the store forms; once the
-/// faults have stopped, all nodes serve again, and a reading of everything shows what stood last. Figures:
-/// views, answers, failures (requests that got none), configurations, joins, overtaken (proposals that a
-/// higher ballot came before), torn and lost (writes, after a loss of power), slowest_us (an answer after the
-/// faults).
+/// Runs the scenario. The checks are: the answers are linearizable, and those after an operator named a
+/// survivor are checked separately; no journal is found corrupt; the store forms; after the faults have
+/// stopped, all nodes serve again and every client gets an answer.
+/// Figures: views, answers, failures (requests without an answer), configurations, joins, overtaken
+/// (proposals that lost to a higher ballot), torn and lost (writes, after a loss of power), slowest_us (the
+/// slowest answer after the faults).
 ScenarioResult run_store(const StoreOptions& options);
 
 }  // namespace rdmc::sim_app

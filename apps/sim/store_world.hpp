@@ -1,4 +1,4 @@
-// The nodes and clients of a simulated store, the messages between them, and what strikes them.
+// The nodes and clients of a simulated store, the messages between them, and the faults that strike them.
 #pragma once
 
 #include <functional>
@@ -23,23 +23,24 @@ class StoreWorld {
  public:
   explicit StoreWorld(const StoreOptions& options);
 
-  /// Forms the store; lets the faults happen; waits until all is well again.
+  /// Forms the store, lets the faults strike, and waits until every node serves and every client is answered.
   void run();
   ScenarioResult result();
 
  private:
-  /// A place for a process: nodes come first, then clients.
+  /// The index of a process. Nodes come first, then clients.
   using ProcessIndex = std::size_t;
-  /// The client of a node that stands for the operator. No process has that life.
+  /// The client id that represents the operator. No process has this life.
   static constexpr store::Node::Client kOperator = ~std::uint64_t{0};
-  /// One life of a process: what was on its way to an earlier life reaches nobody.
+  /// The number of one life of a process. A message to an earlier life is not delivered.
   using Life = std::uint64_t;
 
   struct Process {
-    Life life = 0;  ///< 0: it does not run
+    Life life = 0;  ///< 0 if the process does not run.
     Time armed = Time::never();
     bool paused = false;
-    std::vector<std::function<void()>> missed;  ///< while it was paused
+    /// The steps that are due since the process was paused.
+    std::vector<std::function<void()>> missed;
   };
   struct NodeHost : Process {
     std::unique_ptr<store::Node> node;
@@ -47,17 +48,18 @@ class StoreWorld {
     store::Journal journal;
     std::map<store::Node::Client, std::pair<ProcessIndex, Life>> clients;
     store::Stage stage = store::Stage::fresh;
-    std::uint64_t epoch = 0;  ///< that it is active in
+    std::uint64_t epoch = 0;  ///< The configuration epoch in which the node is active.
     bool slow = false, refuse_next = false, full_next = false;
   };
   struct ClientHost : Process {
     std::unique_ptr<store::Requester> requester;
     struct Asked {
       std::uint64_t number = 0;
-      std::string group;  ///< empty: of all groups
+      std::string group;  ///< Empty if all groups are asked for.
       std::optional<view::View> next;
       Time at;
-      std::uint64_t survivals = 0;  ///< as many as the world had then
+      /// The value of StoreWorld::survivals_ when the client asked.
+      std::uint64_t survivals = 0;
     };
     std::optional<Asked> asked;
     std::map<std::string, Epoch> seen;
@@ -72,7 +74,7 @@ class StoreWorld {
   bool runs(ProcessIndex index, Life life) { return life != 0 && process(index).life == life; }
   store::Id any_id() { return {simulation_.random().next(), simulation_.random().next()}; }
 
-  // What cores want done, and what comes back to them.
+  // The outputs of the cores, and the inputs that follow from them.
   void pump(ProcessIndex index);
   void pump_node(ProcessIndex index);
   void pump_client(ProcessIndex index);
@@ -83,16 +85,16 @@ class StoreWorld {
             std::function<void(const store::Bytes&)> deliver);
   void request(ProcessIndex from, ProcessIndex to, const store::Request& request);
   void tell_links(ProcessIndex node, bool up);
-  /// Now, or when the process goes on.
+  /// Runs the step now, or when the process continues after a pause.
   void unless_paused(ProcessIndex index, Life life, std::function<void()> step);
 
-  // What clients do.
+  // The requests of the clients.
   void ask(ProcessIndex index);
   void finish(ProcessIndex index, const store::Requester::Finished& finished);
   bool everybody_serves() const;
   bool everybody_is_answered();
 
-  // store_faults.cpp
+  // Defined in store_faults.cpp.
   void plan_faults();
   void strike(StoreFault fault);
   void end_node(ProcessIndex index, StoreFault how, Duration away);
@@ -119,13 +121,14 @@ class StoreWorld {
   Life last_life_ = 0;
   std::set<std::pair<ProcessIndex, ProcessIndex>> blocked_;
   sim::FaultRates rates_;
-  bool asking_ = true;  ///< clients go on
+  bool asking_ = true;  ///< False after the end of the faults. Answers then count for slowest_us.
   std::set<ProcessIndex> answered_;
   std::uint64_t proposals_ = 0;
 
-  store::Configuration current_;  ///< the newest that any node has been active in
+  store::Configuration current_;  ///< The newest configuration in which any node has been active.
   int wipe_joining_ = 0, kill_joining_ = 0;
-  std::optional<ProcessIndex> survivor_;  ///< that an operator names, until all nodes serve again
+  /// The node that an operator names, until all nodes serve again.
+  std::optional<ProcessIndex> survivor_;
   std::uint64_t survivals_ = 0;
   Time quiet_ = Time::never();
 

@@ -3,15 +3,17 @@
 namespace rdmc::sim_app {
 
 ViewsCommand::ViewsCommand(CLI::App& app, bool& json)
-    : command_(app.add_subcommand("views", "a group that keeps its view while everything goes wrong")),
+    : command_(app.add_subcommand("views", "runs a group that keeps its view while faults strike")),
       faults_(*command_, kViewsFaults) {
   command_->add_option("--seed", options_.seed);
   command_->add_option("--members", options_.members)->check(CLI::Range(1U, 64U));
-  command_->add_option("--lease-ms", lease_ms_, "the term of each member's lease, 20 to 1000; 0: no leases")
+  command_
+      ->add_option("--lease-ms", lease_ms_,
+                   "term of each member's lease in milliseconds, 20 to 1000; 0: no leases")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{0}) |
               CLI::Range(view::kMinLease.ns / 1'000'000, view::kMaxLease.ns / 1'000'000));
-  command_->add_flag("--no-restarts", no_restarts_, "the dead stay dead");
-  command_->add_flag("--json", json, "one JSON object on stdout");
+  command_->add_flag("--no-restarts", no_restarts_, "dead processes are not started again");
+  command_->add_flag("--json", json, "print one JSON object on stdout");
 }
 
 Result<ScenarioResult> ViewsCommand::run() {

@@ -13,16 +13,16 @@ namespace rdmc::sim_app {
 
 class ViewsCommand {
  public:
-  /// Adds the subcommand to `app`; `json` is set by its --json.
+  /// Adds the subcommand to `app`. Its option --json sets `json`.
   ViewsCommand(CLI::App& app, bool& json);
   ViewsCommand(const ViewsCommand&) = delete;
   ViewsCommand& operator=(const ViewsCommand&) = delete;
 
   bool is_asked() const { return command_->parsed(); }
-  /// Runs it. Errors: invalid_argument (a fault that is not known).
+  /// Runs the scenario. Errors: invalid_argument if a fault is not known.
   Result<ScenarioResult> run();
   std::uint64_t seed() const { return options_.seed; }
-  /// Faults that must have struck.
+  /// The faults that must have struck.
   const std::vector<std::string>& faults_asked() const { return faults_.asked(); }
 
  private:

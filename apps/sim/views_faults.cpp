@@ -1,10 +1,10 @@
-// What strikes a simulated group, and the end of it all.
+// The faults that strike a simulated group, and their end.
 #include "apps/sim/views_world.hpp"
 
 namespace rdmc::sim_app {
 namespace {
 
-/// From a death to the word of its kernel at another host.
+/// The longest time from a process's death until another host learns of it from the kernel.
 constexpr Duration kSignal = microseconds(500);
 constexpr std::uint32_t kHalf = 500'000, kMost = 800'000, kNearlyAll = 900'000;
 
@@ -30,7 +30,7 @@ void ViewsWorld::strike(ViewsFault fault) {
   ViewsMember* const member = current_[value_of(host)];
   if (fault == ViewsFault::kill_in_change) {
     kill_proposer_ = true;
-    return;  // it strikes when somebody proposes
+    return;  // It strikes when a member proposes a view.
   }
   struck(fault);
   if (fault == ViewsFault::clock_jump && options_.lease > Duration{}) fault = ViewsFault::suspend;
@@ -194,7 +194,7 @@ void ViewsWorld::flap(sim::HostId a, sim::HostId b, bool broken) {
                  [this, a, b, broken] { flap(a, b, !broken); });
 }
 
-/// Undoes a fault some time from now, at the latest when all faults end.
+/// Undoes a fault at a random time within `time` from now, but not after the end of all faults.
 void ViewsWorld::until_later(Duration time, std::function<void()> undo) {
   simulation_.at(std::min(quiet_, simulation_.now() + up_to(time)), std::move(undo));
 }

@@ -10,8 +10,9 @@
 namespace rdmc::sim_app {
 namespace {
 
-// What a datagram carries, by its first byte. After it, of a control message: who says it. Of the question
-// who listens at an address, and of the answer: who asks, its request, and in the answer who listens.
+// The first byte of a datagram tells its content. In a control message, the sender's id follows. In a
+// question for the listener at an address, the asker's id and its request id follow. The answer repeats both
+// and adds the listener's id.
 constexpr std::byte kControl{1}, kData{2}, kWhoListens{3}, kListener{4};
 constexpr std::size_t kControlHead = 9, kDataBytes = 17, kWhoListensBytes = 17, kListenerBytes = 25;
 
@@ -86,7 +87,7 @@ void ViewsMember::run(Time now) {
   if (now >= next_data_) send_data(now);
   observer_.turned(*this);
   if (!asked) return;
-  // A timer that is set runs out after its time, whatever the clock does meanwhile.
+  // A timer expires after its duration, even if the process's clock jumps meanwhile.
   const Time deadline = core_.next_deadline();
   timer_ = deadline == Time::never() ? deadline : now + (deadline - clock(now));
 }
@@ -96,7 +97,7 @@ void ViewsMember::starve(bool starved) {
   if (!starved && alive()) network_.simulation().wake(process_);
 }
 
-/// What the thread with the network does in its turn.
+/// The work of the network thread in one turn.
 void ViewsMember::listen(Time now) {
   for (const auto& [to, bytes] : std::exchange(unsent_, {})) send(to, bytes);
   for (const sim::DatagramId id : std::exchange(arrived_, {})) {
@@ -145,7 +146,8 @@ void ViewsMember::say_who_listens(std::span<const std::byte> question, const Add
   send(asker, answer);
 }
 
-/// Answers go to an address, too, and that of the process elsewhere is another one's.
+/// Ignores an answer to another process. The process elsewhere shares its address with a process of the
+/// group, so an answer can reach the wrong one.
 void ViewsMember::hear_who_listens(std::span<const std::byte> answer, Time clock) {
   if (load_be<std::uint64_t>(&answer[1]) != value_of(id())) return;
   const auto listener = view::MemberId{load_be<std::uint64_t>(&answer[kWhoListensBytes])};
@@ -167,11 +169,11 @@ void ViewsMember::handle(view::Output& output) {
       if (refused_ && std::ranges::find(transmit->to, member.address) != transmit->to.end())
         tell_refused(member.id, false);
   } else if (const auto* const read = std::get_if<view::ReadStore>(&output)) {
-    store_.read(host_, read->record, [this, request = read->request](Result<view::View> result) {
+    store_.read(host_, read->entry, [this, request = read->request](Result<view::View> result) {
       if (alive()) post([=, this](Time clock) { core_.on_read(request, result, clock); });
     });
   } else if (const auto* const swap = std::get_if<view::SwapStore>(&output)) {
-    store_.compare_and_swap(host_, swap->record, swap->next,
+    store_.compare_and_swap(host_, swap->entry, swap->next,
                             [this, request = swap->request](Result<view::SwapResult> result) {
                               if (alive())
                                 post([=, this](Time clock) { core_.on_swapped(request, result, clock); });
@@ -205,7 +207,7 @@ void ViewsMember::send(const Address& to, std::span<const std::byte> bytes) {
 
 void ViewsMember::send_data(Time now) {
   next_data_ = now + kSendEvery;
-  // Also one that was removed and does not know it yet.
+  // A member that was removed and does not know it yet still sends.
   if (core_.state() != view::FailureView::State::member) return;
   std::array<std::byte, kDataBytes> bytes{kData};
   store_be(&bytes[1], value_of(core_.view().epoch));

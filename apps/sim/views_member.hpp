@@ -1,5 +1,5 @@
-// A simulated process that takes part in a view: the product's FailureView over datagrams, and an application
-// that sends every member something now and then and takes in what the fence lets through.
+// A simulated process that takes part in a view. It has the product's FailureView over datagrams. Its
+// application sends data to every member at intervals, and accepts the data that the fence admits.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@ namespace rdmc::sim_app {
 
 inline constexpr std::uint16_t kViewsPort = 7700;
 
-/// Two hosts of a group are on one machine, where processes see each other's exits.
+/// Each machine has two hosts of a group. Processes on one machine see each other's exits.
 inline std::uint64_t machine_of(sim::HostId host) {
   return 1U + value_of(host) / 2U;
 }
-/// Of hosts that are none of a group's.
+/// The machine of a host that belongs to no group.
 inline constexpr std::uint64_t kMachineElsewhere = 1000;
 
 class ViewsMember final : public sim::Process, public sim::Socket {
@@ -27,20 +27,22 @@ class ViewsMember final : public sim::Process, public sim::Socket {
     std::function<void(ViewsMember&, const view::View&)> installed;
     std::function<void(ViewsMember&)> removed;
     std::function<void(ViewsMember&)> proposing;
-    /// Its application has taken in what `from` sent in `epoch`.
+    /// Called when the application has accepted data that `from` sent in `epoch`.
     std::function<void(ViewsMember&, Epoch epoch, view::MemberId from)> delivered;
-    /// Its turn is over.
+    /// Called at the end of the member's turn.
     std::function<void(ViewsMember&)> turned;
   };
-  /// What sets it apart from the others, beside its identity.
+  /// The properties in which this process differs from the others, apart from its identity.
   struct Nature {
-    Duration lease{};             ///< the term of the lease that it asks for
-    Duration clock_offset{};      ///< its clock shows so much more than the simulation's
-    std::int64_t clock_rate = 0;  ///< … and gains so many millionths
-    std::uint64_t machine = 0;    ///< that it says it is on
+    Duration lease{};  ///< The term of the lease that it requests.
+    /// The difference between its clock and the simulation's clock at the start.
+    Duration clock_offset{};
+    std::int64_t clock_rate = 0;  ///< The number of millionths by which its clock is faster.
+    std::uint64_t machine = 0;    ///< The machine that it claims to be on.
   };
 
-  /// `at`: the host whose address it says it has; what is sent there reaches the process on that one.
+  /// `at` is the host whose address the process claims to have. Datagrams to that address reach the process
+  /// on that host.
   ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, sim::HostId at, view::MemberId id,
               const view::Timing& timing, const Nature& nature, const Observer& observer);
 
@@ -48,21 +50,22 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   Time next_deadline() override;
   void deliver(sim::DatagramId datagram) override;
 
-  /// The member's host says that nobody listens there.
+  /// Reports that the member's host has answered that no process listens at the member's address.
   void tell_refused(view::MemberId member, bool had_connection);
-  /// It sees the exit of that process, which was on the same machine.
+  /// Reports the exit of that process, which was on the same machine.
   void tell_exited(view::MemberId member);
-  /// An operator asks it to remove that member.
+  /// An operator asks this process to remove that member.
   void remove(view::MemberId member);
-  /// From now on that is what it hears of every member whom it speaks to.
+  /// If true, this process is told from now on that no process listens at the address of each member that it
+  /// sends to.
   void be_refused(bool refused) { refused_ = refused; }
-  /// The thread that has its network gets no processor: what arrives waits, and what it says waits, too.
+  /// If true, the network thread gets no processor time: datagrams in both directions wait.
   void starve(bool starved);
   void leave();
   void jump_clock(Duration by) { clock_offset_ = clock_offset_ + by; }
 
-  /// When its lease lets it serve what its view gives to one member, in the simulation's time, if nothing
-  /// changes before.
+  /// The time, in the simulation's clock, from which the lease lets this member serve, if nothing changes
+  /// before. Applies to what the view assigns to one member only.
   Time serves_from() const { return true_time(core_.takeover_at()); }
   Time serves_until() const { return true_time(core_.lease_until()); }
 
@@ -71,7 +74,7 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   sim::ProcessId process() const { return process_; }
   sim::HostId host() const { return host_; }
   bool alive() const { return network_.simulation().state(process_) != sim::ProcessState::killed; }
-  /// As its own outputs had it, not the core's state.
+  /// The epoch that the core's outputs have installed. It can differ from the core's state.
   Epoch installed() const { return installed_; }
   bool was_removed() const { return removed_; }
   std::uint64_t stores_lost() const { return stores_lost_; }
@@ -80,7 +83,7 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   static constexpr Duration kSendEvery = milliseconds(40);
   static constexpr std::int64_t kMillion = 1'000'000;
 
-  /// Runs at the next turn, with the process's own clock.
+  /// Runs the action at the next turn, with the time of the process's own clock.
   void post(std::function<void(Time clock)> action);
   void take_in(std::span<const std::byte> bytes, const Address& from, Time clock);
   void ask_who_listens(const view::AskListener& asked);

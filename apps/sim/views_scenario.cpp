@@ -6,9 +6,10 @@ namespace rdmc::sim_app {
 namespace {
 
 constexpr std::size_t kMostViolations = 20;
-/// Between looks at whether all is settled.
+/// The interval between checks whether the group is settled.
 constexpr Duration kLook = milliseconds(20);
-/// In which, once settled, everybody must hear from everybody, and nothing may change.
+/// After the group has settled, for this time all members must receive from each other, and nothing may
+/// change.
 constexpr Duration kStaysSettled = milliseconds(200);
 
 std::uint64_t in_microseconds(Duration duration) {
@@ -66,7 +67,7 @@ void ViewsWorld::run() {
   plan_faults();
   simulation_.run_until(quiet_);
   heal();
-  // What the last fault has begun may still come to its end: a settled view is one that stays.
+  // The consequences of the last fault may still follow. Only a view that stays unchanged is settled.
   do {
     if (!settle(quiet_ + kSettledWithin, "the group has not settled after the faults")) return;
     settled_in_ = simulation_.now() - quiet_;
@@ -90,7 +91,7 @@ bool ViewsWorld::is_settled() const {
     if (member != nullptr && member->alive()) alive.insert(member->id());
   std::set<view::MemberId> in_view;
   for (const view::Member& member : store_.current().members) in_view.insert(member.id);
-  // When the last one has died there is nobody to say so.
+  // After the last member has died, no process can change the view.
   if (alive != in_view && !alive.empty()) return false;
   if (options_.lease > Duration{} && !alive.empty() && !is_served()) return false;
   return std::ranges::all_of(current_, [&](const ViewsMember* member) {
@@ -98,7 +99,7 @@ bool ViewsWorld::is_settled() const {
   });
 }
 
-/// Nothing changes for a while; the fence keeps nobody out who is in.
+/// Returns true if nothing changes for a while. Also checks that the fence admits the data of all members.
 bool ViewsWorld::stays_settled() {
   const Epoch epoch = store_.current().epoch;
   heard_.clear();
@@ -125,7 +126,7 @@ void ViewsWorld::on_installed(ViewsMember& member, const view::View& view) {
 void ViewsWorld::on_removed(ViewsMember& member) {
   removals_ += leavers_.contains(member.id()) ? 0 : 1;
   healthy_removals_ += leavers_.contains(member.id()) || starved_.contains(member.id()) ? 0 : 1;
-  // It comes back as a new process.
+  // The removed process is started again as a new process.
   simulation_.at(simulation_.now() + milliseconds(50), [this, &member] {
     if (member.host() != elsewhere_ && current_[value_of(member.host())] == &member && member.alive())
       start(member.host());
@@ -141,7 +142,7 @@ void ViewsWorld::on_delivered(ViewsMember& member, Epoch epoch, view::MemberId f
     violation("something is taken in of an epoch that its sender or receiver is not in");
 }
 
-/// Whether the member's view gives to it what only one member serves.
+/// True if the member's view assigns to it what only one member serves.
 bool ViewsWorld::may_serve(const ViewsMember& member) const {
   const view::View& view = member.core().view();
   if (!member.alive() || member.core().state() != view::FailureView::State::member) return false;
@@ -156,8 +157,8 @@ bool ViewsWorld::is_served() const {
   });
 }
 
-/// Whoever may serve by its own clock may do so until its lease ends without another turn: its threads look
-/// at the clock only. So no instant from now on may belong to two.
+/// A member that may serve by its own clock may do so until its lease ends, without another turn, because its
+/// threads check the clock only. Therefore no instant from now on may belong to two members.
 void ViewsWorld::on_turned(ViewsMember& member) {
   if (options_.lease == Duration{} || !may_serve(member)) return;
   const Time now = simulation_.now(), from = std::max(now, member.serves_from());

@@ -1,5 +1,5 @@
-// rdmc_sim views: a group that keeps its view while everything goes wrong, and settles on a new one when it
-// stops. A function of its options, as every scenario.
+// rdmc_sim views: a group keeps its view while faults strike, and agrees on a new view when they stop. The
+// scenario is a function of its options.
 #pragma once
 
 #include <array>
@@ -12,32 +12,37 @@
 namespace rdmc::sim_app {
 
 enum class ViewsFault : std::uint8_t {
-  kill,              ///< its death is signalled: end of stream, port unreachable
-  kill_in_change,    ///< the same, to a member at the moment that it proposes a view
-  silence,           ///< a host is off the network for a while, then on again
-  silent_death,      ///< a host dies without a signal
-  pause,             ///< a process is stopped for 0.3 to 2 s
-  short_pause,       ///< … for 300 ms
-  partition,         ///< the hosts fall into two parts
-  one_way,           ///< nothing from one host reaches another
-  deaf,              ///< nothing reaches a host, while all hear it
-  flap,              ///< a link between two hosts comes and goes every 50 to 400 ms
-  store_outage,      ///< nobody reaches the store
-  store_cut,         ///< one host does not
-  lost_answers,      ///< the store's, after it has done what it was asked, half of them
-  clock_jump,        ///< a process's clock leaps up to 10 s, either way
-  leave,             ///< a process leaves in order
-  store_late,        ///< the store takes up to 1.5 s for an answer, longer than anybody waits
-  store_refuses,     ///< nine of ten requests
-  store_back,        ///< the store shows a view that stood one to three epochs ago
-  cut_newcomer,      ///< a process is started anew where the network ends: only the store can be reached
-  refused,           ///< the same behind a firewall that answers whom it keeps out: nobody listens there
-  same_address,      ///< a process elsewhere wants to join, and names the address of a host of the group, and
-                     ///< half of the times also its machine
-  starve,            ///< a process's thread with the network is not scheduled for 0.3 to 2 s, the others are
-  suspend,           ///< a machine sleeps for 0.3 to 2 s; see ViewsOptions::clock_stops
-  operator_removes,  ///< a living member, through another member or in the store
-  forged_refusal,    ///< others are told that nobody listens where a living member does
+  kill,            ///< A process dies, and its peers are notified: end of stream, port unreachable.
+  kill_in_change,  ///< The same, for a member that is proposing a view.
+  silence,         ///< A host is disconnected from the network for a while.
+  silent_death,    ///< A process dies without a notification.
+  pause,           ///< A process is stopped for 0.3 to 2 s.
+  short_pause,     ///< A process is stopped for 300 ms.
+  partition,       ///< The hosts are divided into two parts that do not reach each other.
+  one_way,         ///< Messages from one host to another are lost.
+  deaf,            ///< A host receives nothing, but its messages reach all others.
+  flap,            ///< The network between two hosts fails and returns, every 50 to 400 ms.
+  store_outage,    ///< No process reaches the store.
+  store_cut,       ///< One host does not reach the store.
+  /// Half of the store's answers are lost, after the store has executed the request.
+  lost_answers,
+  clock_jump,     ///< A process's clock jumps by up to 10 s in either direction.
+  leave,          ///< A process leaves in order.
+  store_late,     ///< The store takes up to 1.5 s for an answer, longer than any process waits.
+  store_refuses,  ///< The store refuses nine of ten requests.
+  store_back,     ///< The store shows a view from one to three epochs ago.
+  /// A process restarts, disconnected from the network. It reaches only the store.
+  cut_newcomer,
+  refused,  ///< Like cut_newcomer, but a firewall answers that no process listens at the members.
+  /// An outside process joins with a group host's address, and in half of the cases its machine.
+  same_address,
+  /// A process's network thread gets no processor time for 0.3 to 2 s. Its other threads run.
+  starve,
+  suspend,  ///< A machine is suspended for 0.3 to 2 s, see ViewsOptions::clock_stops.
+  /// An operator removes a living member, through another member or in the store.
+  operator_removes,
+  /// Other members are told falsely that no process listens at a living member's address.
+  forged_refusal,
 };
 inline constexpr std::array kViewsFaults{
     std::string_view("kill"),          std::string_view("kill_in_change"),
@@ -57,33 +62,38 @@ inline constexpr std::array kViewsFaults{
 struct ViewsOptions {
   std::uint64_t seed = 1;
   std::uint32_t members = 5;
-  /// How often each fault strikes, at random moments of the faulty time.
+  /// The number of times that each fault strikes, at random moments of the faulty time.
   std::array<std::uint32_t, kViewsFaults.size()> strikes{};
-  bool restarts = true;     ///< the dead are started again at the same address, most of them, after up to 1 s
-  sim::FaultRates rates{};  ///< of datagrams, during the faulty time
+  /// Most dead processes are started again at the same address, after up to 1 s.
+  bool restarts = true;
+  sim::FaultRates rates{};  ///< The fault rates of datagrams during the faulty time.
   Duration faulty_time = seconds(2);
-  /// The term of each member's lease. With leases clocks are as CLOCK_BOOTTIME: they go on while the machine
-  /// sleeps and never jump (a clock_jump is a suspend), and their rates differ.
+  /// The term of each member's lease, or 0 for no leases. With leases, clocks behave like CLOCK_BOOTTIME:
+  /// they continue while the machine is suspended and never jump, and their rates differ. A clock_jump is
+  /// then a suspend.
   Duration lease{};
-  bool clock_stops = false;  ///< the clock is as CLOCK_MONOTONIC instead: it stands still meanwhile
-  bool rotate = false;       ///< each view gives what one member serves to the next member, not to the oldest
+  /// True if the clock behaves like CLOCK_MONOTONIC: it stops while suspended.
+  bool clock_stops = false;
+  /// Each view lets the next member serve what only one member serves, not the oldest.
+  bool rotate = false;
   view::Timing timing{};
 
   std::uint32_t& operator[](ViewsFault fault) { return strikes[static_cast<std::size_t>(fault)]; }
 };
 
-/// Once faults have stopped, everybody alive must be in one view of them alone within this: the takeover of a
-/// group that is dead, and then the worst of every other wait.
+/// After the faults have stopped, all live processes must be in one view without others within this time.
+/// This is the time of the takeover of a dead group, and the longest of every other wait.
 inline constexpr Duration kSettledWithin = seconds(10);
 
-/// What it demands: one view of each epoch, agreed in the store before anybody acts on it; epochs only rise;
-/// nobody takes in anything of an epoch that it, or the sender, is not in; the group forms; it settles after
-/// the faults; with leases, that no two processes serve at any instant what is one member's, and that one
-/// does in a settled view. Figures: views, removals (of living processes), healthy_removals (of those that
-/// were never stopped or starved), claims, removal_us (the longest time from a member's death to the view
-/// without it everywhere), settled_us, delivered, fenced, handovers (how often another process serves than
-/// before), waits (views that say what may still be held),
-/// listeners_asked and address_claims_denied (of all processes, see FailureView::Counters).
+/// Runs the scenario. The checks are: there is one view of each epoch, and the store has accepted it before
+/// any process acts on it; epochs only grow; no process accepts data of an epoch that itself or the sender is
+/// not in; the group forms, and it settles after the faults. With leases, no two processes may serve at the
+/// same instant what only one member serves, and one does in a settled view.
+/// Figures: views, removals (of living processes), healthy_removals (of those that were never stopped or
+/// starved), claims, removal_us (the longest time from a member's death to the view without it everywhere),
+/// settled_us, delivered, handovers (the number of times that another process serves than before), waits
+/// (views that tell what may still be held), listeners_asked and address_claims_denied (the sums over all
+/// processes, see FailureView::Counters).
 ScenarioResult run_views(const ViewsOptions& options);
 
 }  // namespace rdmc::sim_app

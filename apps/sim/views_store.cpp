@@ -11,8 +11,8 @@ Time SimStore::soon() {
   return simulation_.now() + microseconds(static_cast<std::int64_t>(simulation_.random().between(100, 1500)));
 }
 
-/// `function` runs at the store, half a round trip from now, if the store is there; its result comes back
-/// unless the way is broken by then.
+/// Runs `function` at the store half a round trip from now, if the store can be reached. Its result returns
+/// to the client, unless the store cannot be reached at that time.
 template <typename Done, typename Function>
 void SimStore::ask(sim::HostId from, Done done, Function function) {
   const auto answer = std::make_shared<Done>(std::move(done));
@@ -42,8 +42,8 @@ void SimStore::go_back(std::uint64_t epochs) {
   backup_ = stood == history_.end() ? view::View{} : stood->second;
 }
 
-void SimStore::read(sim::HostId from, view::StoreEntry record, view::ViewStore::ReadDone done) {
-  ask(from, std::move(done), [this, record] {
+void SimStore::read(sim::HostId from, view::StoreEntry entry, view::ViewStore::ReadDone done) {
+  ask(from, std::move(done), [this, entry] {
     if (entry == view::StoreEntry::claim) return Result<view::View>(claims_);
     return Result<view::View>(backup_.value_or(current_));
   });
@@ -55,9 +55,9 @@ Result<view::SwapResult> SimStore::swap(view::View& current, const view::View& n
   return view::SwapResult{swapped, current};
 }
 
-void SimStore::compare_and_swap(sim::HostId from, view::StoreEntry record, const view::View& next,
+void SimStore::compare_and_swap(sim::HostId from, view::StoreEntry entry, const view::View& next,
                                 view::ViewStore::SwapDone done) {
-  ask(from, std::move(done), [this, record, next]() -> Result<view::SwapResult> {
+  ask(from, std::move(done), [this, entry, next]() -> Result<view::SwapResult> {
     if (entry == view::StoreEntry::claim) return swap(claims_, next);
     if (backup_ && next.epoch == view::next(backup_->epoch))
       return fail(Errc::io_error, "a backup takes no other view");

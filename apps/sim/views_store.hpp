@@ -1,7 +1,7 @@
-// The store of a simulated group: one view that only the next epoch replaces, and the claims beside it, at
-// the end of a network that may be down, may keep single hosts away, and may lose the answer after the deed.
-// The store itself may be late, may refuse, and may show what stood long ago. It remembers every view that
-// ever stood.
+// The store of a simulated group: the view, which only a view of the next epoch replaces, and the liveness
+// queries. The network to the store may be down, may exclude single hosts, and may lose an answer after the
+// request was executed. The store itself may be late, may refuse requests, and may show an old view. It keeps
+// every view that ever was current.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace rdmc::sim_app {
 
 class SimStore {
  public:
-  /// How clients wait for an answer that does not come; longer than the view's own deadline.
+  /// The time that a client waits for an answer. It is longer than the deadline of the failure view.
   static constexpr Duration kGiveUp = seconds(2);
 
   explicit SimStore(sim::Simulation& simulation) : simulation_(simulation) {}
@@ -24,26 +24,26 @@ class SimStore {
   void set_down(bool down) { down_ = down; }
   void keep_away(sim::HostId host) { kept_away_.insert(host); }
   void let_in(sim::HostId host) { kept_away_.erase(host); }
-  /// Of answers, in parts per million; what was asked is done.
+  /// Loses this rate of the answers, in parts per million, after the request was executed.
   void lose_answers(std::uint32_t rate) { lost_answers_ = rate; }
   void lose_hints(std::uint32_t rate) { lost_hints_ = rate; }
-  /// Each answer by up to so much, often after nobody waits for it any more.
+  /// Delays each answer by up to this time. Often no process waits for it then.
   void be_late(Duration most) { late_ = most; }
-  /// Of requests, in parts per million; nothing is done.
+  /// Refuses this rate of the requests, in parts per million, without executing them.
   void refuse(std::uint32_t rate) { refused_ = rate; }
-  /// An operator's tool takes that member out of the view.
+  /// An operator's tool removes that member from the view.
   void remove(view::MemberId member);
-  /// A backup stands in: it shows the view that stood `epochs` before the present one, and takes no other.
+  /// A backup replaces the store. It shows the view of `epochs` epochs ago, and accepts no other view.
   void go_back(std::uint64_t epochs);
   void return_from_backup() { backup_.reset(); }
 
-  void read(sim::HostId from, view::StoreEntry record, view::ViewStore::ReadDone done);
-  void compare_and_swap(sim::HostId from, view::StoreEntry record, const view::View& next,
+  void read(sim::HostId from, view::StoreEntry entry, view::ViewStore::ReadDone done);
+  void compare_and_swap(sim::HostId from, view::StoreEntry entry, const view::View& next,
                         view::ViewStore::SwapDone done);
-  /// Until the client is gone: `hint` says so by returning false.
+  /// Registers a watch. It ends when `hint` returns false, which means that the client is gone.
   void watch(sim::HostId from, std::move_only_function<bool()> hint);
 
-  /// All views that ever stood, by epoch.
+  /// All views that ever were current, by epoch.
   const std::map<Epoch, view::View>& history() const { return history_; }
   const view::View& current() const { return current_; }
   std::uint64_t claims() const { return value_of(claims_.epoch); }

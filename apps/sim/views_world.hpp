@@ -1,5 +1,5 @@
-// The hosts, processes and store of a simulated group, and the faults that strike them; it looks on, keeps
-// what every process did, and says what must not have happened.
+// The hosts, processes and store of a simulated group, and the faults that strike them. This class observes
+// what every process does, and reports violations.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ class ViewsWorld {
  public:
   explicit ViewsWorld(const ViewsOptions& options);
 
-  /// Forms the group; plans the faults; lets them happen; waits until all is settled again.
+  /// Forms the group, lets the planned faults strike, and waits until the group is settled again.
   void run();
   ScenarioResult result();
 
@@ -34,7 +34,7 @@ class ViewsWorld {
   bool stays_settled();
   void violation(std::string what);
 
-  // What processes report.
+  // The reports of the processes.
   void on_installed(ViewsMember& member, const view::View& view);
   void on_removed(ViewsMember& member);
   void on_proposing(ViewsMember& member);
@@ -42,7 +42,7 @@ class ViewsWorld {
   void on_turned(ViewsMember& member);
   void look_for_removals();
 
-  // views_faults.cpp
+  // Defined in views_faults.cpp.
   void plan_faults();
   void strike(ViewsFault fault);
   void kill(sim::HostId host, bool signalled);
@@ -71,18 +71,20 @@ class ViewsWorld {
   SimStore store_;
   ViewsMember::Observer observer_;
   Hosts hosts_;
-  sim::HostId elsewhere_{};                             ///< of processes that are none of the group's
-  std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< all that ever were
-  std::vector<ViewsMember*> current_;                   ///< by host; the dead too
-  ViewsMember* other_ = nullptr;                        ///< the one elsewhere, if there is one
+  sim::HostId elsewhere_{};                             ///< The host of a process outside the group.
+  std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< All processes that ever ran.
+  std::vector<ViewsMember*> current_;  ///< The newest process of each host, also if it is dead.
+  ViewsMember* other_ = nullptr;       ///< The process on the host elsewhere_, if there is one.
   std::set<view::MemberId> leavers_, starved_;
-  std::vector<Death> deaths_;  ///< of members that are still in somebody's view
+  /// The members that are dead and still in the view of some process.
+  std::vector<Death> deaths_;
   bool kill_proposer_ = false;
-  Time quiet_ = Time::never();                                 ///< when the faults stop
-  std::set<std::pair<view::MemberId, view::MemberId>> heard_;  ///< whose words whom reached, lately
+  Time quiet_ = Time::never();  ///< The time at which the faults stop.
+  /// Pairs of sender and receiver of data since the last reset.
+  std::set<std::pair<view::MemberId, view::MemberId>> heard_;
 
   std::array<std::uint64_t, kViewsFaults.size()> struck_{};
-  view::MemberId server_{};  ///< who served last
+  view::MemberId server_{};  ///< The member that served last.
   std::uint64_t handovers_ = 0;
   std::uint64_t delivered_ = 0, removals_ = 0, healthy_removals_ = 0, deaths_noticed_ = 0;
   Duration formed_in_{}, settled_in_{}, slowest_removal_{};

@@ -1,5 +1,5 @@
-// Drives a cm::Manager over the management queue pair of a ForeignHost, and lets a program wait for what
-// comes of it. Lives no longer than its host; its thread.
+// Drives a cm::Manager over the management queue pair of a ForeignHost, and collects its events for the
+// program. It must not outlive its host, and belongs to the host's thread.
 #pragma once
 
 #include <deque>
@@ -12,19 +12,20 @@ namespace rdmc::tools {
 
 class ConnectionManager final : public engine::Poller {
  public:
-  /// `host`: with a software endpoint.
+  /// Precondition: `host` has a software endpoint.
   explicit ConnectionManager(ForeignHost& host);
   ~ConnectionManager() override;
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
   cm::Manager& manager() { return manager_; }
-  /// Peers that want to connect, the oldest first. Who gives up meanwhile, or is given up, is here no more.
+  /// The requests of peers that want to connect, the oldest first. A request is removed when its peer gives
+  /// up, or when the manager gives the peer up.
   std::deque<cm::Event>& requests() { return requests_; }
-  /// What else happened and was not taken yet.
+  /// The other events that were not taken yet.
   std::deque<cm::Event>& events() { return events_; }
 
-  /// Both have sent what tells the peer when they return: the program may end.
+  /// These two functions return after the message to the peer was sent, so the program may end at once.
   void reject(cm::CommunicationId connection, cm::RejectReason reason);
   void disconnect(cm::CommunicationId connection);
 

@@ -9,7 +9,7 @@
 namespace rdmc::tools {
 namespace {
 
-/// The driver that takes a device, in dataplane/port/standard_drivers.cpp.
+/// The name of the driver that needs a device (dataplane/port/standard_drivers.cpp).
 constexpr std::string_view kDpdk = "dpdk";
 
 Result<fabric::SoftwareFabricOptions> software_options() {
@@ -28,7 +28,8 @@ Result<SelfTest> try_out(const std::function<Result<fabric::OpenedFabric>(std::s
   return run_self_test(std::move(*sending), std::move(*receiving), test_time);
 }
 
-/// A device is in the words of another driver than udp, and may be all that was named.
+/// Returns the request for the udp driver. A device is named in the form of another driver, and then the
+/// request may have no address.
 port::PortRequest without_device(const port::PortRequest& request) {
   const bool names_address = std::ranges::any_of(request.address.ip(), [](auto byte) { return byte != 0; });
   return {.address = names_address ? request.address : Address::ipv4(127, 0, 0, 1, request.address.port),
@@ -36,7 +37,8 @@ port::PortRequest without_device(const port::PortRequest& request) {
           .dscp = request.dscp};
 }
 
-/// A probe's yes is no promise. `opened`: by "auto", which has shown it.
+/// A driver that a probe finds usable may still fail to open a port, so this function opens one. If "auto"
+/// has opened a port of this driver (`opened`), the driver is known to work.
 port::Usability judge(port::Driver& driver, const port::PortRequest& request,
                       const fabric::OpenedFabric* opened, const Machine& machine) {
   port::Usability usability = with_right_limit(driver.probe(request), machine);
@@ -68,7 +70,8 @@ Finding examine(port::Driver& driver, const port::Usability& usability,
   return finding;
 }
 
-/// A provider that needs no port: a NIC reaches itself, and so does memory, so both sides ask for the same.
+/// Examines a provider that needs no port. A NIC and shared memory reach themselves, so both sides open the
+/// same request.
 Finding examine(std::string_view provider, const Result<std::string>& probed, const std::string& remedy,
                 const port::PortRequest& request, const fabric::SoftwareFabricOptions& software,
                 Duration test_time) {
@@ -86,7 +89,9 @@ Finding examine(std::string_view provider, const Result<std::string>& probed, co
   return finding;
 }
 
-/// Nobody named a device, or not in its words: the driver knows no more than that, if it is there at all.
+/// Adds a remedy if the request names no device, or names it in the form of another driver. In that case the
+/// driver knows only that the device is missing. A probe with a trial device shows whether the driver works
+/// at all.
 port::Usability with_remedy(port::Usability usability, port::Driver& dpdk, const port::PortRequest& request,
                             const Machine& machine) {
   if (!request.device.empty() && !usability.remedy.empty()) return usability;

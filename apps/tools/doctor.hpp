@@ -1,5 +1,5 @@
-// What rdmc_doctor finds out about the fabrics of this host: which can be used, what would make the others
-// usable, how fast each is, and which one "auto" takes and why.
+// The findings of rdmc_doctor about the fabrics of this host: which fabrics can be used, which command makes
+// the others usable, how fast each one is, and which one "auto" takes and why.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,21 @@ namespace rdmc::tools {
 
 struct Finding {
   std::string fabric;
-  port::Usability usability;              ///< for the request
-  std::optional<Result<SelfTest>> tried;  ///< nothing when it was not tried: no pair can be made here
-  std::string not_tried;                  ///< … and why
+  port::Usability usability;  ///< For the request.
+  /// The self-test, or nullopt if this host cannot make a pair of ports for it.
+  std::optional<Result<SelfTest>> tried;
+  std::string not_tried;  ///< The reason why there was no self-test.
 };
 
 struct Diagnosis {
-  std::vector<Finding> findings;  ///< best fabric first: a NIC, then the ports as in the registry
-  Result<std::string> chosen;     ///< by "auto" for the request …
-  std::string why;                ///< … and its reason
+  /// The best fabric first: shm, a NIC, then the ports in the order of the registry.
+  std::vector<Finding> findings;
+  Result<std::string> chosen;  ///< The fabric that "auto" takes for the request.
+  std::string why;             ///< The reason for that choice.
 };
 
-/// `request`: what a fabric is wanted for. Each self-test takes `test_time`, on ports of its own on this
-/// host.
+/// Examines all fabrics for a use as in `request`. Each self-test takes `test_time`, on ports of its own on
+/// this host.
 Diagnosis diagnose(port::Registry& registry, const port::PortRequest& request, Duration test_time);
 
 }  // namespace rdmc::tools

@@ -1,5 +1,5 @@
-// rdmc_doctor: which fabrics this host has, how fast they are, and what to do about those that it has not.
-// Exit status: 0 "auto" finds one and no self-test failed, 1 usage, 2 not so.
+// rdmc_doctor: reports which fabrics this host has, how fast they are, and how to make the others usable.
+// Exit status: 0 if "auto" finds a fabric and no self-test failed, 1 for wrong usage, 2 otherwise.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace rdmc;
 
-/// Shared memory has none.
+/// Describes the packets of a self-test. Shared memory has no packets, so the text is empty.
 std::string packets_of(const tools::SelfTest& test) {
   if (test.path_mtu == 0) return "";
   return fmt::format(", path MTU {}, ICRC {}", test.path_mtu, test.icrc ? "on" : "off");
@@ -77,15 +77,19 @@ int main(int argc, char** argv) {
   double test_seconds = 1;
   bool json = false;
   CLI::App app{
-      "Looks at every fabric: whether it can be used here, what would make it so, and how fast it is."};
+      "Examines every fabric: whether it can be used on this host, how to make it usable, and how fast it "
+      "is."};
   app.set_version_flag("--version", "rdmc_doctor " RDMC_VERSION);
-  app.footer("Exit codes:\n  0    auto finds a fabric, and no self-test failed\n  1    usage\n  2    not so");
+  app.footer(
+      "Exit codes:\n  0    auto finds a fabric, and no self-test failed\n  1    wrong usage\n  2    "
+      "otherwise");
   app.add_option("-a,--address", address_text,
-                 "of this host, that a port is wanted for; default: 127.0.0.1, or what --device says");
-  app.add_option("--device", device,
-                 "in a fabric's own words, e.g. dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"");
-  app.add_option("--seconds", test_seconds, "of each self-test")->check(CLI::Range(0.01, 60.0));
-  app.add_flag("--json", json, "one JSON object on stdout");
+                 "address of this host for the port; default: 127.0.0.1, or the address in --device");
+  app.add_option(
+      "--device", device,
+      "device in the form of its fabric, for example for dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"");
+  app.add_option("--seconds", test_seconds, "duration of each self-test")->check(CLI::Range(0.01, 60.0));
+  app.add_flag("--json", json, "print one JSON object on stdout");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -13,18 +13,20 @@ ForeignCommand::ForeignCommand(Words words, ForeignOptions& options)
   app_.set_version_flag("--version", RDMC_VERSION);
   app_.add_option("SERVER", server_, words_.server);
   app_.add_option("-a,--address", address_, words_.address);
-  fabric_ = app_.add_option("--fabric", options_.fabric, "packet driver, or auto");
+  fabric_ = app_.add_option("--fabric", options_.fabric, "fabric of the messages, or auto");
 }
 
 std::optional<int> ForeignCommand::parse(int argc, char** argv, const std::uint16_t& port,
                                          const std::function<void()>& check) {
   double patience = options_.patience.seconds();
   app_.add_option("--device", options_.device,
-                  "in the driver's own words, e.g. dpdk: \"pci=0000:03:00.0\"; its address is --address's");
+                  "device in the form of its driver, for example for dpdk: \"pci=0000:03:00.0\"; its address "
+                  "is --address");
   add_dscp(app_, options_.dscp);
-  app_.add_option("--patience", patience, "seconds without progress until the peer is given up")
+  app_.add_option("--patience", patience,
+                  "timeout in seconds: without progress for this time, the peer is given up")
       ->check(CLI::Range(0.1, 86'400.0));
-  app_.add_flag("--json", json_, "one JSON object on stdout");
+  app_.add_flag("--json", json_, "print one JSON object on stdout");
   try {
     app_.parse(argc, argv);
     if (check) check();

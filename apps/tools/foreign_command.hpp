@@ -1,5 +1,5 @@
-// What the programs for strangers have in common on their command lines: options, how addresses are
-// understood, exit codes, and the part of the report that every queue pair has. Used by the main thread.
+// The common command line of rdmc_pingpong and rdmc_ping, which talk to foreign endpoints: options, parsing
+// of addresses, exit codes, and the part of the report that every queue pair has. Used by the main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,31 +17,31 @@ namespace rdmc::tools {
 
 class ForeignCommand {
  public:
-  /// How it reads in --help and in complaints.
+  /// The texts for --help and for error messages.
   struct Words {
     std::string program;          ///< "rdmc_ping"
-    std::string purpose;          ///< one sentence
-    std::string server, address;  ///< of SERVER and --address
+    std::string purpose;          ///< One sentence.
+    std::string server, address;  ///< Descriptions of SERVER and --address.
   };
 
-  /// `options` outlives this; parse() fills it in.
+  /// `options` must outlive this object. parse() fills it in.
   ForeignCommand(Words words, ForeignOptions& options);
 
-  /// For the options that only this program has; they stand between the common ones in --help.
+  /// The parser, for the options of one program only. They appear between the common options in --help.
   CLI::App& app() { return app_; }
-  /// --fabric, for options that say the same in another way.
+  /// The option --fabric, for options that exclude it.
   CLI::Option* fabric() { return fabric_; }
   bool is_server() const { return server_.empty(); }
   bool names_address() const { return !address_.empty(); }
   bool json() const { return json_; }
 
-  /// The exit code when there is nothing to run: 0 after --help and --version, 1 for wrong usage, told on
-  /// stderr. `port`: of a SERVER that names none, read once the options are known. `check` throws
-  /// CLI::ParseError for what is wrong with several options together.
+  /// Returns the exit code if the program must end: 0 after --help and --version, 1 for wrong usage, which is
+  /// reported on stderr. `port` is the default port of SERVER. It is read after the options are parsed.
+  /// `check` throws CLI::ParseError if options contradict each other.
   std::optional<int> parse(int argc, char** argv, const std::uint16_t& port,
                            const std::function<void()>& check = {});
-  /// Says on stderr that the run failed, and with --json what went over the wire until then; the exit
-  /// code, 2.
+  /// Reports on stderr that the run failed. With --json, also prints the counters of the wire until then.
+  /// Returns the exit code 2.
   int failed(const Error& error, const WireCounters& wire) const;
 
  private:
@@ -56,7 +56,7 @@ class ForeignCommand {
 /// "client" or "server".
 const char* role(const ForeignOptions& options);
 
-/// As both programs report it.
+/// The counters as both programs report them.
 nlohmann::ordered_json json_of(const WireCounters& wire);
 
 }  // namespace rdmc::tools

@@ -9,19 +9,20 @@
 namespace rdmc::tools {
 namespace {
 
-/// The longest wait before a retransmission. The measured round trip asks much sooner; this bounds the
-/// silence after which the peer is given up, and a peer may be an emulated machine that stands still for a
-/// second.
+/// The longest wait before a retransmission. With the measured round trip, retransmissions begin much sooner.
+/// This limit decides after which silence the peer is given up. The peer may be an emulated machine that
+/// stops for a second.
 constexpr Duration kAckTimeout = seconds(1);
-/// … and so that a queue pair names what is wrong before the program has lost its patience: it gives its peer
-/// up after eight such waits.
+/// The acknowledgement timeout is at most this fraction of the program's timeout. A queue pair gives its peer
+/// up after eight such waits, so the queue pair reports the error before the program times out.
 constexpr std::int64_t kAckTimeoutsOfPatience = 10;
-/// A NIC measures nothing and asks again after this.
+/// A NIC does not measure the round trip. It retransmits after this time.
 constexpr Duration kNicAckTimeout = milliseconds(100);
-/// Of payload under way: more than the core ever has towards a stranger (128 packets of 4096 bytes).
+/// The limit of payload in flight. It is larger than the limit that the core itself has in standard mode (128
+/// packets of 4096 bytes).
 constexpr std::uint32_t kWindowBytes = 1 << 20;
 
-/// What to do about a taken port 4791 of `address`.
+/// Returns a remedy for the error that port 4791 of `address` is in use.
 std::string remedy_for_taken_port(const Address& address) {
   const std::string why =
       ". A peer that is not ours sends to no other port: use another address of this host, ";

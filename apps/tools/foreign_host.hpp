@@ -1,6 +1,6 @@
-// One endpoint for talking to a peer that is not ours: a fabric that receives on RoCE's own UDP port number,
-// which strangers send to, and an engine that turns it. Not shared; owned and driven by the thread of the
-// program that made it.
+// An endpoint for talking to a foreign endpoint: a fabric that receives on RoCE's own UDP port number, to
+// which foreign endpoints send, and an engine that drives the fabric. The thread that made it owns and drives
+// it. It is not shared.
 #pragma once
 
 #include <functional>
@@ -15,52 +15,54 @@
 
 namespace rdmc::tools {
 
-/// What went over the wire, in every run's report; of a NIC's queue pairs nothing is known.
+/// The counters of the wire, for the report of every run. They are 0 for a NIC's queue pairs.
 struct WireCounters {
   roce::ConnectionCounters connections;
-  std::uint64_t corrupt_packets = 0;  ///< dropped: wrong ICRC
-  std::uint64_t stray_packets = 0;    ///< dropped: to a queue pair that there is not, or not from its peer
+  std::uint64_t corrupt_packets = 0;  ///< Dropped because of a wrong ICRC.
+  /// Dropped: the queue pair does not exist, or the sender is not its peer.
+  std::uint64_t stray_packets = 0;
 };
 
 class ForeignHost {
  public:
-  /// `address`: of this host, as the peer reaches it; its port is not used. The fabric and its device are as
-  /// in `options`. Errors: those of fabric::open_fabric; already_exists means that somebody else has UDP port
-  /// 4791.
+  /// `address` is the address of this host at which the peer reaches it. Its port number is ignored.
+  /// `options` names the fabric and its device. Errors: those of fabric::open_fabric. already_exists means
+  /// that another process or device uses UDP port 4791.
   static Result<std::unique_ptr<ForeignHost>> open(Address address, const ForeignOptions& options);
 
   fabric::Fabric& fabric() { return *opened_.fabric; }
-  /// nullptr: a NIC's.
+  /// nullptr if the fabric is a NIC.
   fabric::SoftwareFabric* software() { return opened_.software; }
-  /// Of the software endpoint.
+  /// The port of the software endpoint. Precondition: software() is not nullptr.
   const port::Port& port() const { return *opened_.port; }
-  /// Up to now.
+  /// The counters up to now.
   WireCounters wire() const;
   std::uint8_t traffic_class() const { return traffic_class_; }
   const std::string& fabric_name() const { return opened_.name; }
   engine::Engine& engine() { return *engine_; }
   const control::SystemRandom& random() const { return random_; }
 
-  /// A queue pair for a textbook peer, and what to tell the peer of it. `reads_at_once`: under way in each
-  /// direction. Errors: unsupported (the interface
-  /// carries no such path MTU), those of create_queue_pair.
+  /// A queue pair in standard mode, and the information about it for the peer. `reads_at_once` is the number
+  /// of rd_atomics in flight in each direction. Errors: unsupported if the interface does not carry this path
+  /// MTU, and those of create_queue_pair.
   struct End {
     std::unique_ptr<fabric::QueuePair> queue_pair;
     fabric::ConnectionInfo info;
   };
   Result<End> create(std::uint32_t path_mtu, std::uint32_t receive_depth, std::uint8_t reads_at_once = 1);
-  /// What was said of a peer's queue pair.
+  /// The information that the peer gave about its queue pair.
   struct Peer {
-    Address address;  ///< its port is not looked at
+    Address address;  ///< Its port number is ignored.
     Qpn qpn{};
     Psn first_psn;
-    bool psn_for_other = false;      ///< see fabric::ConnectionInfo
-    std::uint8_t reads_at_once = 0;  ///< READs and atomics of ours that it has room for; 0 = not known
+    bool psn_for_other = false;  ///< See fabric::ConnectionInfo.
+    /// The number of our rd_atomics that the peer accepts at once. 0 if not known.
+    std::uint8_t reads_at_once = 0;
   };
-  /// Errors: unsupported (the peer has the other address family).
+  /// Errors: unsupported if the peer has the other address family.
   static Result<void> connect(End& end, const Peer& peer);
 
-  /// Turns the engine until `done()` says so; false if `deadline` passed before.
+  /// Gives the engine turns until `done()` returns true. Returns false if `deadline` passed before.
   bool run_until(const std::function<bool()>& done, Time deadline);
 
  private:

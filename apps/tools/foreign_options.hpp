@@ -1,5 +1,5 @@
-// What every program for strangers is told: who the peer is, where we are, and how long it may take. A plain
-// value.
+// The common options of the programs that talk to foreign endpoints: the peer's address, the local address,
+// and timeouts. Values only.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,15 @@
 namespace rdmc::tools {
 
 struct ForeignOptions {
-  std::optional<Address> server;    ///< where it is first met; none: be the server
-  std::optional<Address> address;   ///< of this host, for the messages
-  Duration patience = seconds(60);  ///< for the connection, and for each step
+  /// The address of the first contact. nullopt if this program is the server.
+  std::optional<Address> server;
+  std::optional<Address> address;   ///< The address of this host for the messages.
+  Duration patience = seconds(60);  ///< The timeout of the connection and of each step.
   std::string fabric = "auto";
-  std::string device;     ///< in the fabric's own words; empty: what it finds
-  std::uint8_t dscp = 0;  ///< of all packets, 0 … 63
-  bool sleep = false;     ///< at once when there is nothing to do, and not look again for a while first
+  std::string device;     ///< In the form of the fabric's driver. Empty if the driver finds one.
+  std::uint8_t dscp = 0;  ///< The DSCP of all packets, 0 … 63.
+  /// True to sleep at once if there is nothing to do, without polling first.
+  bool sleep = false;
 };
 
 }  // namespace rdmc::tools

@@ -68,7 +68,7 @@ Result<LocalEnd> choose_local_end(const DeviceWords& words,
   if (words.port != 1)
     return fail(Errc::not_found, "no port " + std::to_string(words.port) + ": " +
                                      (is_fabric ? "a fabric" : words.device) + " has one, 1");
-  // A fabric alone says nothing of the address.
+  // A fabric without an index does not determine the address.
   if (is_fabric && !words.gid_index) return LocalEnd{words.device, std::nullopt};
   return entry_of(table, words.gid_index, is_fabric ? words.device : "udp",
                   is_fabric ? "this host" : words.device);

@@ -1,6 +1,7 @@
-// What ibv_rc_pingpong's -d, -i and -g mean on a host whose fabrics need no RDMA device: which fabric carries
-// the messages, and which address of this host they have. Looking at the host is the caller's; choosing is
-// pure but for the table of RDMA devices, which is read where it says.
+// The meaning of ibv_rc_pingpong's options -d, -i and -g on a host whose fabrics need no RDMA device: the
+// fabric that carries the messages, and the address of this host for them. The caller finds the addresses of
+// the interfaces. The choice is a pure function, except that it reads the table of RDMA devices from
+// `rdma_devices`.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +18,21 @@
 namespace rdmc::tools {
 
 struct DeviceWords {
-  std::string device;                      ///< an RDMA device, a network interface or a fabric; empty: any
-  std::uint32_t port = 1;                  ///< of an RDMA device; anything else has one
-  std::optional<std::uint32_t> gid_index;  ///< into the device's table; none: its first entry
+  std::string device;      ///< An RDMA device, a network interface or a fabric. Empty for any.
+  std::uint32_t port = 1;  ///< The port of an RDMA device. All others have one port.
+  /// The index in the device's table. nullopt for its first entry.
+  std::optional<std::uint32_t> gid_index;
 };
 
 struct LocalEnd {
-  std::string fabric;              ///< as --fabric names it; empty: nothing was said of it
-  std::optional<Address> address;  ///< none: that of the first contact
+  std::string fabric;              ///< The value for --fabric. Empty if the options do not name a fabric.
+  std::optional<Address> address;  ///< nullopt for the address of the first contact.
 };
 
-/// An RDMA device's table is the kernel's, of which only RoCE v2 entries can be chosen; an interface's is its
-/// addresses (`addresses`, in their order), and that of a fabric those of all interfaces. Errors: not_found
-/// (no such device, port or entry; names those there are), unsupported (a fabric that reaches no strangers).
+/// For an RDMA device, the index counts in the kernel's table, and only RoCE v2 entries can be chosen. For an
+/// interface, it counts its addresses in the order of `addresses`. For a fabric, it counts the addresses of
+/// all interfaces. Errors: not_found if there is no such device, port or entry (the message names the
+/// existing ones), unsupported if the fabric does not reach foreign endpoints.
 Result<LocalEnd> choose_local_end(const DeviceWords& words,
                                   const std::vector<port::InterfaceAddress>& addresses,
                                   const std::filesystem::path& rdma_devices = port::kRdmaDevices);

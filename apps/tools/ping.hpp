@@ -1,5 +1,6 @@
-// Connects by rdma_cm's messages and carries text there by READ and back by WRITE, over and over: what rping
-// does, against it or against ourselves. The caller's thread does everything; nothing outlives the call.
+// Connects by the messages of rdma_cm, and repeatedly carries a text to the server by READ and back by WRITE.
+// This is what rping does. The peer may be rping or this program. The caller's thread does all work, and
+// nothing outlives the call.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +16,36 @@
 
 namespace rdmc::tools {
 
-/// `server` has rdma_cm's port. A server needs an `address`; a client takes that towards its server.
+/// `server` has the port number of rdma_cm. A server needs an `address`. For a client the default is its
+/// address towards the server.
 struct PingOptions : ForeignOptions {
-  std::uint16_t port = kPingPort;  ///< that the server listens on
-  std::uint32_t iterations = 0;    ///< 0: until the other side ends it; the client needs a number
-  std::uint32_t size_bytes = 64;   ///< of the text; the server's is a limit
-  std::uint32_t path_mtu =
-      0;  ///< that the client asks for; 0: the largest standard one that its interface carries
-  bool validate = false;  ///< every byte that comes is what was to come
+  std::uint16_t port = kPingPort;  ///< The port that the server listens on.
+  std::uint32_t iterations = 0;    ///< 0 if the other side ends the run. The client needs a number.
+  /// The length of the text. For the server, the longest accepted text.
+  std::uint32_t size_bytes = 64;
+  /// The path MTU that the client asks for. 0 for the largest standard one that its interface carries.
+  std::uint32_t path_mtu = 0;
+  bool validate = false;  ///< Check every received byte.
 };
 
 struct PingReport {
   Address local, remote;
   std::string fabric;
   std::uint32_t path_mtu = 0, iterations = 0;
-  double seconds = 0;  ///< from the connection's establishment to its end
+  double seconds = 0;  ///< From the connection's establishment to its end.
   WireCounters wire;
   cm::Counters management;
 };
 
-/// The client, or the server for the first client that can be served. `report`: of a run that fails, what
-/// there is to tell until then. Errors: those of opening a port, peer_failed (refused, with the peer's
-/// reason; gone; or the queue pair failed), timed_out, protocol_error (not rping's messages), corrupt (a byte
-/// that `validate` did not expect).
+/// Runs the client, or the server for the first client that can be served. After a failed run, `report` has
+/// the values up to the failure. Errors: those of opening a port, peer_failed if the peer refused (with its
+/// reason), disconnected, or the queue pair failed, timed_out, protocol_error if the messages are not those
+/// of rping, corrupt if `validate` found a wrong byte.
 Result<void> run_ping(const PingOptions& options, PingReport& report);
 
-/// The server for one client after the other until the program is ended: whoever comes meanwhile waits.
-/// `after_each` is told how each went, with counters of all so far. Errors: those of opening a port.
+/// Runs the server for one client after the other until the program is ended. Clients that come meanwhile
+/// wait. `after_each` gets the outcome of each client, with the counters of all clients so far. Errors: those
+/// of opening a port.
 Result<void> serve_pings(const PingOptions& options,
                          const std::function<void(const Result<void>&, const PingReport&)>& after_each);
 

@@ -7,10 +7,10 @@
 namespace rdmc::tools {
 namespace {
 
-/// Who has asked and then says nothing is held for so long while others wait: time for our reply and two
-/// repetitions of it, of which all would have to be lost.
+/// The time for which a silent requester is kept while others wait. It is long enough for our reply and two
+/// repetitions of it. A requester that answers none of them is dropped.
 constexpr Duration kGrace = milliseconds(2500);
-/// rping needs one each way.
+/// rping needs one READ in each direction.
 constexpr std::uint8_t kReadsAtOnce = 1;
 constexpr std::uint32_t kReceives = 2;
 
@@ -19,7 +19,7 @@ std::string reason_of(const cm::Event& event) {
   return "the peer refused: " + cm::explain(event.reason);
 }
 
-/// What a peer is told that cannot be connected with.
+/// The reason in the reject message to a peer with which no connection is possible.
 cm::RejectReason reason_for(const Error& error) {
   switch (error.code) {
     case Errc::unsupported: return cm::RejectReason::invalid_path_mtu;
@@ -48,7 +48,7 @@ Result<cm::Event> PingLink::wait_for_event() {
   return event;
 }
 
-// A receive is posted before the peer can send: rping grants no second try.
+// A receive is posted before the peer can send, because rping allows no retry after an RNR NAK.
 Result<void> PingLink::prepare(std::uint32_t path_mtu) {
   auto end = host_->create(path_mtu, kReceives, kReadsAtOnce);
   if (!end) return std::unexpected(end.error());
@@ -99,7 +99,7 @@ Result<PingLink> PingLink::accept(ForeignHost& host, ConnectionManager& connecti
   while (host.run_until([&] { return !requests.empty(); }, deadline)) {
     const cm::Event request = std::move(requests.front());
     requests.pop_front();
-    connections.events().clear();  // of former ones
+    connections.events().clear();  // These events belong to earlier connections.
     PingLink link(host, connections, patience);
     const auto met = link.meet(request);
     if (met) {
@@ -111,11 +111,12 @@ Result<PingLink> PingLink::accept(ForeignHost& host, ConnectionManager& connecti
   return fail(Errc::timed_out, "no connection came about" + refused);
 }
 
-// Whoever asks and then does nothing is no client yet: the next one gets its turn.
+// A peer that requests a connection and then stays silent is given up, and the next one gets its turn.
 Result<void> PingLink::meet(const cm::Event& request) {
   connection_ = request.connection;
   peer_ = request.peer;
-  if (request.peer_queue_pair.responder_resources == 0) {  // and rping's server fetches the text with a READ
+  // rping's server gets the text by a READ.
+  if (request.peer_queue_pair.responder_resources == 0) {
     connections_->reject(connection_, cm::RejectReason::too_few_responder_resources);
     return fail(Errc::unsupported, "it can have no READ under way");
   }
@@ -160,13 +161,13 @@ Result<void> PingLink::poll() {
   }
   for (auto& events = connections_->events(); !events.empty(); events.pop_front()) {
     const cm::Event& event = events.front();
-    if (event.connection != connection_) continue;  // the end of a former one
+    if (event.connection != connection_) continue;  // An event of an earlier connection.
     if (event.kind == cm::Event::Kind::rejected || event.kind == cm::Event::Kind::unreachable)
       return fail(Errc::peer_failed, reason_of(event));
     established_ = established_ || event.kind == cm::Event::Kind::established;
     disconnected_ = disconnected_ || event.kind == cm::Event::Kind::disconnected;
   }
-  if (others_ == Others::refuse) {  // one client is enough
+  if (others_ == Others::refuse) {  // Only one client is served.
     for (auto& requests = connections_->requests(); !requests.empty();) {
       const cm::CommunicationId other = requests.front().connection;
       requests.pop_front();
@@ -192,7 +193,7 @@ Result<void> PingLink::tell(const PingBuffer& buffer) {
   messages_->outgoing = encode(buffer);
   if (auto posted = end_.queue_pair->post_send({.work_id = 0, .bytes = messages_->outgoing}); !posted)
     return posted;
-  // Who has what it wanted disconnects, and its last acknowledgement may have been lost.
+  // A peer that has finished disconnects, and its last acknowledgement may be lost.
   return wait_until([this, before = done_] { return done_ != before || disconnected_; });
 }
 
@@ -203,7 +204,7 @@ Result<PingBuffer> PingLink::receive_buffer() {
   const auto buffer = decode_ping_buffer(std::span(messages_->incoming).first(received_bytes_));
   if (!buffer) return fail(Errc::protocol_error, "a message that is not rping's");
   ++taken_;
-  // The peer sends the next only after our answer to this one.
+  // The peer sends the next message only after our answer to this one.
   if (auto posted = end_.queue_pair->post_receive({.work_id = 0, .bytes = messages_->incoming}); !posted)
     return std::unexpected(posted.error());
   return *buffer;

@@ -1,6 +1,6 @@
-// A connection as rping uses one: made by the connection manager, one message under way in each direction,
-// each step waited for. Owns its queue pair; refers to the host and the connection manager, which outlive it.
-// The caller's thread.
+// A connection like one of rping: the connection manager makes it, one message is in flight in each
+// direction, and each step is waited for. It owns its queue pair. The host and the connection manager must
+// outlive it. Belongs to the caller's thread.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace rdmc::tools {
 
-/// Bytes that the peer may reach.
+/// Memory that the peer may access.
 struct PingMemory {
   std::vector<std::byte> bytes;
-  std::unique_ptr<fabric::MemoryRegion> region;  ///< none if `access` is none
+  std::unique_ptr<fabric::MemoryRegion> region;  ///< Null if `access` is none.
   static Result<PingMemory> make(ForeignHost& host, std::uint32_t size_bytes, RemoteAccess access);
   PingBuffer buffer() const {
     return {region->remote_address(), region->remote_key(), static_cast<std::uint32_t>(bytes.size())};
@@ -24,16 +24,17 @@ struct PingMemory {
 
 class PingLink {
  public:
-  /// Errors: peer_failed (refused: says why; unreachable), timed_out, those of creating a queue pair.
+  /// Errors: peer_failed if the peer refused (with its reason) or cannot be reached, timed_out, and those of
+  /// creating a queue pair.
   static Result<PingLink> connect(ForeignHost& host, ConnectionManager& connections, const Address& server,
                                   std::uint32_t path_mtu, Duration patience);
-  /// The first client that comes to a port that is listened on and can be connected with; whoever cannot is
-  /// refused, and told why; whoever asks and falls silent makes room for the next after 2.5 s. `others`: what
-  /// becomes of who asks while that one is served. Errors: timed_out (nobody came; says who was refused last,
-  /// and why).
+  /// Accepts the first client that can be connected on the listening port. A client that cannot be connected
+  /// is refused with a reason. A client that requests a connection and then stays silent is given up after
+  /// 2.5 s if another one waits. `others` decides about requests that arrive while the client is served.
+  /// Errors: timed_out if no client was connected; the message names the last refused client and the reason.
   enum class Others : std::uint8_t {
     refuse,
-    wait  ///< for the next accept, as long as the connection manager keeps a request
+    wait  ///< The request waits for the next accept(), as long as the connection manager keeps it.
   };
   static Result<PingLink> accept(ForeignHost& host, ConnectionManager& connections, Others others,
                                  Duration patience);
@@ -42,24 +43,24 @@ class PingLink {
   const Address& peer() const { return peer_; }
   std::uint32_t path_mtu() const { return path_mtu_; }
 
-  // All of these block until the step is done. Errors: peer_failed (the queue pair failed or the peer
-  // disconnected), timed_out, protocol_error.
+  // All these functions block until the step is done. Errors: peer_failed if the queue pair failed or the
+  // peer disconnected, timed_out, protocol_error.
   Result<void> tell(const PingBuffer& buffer);
   Result<PingBuffer> receive_buffer();
   Result<void> read(std::span<std::byte> into, const PingBuffer& from);
   Result<void> write(std::span<const std::byte> bytes, const PingBuffer& to);
 
-  /// False if the peer disconnected instead of sending another.
+  /// Returns false if the peer disconnected instead of sending another message.
   Result<bool> wait_for_message();
-  /// Until the peer disconnects, for so long.
+  /// Waits until the peer disconnects, for at most `patience`.
   Result<void> wait_for_end(Duration patience);
-  /// Disconnects and waits until the peer knows.
+  /// Disconnects and waits until the peer has confirmed.
   Result<void> end();
-  /// Disconnects and does not wait: after an error, so that the peer learns of it.
+  /// Disconnects without waiting. Used after an error, so that the peer learns of it.
   void abandon();
 
  private:
-  /// What the queue pair refers to while the link may move.
+  /// The message buffers of the queue pair. They must keep their addresses when the link is moved.
   struct Messages {
     std::array<std::byte, kPingBufferBytes> incoming, outgoing;
   };
@@ -92,10 +93,10 @@ class PingLink {
   cm::CommunicationId connection_{};
   Address peer_;
   std::uint32_t path_mtu_ = 0;
-  std::uint32_t done_ = 0;            ///< of our own works
-  std::uint32_t received_ = 0;        ///< messages
-  std::uint32_t received_bytes_ = 0;  ///< of the latest
-  std::uint32_t taken_ = 0;           ///< messages
+  std::uint32_t done_ = 0;            ///< The number of this side's completed work requests.
+  std::uint32_t received_ = 0;        ///< The number of messages.
+  std::uint32_t received_bytes_ = 0;  ///< The length of the latest message.
+  std::uint32_t taken_ = 0;           ///< The number of messages.
   bool established_ = false, disconnected_ = false;
   Others others_ = Others::wait;
 };

@@ -1,6 +1,7 @@
-// rdmc_ping: the rping of our software endpoint, over rdma_cm's messages. Without a server's address it is
-// the server, for one client, or with -P for all that come until it is ended. `--json` prints one object for
-// each. Exit status: 0 all done, 1 usage, 2 something failed, named on stderr.
+// rdmc_ping: rping for the software endpoint, over the messages of rdma_cm. Without a server's address it is
+// the server, for one client, or with -P for all clients until it is ended. With `--json` it prints one
+// object for each client. Exit status: 0 if all is done, 1 for wrong usage, 2 after a failure, which is named
+// on stderr.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -44,22 +45,27 @@ int main(int argc, char** argv) {
   bool persistent = false;
   tools::ForeignCommand command(
       {.program = "rdmc_ping",
-       .purpose = "Connects like rdma_cm and carries text by READ and WRITE, with rping or with itself.",
-       .server = "its address; without, be the server, for one client or (-P) for all that come",
-       .address = "of this host, which the peer reaches; the server needs it"},
+       .purpose =
+           "Connects like rdma_cm, and carries a text by READ and WRITE. The peer is rping or rdmc_ping.",
+       .server =
+           "the server's address; without it, be the server, for one client, or with -P for all clients",
+       .address = "address of this host at which the peer reaches it; the server needs it"},
       options);
   auto& app = command.app();
-  app.add_option("-p,--port", options.port, "rdma_cm's port number")->check(CLI::Range(1, 65'535));
-  app.add_option("-C,--count", options.iterations, "texts; a server without stops when its client does");
-  app.add_option("-S,--size", options.size_bytes, "bytes of a text (K allowed); the server's is a limit")
+  app.add_option("-p,--port", options.port, "port number of rdma_cm")->check(CLI::Range(1, 65'535));
+  app.add_option("-C,--count", options.iterations,
+                 "number of texts; a server without this option stops when its client does");
+  app.add_option("-S,--size", options.size_bytes,
+                 "size of a text in bytes (K allowed); for a server, the largest accepted size")
       ->transform(size_value())
       ->check(CLI::Range(tools::kLeastPingBytes, tools::kMostPingBytes));
   app.add_option("-m,--mtu", options.path_mtu,
-                 "path MTU that the client asks for; default: the most the link carries")
+                 "path MTU that the client requests; default: the largest that the link carries")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
   app.add_flag("-V,--validate", options.validate, "check every byte");
-  app.add_flag("-P,--persistent", persistent,
-               "a server serves one client after the other until it is ended, whatever becomes of each");
+  app.add_flag(
+      "-P,--persistent", persistent,
+      "serve one client after the other until the program is ended, also after failures; servers only");
   const auto ended = command.parse(argc, argv, options.port, [&] {
     if (!command.is_server() && options.iterations == 0)
       throw CLI::ValidationError("--count", "a client needs a number");

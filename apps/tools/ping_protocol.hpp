@@ -1,5 +1,5 @@
-// What rping puts into its messages (rdma-core, librdmacm/examples/rping.c): where the other side may read or
-// write, and the text that is carried there and back. Pure.
+// The contents of rping's messages (rdma-core, librdmacm/examples/rping.c): the memory that the other side
+// may read or write, and the text that is carried to the server and back. Pure functions.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 namespace rdmc::tools {
 
 inline constexpr std::uint16_t kPingPort = 7174;
-/// The text with the largest number, and what rping accepts at most.
+/// The shortest text that has space for the largest number, and the longest text that rping accepts.
 inline constexpr std::uint32_t kLeastPingBytes = 32, kMostPingBytes = 64 * 1024;
 
 struct PingBuffer {
@@ -23,13 +23,14 @@ struct PingBuffer {
 };
 inline constexpr std::size_t kPingBufferBytes = 16;
 std::array<std::byte, kPingBufferBytes> encode(const PingBuffer& buffer);
-/// Nothing unless it is of that size.
+/// Returns nullopt if the message does not have that size.
 std::optional<PingBuffer> decode_ping_buffer(std::span<const std::byte> message);
 
-/// The text of ping `number` (from 0): "rdma-ping-N: ", then the characters from A to z over and over,
-/// beginning one later each time, and a NUL. At least kLeastPingBytes.
+/// Fills in the text of ping `number` (from 0): "rdma-ping-N: ", then the characters from A to z repeatedly,
+/// beginning one character later for each number, and a NUL. Precondition: `text` has at least
+/// kLeastPingBytes bytes.
 void fill_ping(std::span<std::byte> text, std::uint32_t number);
-/// The bytes up to and with the first NUL; all of them if there is none.
+/// The number of bytes up to the first NUL, including it. All bytes if there is none.
 std::size_t ping_length(std::span<const std::byte> text);
 
 }  // namespace rdmc::tools

@@ -9,15 +9,16 @@
 namespace rdmc::tools {
 namespace {
 
-/// ibv_rc_pingpong fills its buffer with this …
+/// The byte with which ibv_rc_pingpong fills its buffer.
 constexpr std::byte kFill{0x7B};
-/// … and, asked to check, puts a zero at the beginning of each page.
+/// If it is asked to check, ibv_rc_pingpong puts a zero at the beginning of each page of this size.
 constexpr std::size_t kPageBytes = 4096;
-/// After the last completion: our last acknowledgement may be lost, and the peer asks for it again.
+/// The time for which the program still answers after the last completion. Our last acknowledgement may be
+/// lost, and the peer then asks for it again.
 constexpr Duration kAnswersFor = milliseconds(500);
-/// How long a turn takes at most while the peer is awaited on TCP.
+/// The longest duration of a turn while the program waits for the peer on TCP.
 constexpr Duration kGlance = milliseconds(1);
-/// Room for a receive for every one that completes.
+/// The number of completions that one poll takes at most.
 constexpr std::size_t kCompletionsPerPoll = 64;
 
 std::vector<std::byte> message(const PingpongOptions& options) {
@@ -35,7 +36,7 @@ class Rally {
         outgoing_(message(options)),
         incoming_(options.size_bytes) {}
 
-  /// So that a NIC need not do it for each message.
+  /// Registers the buffers, so that a NIC need not register them for each message.
   Result<void> register_memory(fabric::Fabric& fabric) {
     for (auto* const bytes : {&outgoing_, &incoming_}) {
       auto region = fabric.register_memory(*bytes, fabric::MemoryUse::general, RemoteAccess::none);
@@ -52,15 +53,15 @@ class Rally {
   }
   Result<void> serve() { return post_send(); }
 
-  /// The peer ends with its last message and may take the acknowledgement of ours along. A client needs none:
-  /// the server's last message answers its own.
+  /// True if all messages are exchanged. The peer may end after its last message without acknowledging ours.
+  /// A client needs no acknowledgement for its last message, because the server's last message answers it.
   bool finished() const {
     return received_ == options_.iterations && (sent_ == options_.iterations || options_.server);
   }
   std::uint64_t progress() const { return sent_ + std::uint64_t{received_}; }
   const CompletionGaps& gaps() const { return gaps_; }
 
-  /// Takes completions and posts what they call for.
+  /// Takes completions and posts the work requests that follow from them.
   Result<void> step() {
     std::array<fabric::Completion, kCompletionsPerPoll> completions;
     const std::size_t count = queue_pair_.poll_completions(completions);
@@ -80,7 +81,8 @@ class Rally {
   }
 
  private:
-  /// Of a server: nobody answers that one, and the client that has it may be gone.
+  /// True on a server that waits only for the acknowledgement of its last message. No message answers that
+  /// one, and the client that has it may have ended.
   bool only_the_last_answer_is_open() const {
     return !options_.server && received_ == options_.iterations && sent_ + 1 == options_.iterations;
   }
@@ -89,7 +91,7 @@ class Rally {
     sending_ = true;
     return queue_pair_.post_send({.work_id = 1, .bytes = outgoing_});
   }
-  // The next SEND leaves when the last one was acknowledged and the answer to it has come.
+  // The next SEND is posted when the last one was acknowledged and the answer to it has arrived.
   Result<void> answer() {
     if (sending_ || posted_for_ == received_ || sent_ == options_.iterations) return {};
     posted_for_ = received_;
@@ -117,12 +119,14 @@ class Rally {
 
   fabric::QueuePair& queue_pair_;
   const PingpongOptions& options_;
-  std::vector<std::byte> outgoing_, incoming_;  ///< one for all receives: the peer waits for our answer
+  /// One buffer for all receives, because the peer waits for our answer.
+  std::vector<std::byte> outgoing_, incoming_;
   std::vector<std::unique_ptr<fabric::MemoryRegion>> regions_;
   std::uint32_t sent_ = 0, received_ = 0;
-  std::uint32_t posted_for_ = 0;  ///< the messages received when the latest SEND was posted
+  /// The number of received messages when the latest SEND was posted.
+  std::uint32_t posted_for_ = 0;
   bool sending_ = false;
-  Time latest_ = Time::never();  ///< completion of a message
+  Time latest_ = Time::never();  ///< The time of the latest completion of a received message.
   CompletionGaps gaps_;
 };
 

@@ -1,5 +1,5 @@
-// A SEND there, a SEND back, over and over: what ibv_rc_pingpong does, against it or against ourselves. The
-// caller's thread does everything; nothing outlives the call.
+// Repeatedly sends a SEND and waits for a SEND back, like ibv_rc_pingpong. The peer may be ibv_rc_pingpong or
+// this program. The caller's thread does all work, and nothing outlives the call.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace rdmc::tools {
 
-/// `server` has its TCP port. Without an `address` it is that of the TCP connection; ibv_rc_pingpong as the
-/// server is met over IPv4 even when its GID is an IPv6 address. `patience` is for a client to come, for the
-/// exchange, and for each iteration.
+/// `server` has the TCP port number. The default of `address` is the local address of the TCP connection.
+/// ibv_rc_pingpong as the server listens on IPv4 even if its GID is an IPv6 address. `patience` is the
+/// timeout for a client to come, for the exchange, and for each iteration.
 struct PingpongOptions : ForeignOptions {
   std::uint16_t tcp_port = control::kPingpongPort;
-  std::uint32_t path_mtu = 1024;  ///< as the peer's: it is not negotiated
+  std::uint32_t path_mtu = 1024;  ///< Must be the peer's value. It is not negotiated.
   std::uint32_t size_bytes = 4096;
   std::uint32_t iterations = 1000;
   std::uint32_t receive_depth = 500;
-  bool check = false;  ///< every received byte is what a peer that was asked to check sends
-  /// Nothing registered is pinned: its pages come when they are used.
+  bool check = false;  ///< Check every received byte. The peer must be asked to check, too.
+  /// Registered memory must not be pinned: its pages are allocated when they are used.
   bool on_demand_paging = false;
-  bool timestamps = false;  ///< of each message's completion
+  bool timestamps = false;  ///< Measure the times between the completions of received messages.
 };
 
-/// Between one received message's completion and the next one's, by this host's clock as they are taken.
+/// The times between the completions of successive received messages, by this host's clock when the program
+/// takes them.
 struct CompletionGaps {
   std::uint64_t count = 0;
   Duration least, most, total;
@@ -37,14 +38,14 @@ struct CompletionGaps {
 struct PingpongReport {
   control::PingpongEnd ours, theirs;
   std::string fabric;
-  double seconds = 0;  ///< from the first SEND posted or awaited to the last completion
+  double seconds = 0;  ///< The time from the first SEND, posted or awaited, to the last completion.
   WireCounters wire;
-  CompletionGaps gaps;  ///< if asked for
+  CompletionGaps gaps;  ///< Filled in if `timestamps` is set.
 };
 
-/// `report`: of a run that fails, what there is to tell until then. Errors: those of the exchange and of
-/// opening a port, peer_failed (the queue pair failed), timed_out, corrupt (a byte that `check` did not
-/// expect), unsupported (on-demand paging of a fabric that pins).
+/// After a failed run, `report` has the values up to the failure. Errors: those of the exchange and of
+/// opening a port, peer_failed if the queue pair failed, timed_out, corrupt if `check` found a wrong byte,
+/// unsupported if on-demand paging is requested and the fabric pins memory.
 Result<void> run_pingpong(const PingpongOptions& options, PingpongReport& report);
 
 }  // namespace rdmc::tools

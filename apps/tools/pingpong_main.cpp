@@ -1,6 +1,6 @@
-// rdmc_pingpong: the ibv_rc_pingpong of our software endpoint. Without a server's address it is the server.
-// `--json` prints one object; without it the lines that ibv_rc_pingpong prints. Exit status: 0 all iterations
-// done, 1 usage, 2 something failed, named on stderr.
+// rdmc_pingpong: ibv_rc_pingpong for the software endpoint. Without a server's address it is the server. With
+// `--json` it prints one object, otherwise the lines that ibv_rc_pingpong prints. Exit status: 0 if all
+// iterations are done, 1 for wrong usage, 2 after a failure, which is named on stderr.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ void print(const tools::PingpongOptions& options, const tools::PingpongReport& r
   fmt::print("{}\n", object.dump());
 }
 
-/// Where -d, -i and -g say.
+/// Sets the fabric and the address that -d, -i and -g name.
 Result<void> place(const tools::DeviceWords& words, tools::PingpongOptions& options) {
   if (words.device.empty() && words.port == 1 && !words.gid_index) return {};
   const auto addresses = port::interface_addresses();
@@ -81,40 +81,42 @@ int main(int argc, char** argv) {
   std::uint32_t service_level = 0;
   tools::ForeignCommand command(
       {.program = "rdmc_pingpong",
-       .purpose = "Exchanges messages with ibv_rc_pingpong or with itself, over RoCEv2 in software.",
-       .server = "its address; without, be the server and wait for one client",
-       .address = "of this host, for the messages; default: that of the TCP connection"},
+       .purpose = "Exchanges messages over RoCEv2 in software. The peer is ibv_rc_pingpong or rdmc_pingpong.",
+       .server = "the server's address; without it, be the server and wait for one client",
+       .address = "address of this host for the messages; default: the address of the TCP connection"},
       options);
   auto& app = command.app();
-  app.add_option("-p,--port", options.tcp_port, "TCP port of the first contact")
+  app.add_option("-p,--port", options.tcp_port, "TCP port number of the first contact")
       ->check(CLI::Range(1, 65'535));
-  app.add_option("-m,--mtu", options.path_mtu, "path MTU, the same at the peer")
+  app.add_option("-m,--mtu", options.path_mtu, "path MTU; must be the same at the peer")
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
-  app.add_option("-s,--size", options.size_bytes, "bytes of a message (K, M allowed)")
+  app.add_option("-s,--size", options.size_bytes, "size of a message in bytes (K, M allowed)")
       ->transform(size_value())
       ->check(CLI::Range(1U, 8U << 20));
-  app.add_option("-n,--iters", options.iterations, "messages in each direction")
+  app.add_option("-n,--iters", options.iterations, "number of messages in each direction")
       ->check(CLI::Range(1U, 100'000'000U));
-  app.add_option("-r,--rx-depth", options.receive_depth, "receives posted")->check(CLI::Range(1U, 65'536U));
-  app.add_flag("-c,--chk", options.check, "check every byte received; the peer needs -c as well");
+  app.add_option("-r,--rx-depth", options.receive_depth, "number of posted receives")
+      ->check(CLI::Range(1U, 65'536U));
+  app.add_flag("-c,--chk", options.check, "check every received byte; the peer also needs -c");
   app.add_option("-d,--ib-dev", words.device, "an RDMA device, a network interface, or a fabric")
       ->excludes(command.fabric());
-  app.add_option("-i,--ib-port", words.port, "port of an RDMA device; all others have one");
+  app.add_option("-i,--ib-port", words.port, "port of an RDMA device; all others have only port 1");
   app.add_option(
          "-g,--gid-idx", words.gid_index,
-         "address for the messages, by its index: of an RDMA device's table, or of the addresses of an "
-         "interface or this host, from 0")
+         "index of the address for the messages: in an RDMA device's table, or from 0 in the addresses of an "
+         "interface or of this host")
       ->excludes(app.get_option("--address"));
   app.add_flag("-e,--events", options.sleep,
-               "sleep until something completes; else look again for 50 us first");
+               "sleep until something completes; without this option, poll for 50 us first");
   app.add_flag("-o,--odp,-O,--iodp", options.on_demand_paging,
-               "pages in memory on demand only, as they always are but on fabrics that pin (refused there)");
-  app.add_flag("-P,--prefetch", prefetch,
-               "… and at once: as always, what is sent is filled beforehand; with -o");
+               "allocate pages on demand; fabrics that pin memory refuse this, and all others always do it");
+  app.add_flag(
+      "-P,--prefetch", prefetch,
+      "allocate pages at the start; this always happens, because buffers are filled first; only with -o");
   app.add_flag("-t,--ts", options.timestamps,
-               "time between the completions of messages, by this host's clock");
-  app.add_flag("-N,--new_send", new_send, "nothing: there is one way of posting here");
-  app.add_option("-l,--sl", service_level, "0: Ethernet has no other service level");
+               "print the times between the completions of messages, by this host's clock");
+  app.add_flag("-N,--new_send", new_send, "accepted without effect: there is one way of posting here");
+  app.add_option("-l,--sl", service_level, "must be 0: Ethernet has no other service level");
   app.add_flag("-j,--dm", device_memory, "refused: no fabric here has device memory");
   const auto check = [&] {
     if (service_level != 0)

@@ -17,17 +17,17 @@
 namespace rdmc::tools {
 namespace {
 
-/// Of those that documentation has to itself (RFC 5737): whoever takes it disturbs nobody.
+/// An address that is reserved for documentation (RFC 5737). Its use disturbs no other host.
 constexpr const char* kSpareAddress = "192.0.2.1";
 
-/// Another kernel, of the distribution's that has all modules.
+/// Installs the distribution's kernel, which has all modules.
 constexpr const char* kWholeKernel = "sudo apt-get install linux-image-amd64 && sudo reboot";
 
 bool same_ip(const Address& a, const Address& b) {
   return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
 }
 
-/// The interface that has `wanted`, or else the first one that leads anywhere.
+/// Returns the interface that has `wanted`, or else the first interface that is not a loopback.
 std::optional<port::InterfaceAddress> interface_for(const Address& wanted, const Machine& machine) {
   std::optional<port::InterfaceAddress> found;
   for (const auto& one : machine.addresses) {
@@ -42,7 +42,8 @@ std::string with_address(const std::string& address) {
   return "rdmc_doctor --address " + address;
 }
 
-/// Makes an RDMA device of any network card: slower than our own endpoint, but it is one.
+/// Returns the command that makes an RDMA device of any network card. It is slower than our own software
+/// endpoint, but the verbs fabric can use it.
 std::string make_soft_roce(const Address& wanted, const Machine& machine) {
   if (!machine.has_soft_roce) return kWholeKernel;
   const auto on = interface_for(wanted, machine);
@@ -55,7 +56,7 @@ std::string make_soft_roce(const Address& wanted, const Machine& machine) {
          with_address(address);
 }
 
-/// Whether the modules of the running kernel, or what is built into it, have that one.
+/// True if the running kernel has this module, loadable or built in.
 bool kernel_has(const std::string& module) {
   utsname running{};
   if (uname(&running) != 0) return false;
@@ -68,12 +69,13 @@ bool kernel_has(const std::string& module) {
   return std::filesystem::exists("/sys/module/" + module);
 }
 
-/// Whether that is what the system said (fail_errno ends with it).
+/// True if the error has this errno value (fail_errno puts its text at the end).
 bool says(const Error& error, int errno_value) {
   return error.what.ends_with(": " + std::generic_category().message(errno_value));
 }
 
-/// What lets this process, or the machine, open more, where the want of it is what the system said.
+/// If the error is a lack of descriptors, returns the command that lets this process or the machine open more
+/// of them.
 std::optional<std::string> more_descriptors(const Error& error, const Machine& machine) {
   constexpr std::uint64_t kDescriptors = 65'536;
   if (says(error, EMFILE)) {
@@ -81,7 +83,7 @@ std::optional<std::string> more_descriptors(const Error& error, const Machine& m
     return machine.most_descriptors >= kDescriptors ? "ulimit -n " + wanted
                                                     : "sudo prlimit --pid $$ --nofile=" + wanted;
   }
-  // Who asks cannot read the number in time: no file can be opened.
+  // The command computes the new limit itself, because this process can open no file to read the old one.
   if (says(error, ENFILE)) return "sudo sh -c 'sysctl -w fs.file-max=$((2 * $(cat /proc/sys/fs/file-max)))'";
   return std::nullopt;
 }
@@ -122,7 +124,7 @@ std::string remedy_for_shm(const Error& error, const Machine& machine) {
   switch (error.code) {
     case Errc::resource_limit: return more_room(error, machine);
     case Errc::permission_denied: return "sudo rdmc_doctor";
-    // A kernel without memfd_create or its seals, and what else a running one does not have.
+    // The kernel has no memfd_create or no seals, or it lacks something else that needs another kernel.
     default: return kWholeKernel;
   }
 }
@@ -141,7 +143,7 @@ std::string remedy_for_verbs(const Error& error, const Address& wanted, const Ma
   const auto its =
       std::ranges::find_if(gids, [&](const port::RdmaGid& gid) { return same_ip(gid.address, wanted); });
   if (its == gids.end()) return with_address(host_string(gids.front().address));
-  // The device is there and does not work.
+  // The device exists and does not work.
   const auto on = interface_for(wanted, machine);
   return on ? "sudo ip link set " + on->interface + " up" : "sudo rdma link show " + its->device;
 }
@@ -164,9 +166,10 @@ std::string remedy_for_device(const Error& error, const std::string& device, con
     case Errc::permission_denied: return "sudo " + again(device);
     case Errc::resource_limit:
       return has_ordinary_pages ? more_room(error, machine) : again(device + " huge=no");
-    case Errc::already_exists:  // another process has it
+    case Errc::already_exists:  // Another process has the device.
       return device.starts_with("pci=") ? "sudo fuser -v /dev/vfio/*" : "sudo ss -xlp";
-    // Not a device that DPDK knows, or nobody is at its other end: one that needs neither.
+    // DPDK does not know the device, or there is no peer at its other end. The remedy names a device that
+    // needs neither.
     default: return remedy_for_dpdk(machine);
   }
 }

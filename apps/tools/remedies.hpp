@@ -1,6 +1,6 @@
-// The one command that makes a fabric usable which is not. Looking at the machine (look_at_machine) is apart
-// from judging (the others), which is pure, so that every remedy can be tested. A DPDK device that was named
-// is its driver's own to judge (dataplane/port/dpdk/host_environment.hpp), until opening it fails.
+// The one command that makes an unusable fabric usable. look_at_machine() examines the machine. The other
+// functions are pure, so that every remedy can be tested. If the user named a DPDK device, its driver gives
+// the remedy (dataplane/port/dpdk/host_environment.hpp), unless opening the device fails.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,30 @@ struct Machine {
   std::vector<port::InterfaceAddress> addresses;
   std::vector<port::RdmaGid> rdma_gids;
   bool built_with_verbs = true;
-  bool has_proc = true;                   ///< /proc, by which a host knows itself
-  bool has_soft_roce = true;              ///< the running kernel comes with rdma_rxe
-  std::uint64_t most_descriptors = 0;     ///< that this user can raise the limit to (ulimit -Hn)
-  bool is_address_space_limited = false;  ///< (ulimit -v)
-  /// This user can take those limits away for itself (ulimit -Hv and -Hl are unlimited).
+  bool has_proc = true;                   ///< /proc is mounted. A host reads its host id there.
+  bool has_soft_roce = true;              ///< The running kernel has the module rdma_rxe.
+  std::uint64_t most_descriptors = 0;     ///< The largest limit that this user can set (ulimit -Hn).
+  bool is_address_space_limited = false;  ///< See ulimit -v.
+  /// True if this user can remove those limits (ulimit -Hv and -Hl are unlimited).
   bool may_lift_address_space = true, may_lift_locked_memory = true;
 };
 
 Machine look_at_machine();
 
-/// None of these is ever empty. `error`: of the probe, or of opening.
+/// None of these functions returns an empty string. `error` is the error of the probe or of opening the
+/// fabric.
 std::string remedy_for_shm(const Error& error, const Machine& machine);
-/// `wanted`: the address that the NIC was to have.
+/// `wanted` is the requested address of the NIC.
 std::string remedy_for_verbs(const Error& error, const Address& wanted, const Machine& machine);
-/// The words for a device that can be made for a try, without a network card to spare.
+/// Returns the --device text for a device that can be made for a trial, without a spare network card.
 std::string dpdk_device_for_a_try(const Machine& machine);
-/// Of a DPDK device that was named in these words, looked usable, and could not be opened.
+/// For a DPDK device that the user named as `device`, that looked usable, and that could not be opened.
 std::string remedy_for_device(const Error& error, const std::string& device, const Machine& machine);
-/// Where no device was named, or not in its words.
+/// For a request without a device, or with a device in the form of another driver.
 std::string remedy_for_dpdk(const Machine& machine);
 std::string remedy_for_udp(const Error& error, const Machine& machine);
-/// What a driver told, which knows its device but not the limits of this user: where descriptors are short,
-/// the remedy is the one that works on this machine.
+/// Corrects the remedy of a driver, which knows its device but not the limits of this user. If descriptors
+/// are short, the remedy becomes the command that works on this machine.
 port::Usability with_right_limit(port::Usability usability, const Machine& machine);
 
 }  // namespace rdmc::tools

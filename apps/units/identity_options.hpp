@@ -1,5 +1,5 @@
-// --key-file, --certificate, --private-key, --authority and --insecure, the same for every program that has
-// control connections.
+// The options --key-file, --certificate, --private-key, --authority and --insecure. They are the same for
+// every program that has control connections.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,22 +8,25 @@
 
 namespace rdmc {
 
-/// `insecure`: what goes without.
+/// Declares the options. `insecure`: the help text of --insecure.
 inline void declare_identity(CLI::App& app, control::Identity& identity, const char* insecure) {
   app.add_option("--key-file", identity.key_file, "the cluster key, as rdmc_bcast keygen made it")
       ->type_name("FILE");
   control::CertificateFiles& files = identity.certificates;
-  app.add_option("--certificate", files.certificate, "ours (PEM), in the key file's place")
+  app.add_option("--certificate", files.certificate,
+                 "this process's certificate (PEM), instead of a key file")
       ->type_name("FILE");
-  app.add_option("--private-key", files.private_key, "of the certificate, mode 0600")->type_name("FILE");
+  app.add_option("--private-key", files.private_key,
+                 "the private key of the certificate; its mode must be 0600")
+      ->type_name("FILE");
   app.add_option("--authority", files.authority,
-                 "who signs the certificates of all members, and of nobody else")
+                 "the certificate authority that signs the certificates of all members and of nothing else")
       ->type_name("FILE");
   app.add_flag("--insecure", identity.insecure, insecure);
 }
 
-/// Whether one was given, whole, and, for a data path that is encrypted, one that keeps its keys. Errors:
-/// invalid_argument, naming the options.
+/// Checks that the credentials are given and complete. If `encrypt`, they must also protect the keys of the
+/// data path, so --insecure is not allowed. Errors: invalid_argument, with the names of the options.
 inline Result<void> check_identity(const control::Identity& identity, bool encrypt) {
   if (auto valid = control::check(identity); !valid)
     return fail(valid.error().code, valid.error().what +

@@ -1,5 +1,5 @@
-// Hands the project's grammar of sizes and rates (units.hpp) to CLI11: an option with one of these takes an
-// integer and refuses, in the same words everywhere, what is none. Any thread.
+// Makes CLI11 read sizes and rates in the project's format (units.hpp). An option with one of these
+// validators gets an integer. All programs refuse a wrong value with the same message. Any thread may use it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,7 @@
 
 namespace rdmc {
 
-/// `--dscp` as every program has it that opens a fabric.
+/// Adds the option `--dscp`. Every program that opens a fabric has it.
 inline CLI::Option* add_dscp(CLI::App& app, std::uint8_t& dscp) {
   return app
       .add_option("--dscp", dscp,
@@ -20,7 +20,7 @@ inline CLI::Option* add_dscp(CLI::App& app, std::uint8_t& dscp) {
       ->type_name("0-63");
 }
 
-/// Makes an option take a size: `add_option(…, bytes)->transform(size_value())`.
+/// For an option that takes a size: `add_option(…, bytes)->transform(size_value())`.
 inline CLI::Validator size_value() {
   return {[](std::string& text) -> std::string {
             const auto bytes = parse_size(text);
@@ -31,7 +31,7 @@ inline CLI::Validator size_value() {
           "SIZE"};
 }
 
-/// The same, and 0 for `auto`.
+/// For an option that takes a size or `auto`, which becomes 0.
 inline CLI::Validator size_or_auto_value() {
   return {[](std::string& text) -> std::string {
             const auto bytes = text == "auto" ? Result<std::uint64_t>(0) : parse_size(text);
@@ -42,7 +42,7 @@ inline CLI::Validator size_or_auto_value() {
           "SIZE|auto"};
 }
 
-/// The same for a rate.
+/// For an option that takes a rate.
 inline CLI::Validator rate_value() {
   return {[](std::string& text) -> std::string {
             const auto rate = parse_rate(text);

@@ -1,4 +1,4 @@
-// --algorithm and --racks, the same for every program that runs a group on one machine.
+// The options --algorithm and --racks. They are the same for every program that runs a group on one machine.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,25 +11,30 @@
 
 namespace rdmc {
 
-/// Texts of the options, until all are known.
+/// The values of the options, as they were given, until the number of members is known.
 struct ScheduleOptions {
-  std::string algorithm;  ///< what it is without the option; empty: the program says what happens then
+  /// The caller may set a default before declare(). If it is empty after parsing, the program decides what to
+  /// do.
+  std::string algorithm;
   std::vector<std::uint32_t> rack_sizes;
 
   void declare(CLI::App& app) {
     auto names = relay::algorithm_names();
     names.emplace_back("auto");
-    app.add_option("--algorithm", algorithm, "who passes blocks on to whom; auto: the cheapest by a model")
+    app.add_option(
+           "--algorithm", algorithm,
+           "the schedule of blocks between members; auto chooses the one that a model predicts to be fastest")
         ->check(CLI::IsMember(names))
         ->capture_default_str();
-    app.add_option("--racks", rack_sizes, "the members of each rack, the root's first: 4,4,8")
+    app.add_option("--racks", rack_sizes,
+                   "the number of members in each rack, beginning with the root's rack, for example 4,4,8")
         ->delimiter(',');
   }
 
   bool is_given() const { return !algorithm.empty(); }
-  /// Nothing for auto, or if it is not given.
+  /// Empty for auto, or if no algorithm is given.
   std::optional<relay::Algorithm> chosen() const { return relay::algorithm_of(algorithm); }
-  /// Errors: invalid_argument, naming --racks.
+  /// Errors: invalid_argument if --racks is wrong; the text names --racks.
   Result<relay::Racks> racks(std::uint32_t members) const {
     if (rack_sizes.empty()) return relay::Racks{};
     auto known = relay::Racks::of(rack_sizes);

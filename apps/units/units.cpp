@@ -10,7 +10,7 @@
 namespace rdmc {
 namespace {
 
-/// A plain decimal number: digits, at most one point, no sign, no exponent.
+/// Parses a plain decimal number: digits and at most one point, without a sign or an exponent.
 std::optional<double> parse_decimal(std::string_view text) {
   if (text.empty() || text.find_first_not_of("0123456789.") != std::string_view::npos) return std::nullopt;
   double value = 0;

@@ -1,7 +1,7 @@
-// Sizes, rates and durations as people write them on a command line, and as we write them back. One grammar
-// for all options of all programs: sizes are bytes with K, M, G (powers of 1024), rates bits per second with
-// k, m, g (powers of 1000), durations seconds, or with the suffix ms or s. Pure functions of their text; any
-// thread.
+// Parses sizes, rates and durations of the command line, and formats them for people. All options of all
+// programs use the same format. Sizes are bytes, or a number with K, M or G (powers of 1024). Rates are bits
+// per second, or a number with k, m or g (powers of 1000). Durations are seconds, or a number with the suffix
+// ms or s. The functions are pure, and any thread may call them.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,24 @@
 
 namespace rdmc {
 
-/// "4096", "256K", "8M", "2G". Errors: invalid_argument (not of that form, or 2^63 and more).
+/// Examples: "4096", "256K", "8M", "2G". Errors: invalid_argument if the text has another form, or if the
+/// size is 2^63 or more.
 Result<std::uint64_t> parse_size(std::string_view text);
 
-/// Bits per second: "950000000", "100k", "20g", "1.5g". Errors: invalid_argument (not of that form, zero,
-/// 10^18 and more).
+/// The result is in bits per second. Examples: "950000000", "100k", "20g", "1.5g". Errors: invalid_argument
+/// if the text has another form, or if the rate is less than 1, or 10^18 or more.
 Result<std::uint64_t> parse_rate(std::string_view text);
 
-/// "500ms", "2s", "0.7" (seconds). Errors: invalid_argument (not of that form, or more than 10^6 seconds).
+/// Examples: "500ms", "2s", "0.7" (seconds). Errors: invalid_argument if the text has another form, or if the
+/// duration is more than 10^6 seconds.
 Result<Duration> parse_duration(std::string_view text);
 
-/// "512 B", "1.5 GiB": two or three significant digits, for people.
+/// Examples: "512 B", "1.50 GiB". The number has about three significant digits.
 std::string size_words(std::uint64_t bytes);
-/// "9.41 Gb/s"
+/// Example: "9.41 Gb/s". Returns "?" for a value that is negative or not finite.
 std::string rate_words(double bits_per_second);
-/// "0.4 s", "12 s", "3m05s"; "?" for what is not finite or negative.
+/// Examples: "0.420 s", "4.2 s", "12 s", "3m05s", "2h02m". Returns "?" for a value that is negative, not
+/// finite, or more than 10^9.
 std::string duration_words(double seconds);
 
 }  // namespace rdmc

@@ -1,9 +1,9 @@
-"""The experiments of the RDMC paper (section 4), in rdmc_sim's block model with the parameters of its cluster, and some
-between real processes of this machine.
+"""The experiments of the RDMC paper (section 4) in rdmc_sim's block model with the parameters of its cluster, and
+some between real processes of this machine.
 
-Each returns what a figure is drawn from: {"command": one of the commands, "panels": [{"title", "series": [...]}]},
-a series being {"label", "points": [[x, y], ...], ...}. Virtual time: how busy the machine is does not matter. With real
-processes it does."""
+Each function returns the data of a figure: {"command": one of the commands, "panels": [{"title", "series": [...]}]}.
+A series is {"label", "points": [[x, y], ...], ...}. The simulations use virtual time, so the load of the machine
+does not matter. It does matter for real processes."""
 import concurrent.futures
 import functools
 import json
@@ -13,22 +13,24 @@ import statistics
 import measure
 
 MEGA = 1 << 20
-RATE = 20e9                  # bits per second, each way (section 4.1)
-SLOW = "5.8g"                # the slow links between racks (section 4.2)
+RATE = 20e9  # Bits per second in each direction (section 4.1).
+SLOW = "5.8g"  # The rate of the slow links between racks (section 4.2).
 ALGORITHMS = {"binomial_pipeline": "binomial pipeline", "chain": "chain", "hybrid": "hybrid, racks of 16",
               "binomial_tree": "binomial tree", "sequential": "sequential"}
-RACK, SLOW_PERCENT = 16, 30  # how the cluster's racks are cut and how many links are slow, the paper does not say: assumed
+# Assumed, because the paper does not give the sizes of the racks and the number of slow links.
+RACK, SLOW_PERCENT = 16, 30
 PAPER_SIZES = [4, 16, 64, 256]
 GROUPS = [2, 4, 8, 16, 32, 64, 128, 256, 512]
 BLOCKS = [256 << 10, MEGA]
 RING = "32M"
 SEEDS = range(1, 9)
-# The paper's implementation has one block under way per member; ours does not wait for one before it posts the next.
+# The paper's implementation has one block in flight for each member. Ours posts the next block without
+# waiting.
 ONE_BLOCK = {"writes_in_flight": 1}
 
 
 class Simulator:
-    """rdmc_sim, each question asked once."""
+    """Runs rdmc_sim. Each run is made only once."""
 
     def __init__(self, program):
         self.program = program
@@ -49,7 +51,7 @@ class Simulator:
 
 
 class Processes:
-    """rdmc_perf: a group of real processes on this machine."""
+    """Runs rdmc_perf: a group of real processes on this machine."""
 
     def __init__(self, program):
         self.program = program
@@ -57,7 +59,8 @@ class Processes:
 
     def __call__(self, **options):
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        # Short ones more often: each configuration moves about as much.
+        # Short messages have more iterations, so that each configuration moves about the same number of
+        # bytes.
         command = ["bcast", *words, "--iterations", str(max(4, (384 << 20) // options["size"])), "--json"]
         self.last = " ".join(["rdmc_perf", *command])
         return self.answer(tuple(command))
@@ -80,7 +83,7 @@ def curve(label, points, **more):
 
 
 def racks_of(members, uplink="320g"):
-    """Racks of RACK; by default the uplinks carry all that a rack can send."""
+    """Returns the options for racks of RACK members. By default the uplinks carry everything that a rack can send."""
     sizes = [RACK] * (members // RACK) + ([members % RACK] if members % RACK else [])
     return {"racks": ",".join(map(str, sizes)), "uplink_rate": uplink}
 
@@ -91,7 +94,7 @@ def along(algorithm, members, **uplink):
 
 
 def block_size(sim):
-    """Figure 4."""
+    """Figure 4: the bandwidth by block size."""
     panels = []
     for members in (4, 16):
         series = []
@@ -105,7 +108,7 @@ def block_size(sim):
 
 
 def block_size_of_processes(perf):
-    """Figure 4, on this machine."""
+    """Figure 4 with real processes of this machine."""
     panels = []
     for fabric in ("shm", "udp"):
         series = []
@@ -118,13 +121,13 @@ def block_size_of_processes(perf):
 
 
 def best_gbps(sim, size, members, **options):
-    """At the best of the block sizes."""
+    """Returns the bandwidth with the best block size."""
     blocks = [block for block in BLOCKS if block <= size]
     return max(gbps(size, sim(members=members, size=size, block_size=block, **options)) for block in blocks)
 
 
 def group_size(sim):
-    """Figure 5: with links of 20 Gb/s everywhere, and with some slow ones between racks."""
+    """Figure 5: with links of 20 Gb/s everywhere, and with some slow links between racks."""
     cluster = {"slow_percent": SLOW_PERCENT, "slow_rate": SLOW, **ONE_BLOCK}
     panels = []
     for title, options in (("20 Gb/s everywhere", lambda n: {}),
@@ -151,7 +154,7 @@ def small_messages(sim):
 
 
 def algorithms(sim):
-    """Figure 8."""
+    """Figure 8: the bandwidth of the algorithms."""
     panels = []
     for title, uplink, most in (("20 Gb/s everywhere", {}, 512),
                                 (f"racks of {RACK} share an uplink of 20 Gb/s", {"uplink": "20g"}, 128)):
@@ -167,7 +170,7 @@ SENDERS = (("one sender", lambda n: 1), ("half of them", lambda n: n // 2), ("ev
 
 
 def concurrent_senders(sim):
-    """Figure 9: what each host takes in, all messages together."""
+    """Figure 9: what each host receives, all messages together."""
     panels = []
     for mb in (64, 256):
         series = []
@@ -183,7 +186,7 @@ def concurrent_senders(sim):
 
 
 def concurrent_processes(perf):
-    """Figure 9, on this machine."""
+    """Figure 9 with real processes of this machine."""
     panels = []
     for fabric in ("shm", "udp"):
         series = []
@@ -198,7 +201,8 @@ def concurrent_processes(perf):
 
 
 def over_bound(sim):
-    """Not of the paper: the time of 16 MiB over the bound of each plan's block size, for every number of members."""
+    """Not in the paper: the time for 16 MiB divided by the bound for each schedule's block size, for every number of
+    members."""
     size, panels = 16 * MEGA, []
     for rate in ("1g", "10g"):
         series = []
@@ -216,7 +220,7 @@ def over_bound(sim):
 
 
 def scale(sim):
-    """Beyond the paper: a group of thousands beside the bound, and what a member of it costs."""
+    """Not in the paper: the time of groups of thousands divided by the bound, and the cost of a member."""
     times, connections = [], []
     for members in (4, 8, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096):
         said = sim(members=members, size=256 * MEGA, block_size=MEGA)
@@ -229,7 +233,7 @@ def scale(sim):
 
 
 def skew(sim):
-    """From the first delivery to the last, as a share of the whole time."""
+    """The time from the first delivery to the last one, as a share of the whole time."""
     panels = []
     for block in BLOCKS:
         series = []
@@ -244,7 +248,7 @@ def skew(sim):
 
 
 def slow_link(sim):
-    """One connection of 64 members at half its rate: what remains of the bandwidth, over the draws of the seeds."""
+    """One connection of 64 members has half of its rate: the remaining bandwidth, over the choices of the seeds."""
     panels = []
     for way, pick in (("median", statistics.median), ("worst", min)):
         series = []

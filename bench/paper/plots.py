@@ -1,4 +1,4 @@
-"""Draws the data of bench/figures: one PNG a figure, a panel beside the other, small enough to check in."""
+"""Draws the data of bench/figures: one PNG for each figure with its panels side by side, small enough to check in."""
 import io
 import math
 
@@ -11,8 +11,8 @@ from PIL import Image
 COLOURS = ["#0b5fa5", "#d1495b", "#2e8540", "#8a5a00", "#6a4c93", "#444444"]
 MARKS = "osD^vx"
 
-# name: title, x label, y label, scale of x ("members", "bytes"), log y, the paper's own points (panel, x, y,
-# what) and its lines (y, what).
+# For each name: the title, the x label, the y label, the scale of x ("members" or "bytes"), log y, the
+# paper's own points (panel, x, y, text) and its lines (y, text).
 LOOKS = {
     "fig4-block-size": dict(title="Multicast bandwidth by block size (paper: Figure 4)", x="block size", y="Gb/s", bytes=True,
                             paper_lines=[(17, "paper: a link carries 17 Gb/s and more")]),
@@ -47,7 +47,7 @@ def size_text(value, _=None):
 def lines(axes, series, look):
     solid = [one for one in series if not one.get("dashed")]
     for i, one in enumerate(series):
-        # A dashed series belongs to the solid one before it.
+        # A dashed series has the colour of the solid series before it.
         colour = solid.index(one) if one in solid else max(0, solid.index(series[i - 1]))
         axes.plot([x for x, _ in one["points"]], [y for _, y in one["points"]], color=COLOURS[colour % len(COLOURS)],
                   linestyle="--" if one.get("dashed") else "-", marker=None if one.get("dashed") else MARKS[colour % len(MARKS)],

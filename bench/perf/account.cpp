@@ -5,7 +5,7 @@
 namespace rdmc::perf {
 namespace {
 
-/// User + system, of this process.
+/// The user and system time of this process.
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -1,4 +1,4 @@
-// What a member's timed parts cost in CPU.
+// Measures the CPU time of a member's timed parts.
 #pragma once
 
 #include "bench/perf/rendezvous.hpp"

@@ -10,7 +10,7 @@ namespace rdmc::perf {
 namespace {
 
 constexpr std::uint32_t kProbeIterations = 5;
-/// A trial is worth so many bytes of a member at most, beyond one message.
+/// The largest number of bytes of a member that one trial sends. A trial has at least one message.
 constexpr std::uint64_t kTrialBytes = 256U << 20;
 
 Result<double> median_seconds(const Options& run) {
@@ -20,7 +20,7 @@ Result<double> median_seconds(const Options& run) {
   return percentile(seconds_taken(run, *meet), 0.5);
 }
 
-/// By trying, from what the model has chosen.
+/// Improves the block size by trials, beginning with the model's choice.
 Result<void> improve_block_size(Options& options) {
   relay::BlockSizeSearch search(options.block_bytes);
   Options run = options;

@@ -1,6 +1,6 @@
-// What `auto` stands for in a bcast: a few short messages between few of the members, the cost model's
-// parameters fitted to the times they take, and block sizes about the model's tried with messages of the size
-// asked for.
+// Chooses the values that `auto` asks for in a bcast. It sends a few short messages between few of the
+// members, and fits the cost model's parameters to the times. Then it tries block sizes near the model's
+// choice, with messages of the requested size.
 #pragma once
 
 #include "bench/perf/options.hpp"
@@ -8,7 +8,7 @@
 
 namespace rdmc::perf {
 
-/// Sets the algorithm, if `algorithm` is to be chosen, and the block size, if it is 0. Errors: of the probes.
+/// Chooses the algorithm if `algorithm` is true, and the block size if it is 0. Errors: those of the probes.
 Result<void> choose(Options& options, bool algorithm);
 
 }  // namespace rdmc::perf

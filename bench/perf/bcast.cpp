@@ -1,6 +1,6 @@
-// bcast: the root's message to every member through the library's own group, memory to memory, with its
-// length announced on the data path: what an application sees. With several senders each is the root of a
-// group of its own; the groups share their connections.
+// bcast: sends the root's message to every member through the library's own group, from memory to memory. Its
+// length is announced on the data path. This is what an application measures. With several senders, each is
+// the root of its own group, and the groups share their connections.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -30,8 +30,8 @@ class Recorder final : public group::Observer {
     delivered(message);
     return true;
   }
-  void mapped(std::uint64_t message, const fabric::MappedMemory& view) override {
-    view_ = view;
+  void mapped(std::uint64_t message, const fabric::MappedMemory& memory) override {
+    mapped_ = memory;
     seen_ = message + 1;
     delivered(message);
   }
@@ -57,20 +57,21 @@ class Recorder final : public group::Observer {
   }
   bool is_free(std::uint64_t message) const { return completed_ > message; }
   const std::string& failure() const { return failure_; }
-  const std::optional<fabric::MappedMemory>& view() const { return view_; }
+  const std::optional<fabric::MappedMemory>& mapped_memory() const { return mapped_; }
 
  private:
-  std::optional<fabric::MappedMemory> view_;
+  std::optional<fabric::MappedMemory> mapped_;
   Rendezvous& meet_;
   std::span<std::byte> memory_;
   const Options& options_;
   std::optional<group::MemoryStore> store_;
-  std::uint64_t seen_ = 0;  // by this member; by the root's, when all have
+  // The number of messages that this member has mapped, or that are stable if that is more.
+  std::uint64_t seen_ = 0;
   std::uint64_t completed_ = 0, stable_ = 0;
   std::string failure_;
 };
 
-/// One sender's message as one member sees it: a group whose root is member `root`, and memory of its own.
+/// One sender's message at one member: a group whose root is member `root`, and memory for the message.
 class Part {
  public:
   static Result<std::unique_ptr<Part>> make(Member& member, group::Peers& peers, std::uint32_t root) {
@@ -102,7 +103,7 @@ class Part {
                                 : group_->send(recorder_.root_store(message().size()), message().size());
     return sent ? Result<void>{} : std::unexpected(sent.error());
   }
-  /// The first time all may still have to be introduced to each other.
+  /// Before the first message, some members may still have to introduce themselves to each other.
   Result<void> show() {
     const Time latest = monotonic_now() + seconds(5);
     bool shown = false;
@@ -116,15 +117,16 @@ class Part {
   void stamp(std::uint32_t iteration) { perf::stamp(member_, message(), iteration, root_); }
   bool is_over(std::uint32_t iteration) const { return recorder_.is_over(iteration) || has_failed(); }
   bool is_intact() { return is_root() || matches_digest(member_, received(), root_); }
-  /// A view that was looked at is given back, and the root's memory its own: outside of the timing.
+  /// Gives a mapped message back, so that the root's memory belongs to the root again. This is outside of the
+  /// timing.
   void release(std::uint32_t iteration) {
-    if (recorder_.view()) group_->release_mapped(iteration);
+    if (recorder_.mapped_memory()) group_->release_mapped(iteration);
   }
   bool is_free(std::uint32_t iteration) const { return recorder_.is_free(iteration) || has_failed(); }
   bool has_failed() const { return !recorder_.failure().empty(); }
   const std::string& failure() const { return recorder_.failure(); }
   const group::GroupCounters& counters() const { return group_->counters(); }
-  /// As members of the run.
+  /// Returns the neighbours by their ranks in the run.
   std::vector<Rank> neighbours() const {
     std::vector<Rank> members;
     for (const Rank rank : group_->neighbours())
@@ -143,7 +145,8 @@ class Part {
     return (member_.rank() + member_.options().members - root_) % member_.options().members;
   }
   std::span<const std::byte> received() {
-    return recorder_.view() ? recorder_.view()->bytes : std::span<const std::byte>(message());
+    return recorder_.mapped_memory() ? recorder_.mapped_memory()->bytes
+                                     : std::span<const std::byte>(message());
   }
   std::span<std::byte> message() { return arena_.bytes().first(member_.options().size_bytes); }
 
@@ -215,7 +218,7 @@ Result<void> run_bcast(Member& member) {
     parts.push_back(std::move(*part));
   }
   if (auto connected = connect_all(member, peers, parts); !connected) return connected;
-  if (!member.barrier()) return stopped(parts);  // all are connected before anyone sends
+  if (!member.barrier()) return stopped(parts);  // All are connected before any member sends.
   member.engine().add(peers);
   for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i)
     if (auto done = iterate(member, parts, i); !done) return done;
@@ -227,7 +230,8 @@ Result<void> run_bcast(Member& member) {
   }
   figures.path_mtu = options.path_mtu == 0 ? member.fabric().info().path_mtu
                                            : std::min(options.path_mtu, member.fabric().info().path_mtu);
-  member.barrier();  // nobody leaves while a neighbour may still need an acknowledgement again
+  // No member may end while a neighbour may still need an acknowledgement again.
+  member.barrier();
   member.engine().remove(peers);
   return {};
 }

@@ -17,23 +17,24 @@ namespace rdmc::perf {
 namespace {
 
 constexpr std::uint32_t kReceives = 256;
-/// Long enough to be no poll, short enough to hear that the other member has failed.
+/// The longest wait for completions. It is long enough not to be a busy poll, and short enough to notice that
+/// the other member has failed.
 constexpr Duration kWait = milliseconds(100);
 
-/// One end of a run: its endpoint, its connection, and what is told of it.
+/// One end of a run: its endpoint, its connection, and its figures.
 class End {
  public:
   End(const Options& options, Rendezvous& meet, std::uint32_t rank)
       : options_(options), meet_(meet), rank_(rank), has_thread_(options.api == "unicast-thread") {}
 
-  /// Member 1 listens, member 0 connects.
+  /// Member 1 listens, and member 0 connects.
   Result<void> connect();
   Result<void> unicast();
   Result<void> latency();
 
  private:
   bool sends() const { return rank_ == 0; }
-  /// Between pieces of work.
+  /// Called between pieces of work.
   void pause() {
     if (has_thread_)
       usleep(20);
@@ -46,7 +47,7 @@ class End {
   Result<void> open();
   Result<RemoteMemory> exchange_keys(std::span<std::byte> message);
   Result<void> transfer(std::span<std::byte> message, const RemoteMemory& to);
-  /// Takes completions; those of receives are counted.
+  /// Takes completions, and counts those of receives.
   Result<std::size_t> take();
   Result<void> stopped() const { return fail(Errc::peer_failed, "the other member failed"); }
 
@@ -55,10 +56,11 @@ class End {
   const std::uint32_t rank_;
   const bool has_thread_;
   std::atomic<bool> is_connected_ = false;
-  Connection connection_;  // written before is_connected_
+  Connection connection_;  // Written before is_connected_.
   memory::Arena arena_;
   std::array<std::byte, RemoteMemory::kEncodedBytes> words_{};
-  std::unique_ptr<Endpoint> endpoint_;  // ends before what it reads and writes
+  // Is destroyed before the memory that it reads and writes.
+  std::unique_ptr<Endpoint> endpoint_;
   Region region_;
   std::array<Completion, 64> completions_;
   std::uint64_t received_ = 0, sent_ = 0;
@@ -101,7 +103,7 @@ Result<void> End::connect() {
   const std::string name = endpoint_->fabric_name().substr(0, figures.driver.size() - 1);
   std::ranges::copy(name, figures.driver.begin());
   figures.icrc = false;
-  // What is below: the kernel's copies on both sides, or the one from process to process.
+  // The layer below copies twice in the kernel, or once from process to process.
   figures.carrier_copies_per_byte = name.starts_with("shm") ? 1 : 2;
   return {};
 }
@@ -118,7 +120,7 @@ Result<std::size_t> End::take() {
   return count;
 }
 
-/// The receiver lets the sender into `message`; what the sender is told.
+/// The receiver grants the sender access to `message`. Returns the remote memory at the sender.
 Result<RemoteMemory> End::exchange_keys(std::span<std::byte> message) {
   if (!sends()) {
     auto region = endpoint_->register_memory(message, RemoteAccess::write);
@@ -129,7 +131,7 @@ Result<RemoteMemory> End::exchange_keys(std::span<std::byte> message) {
     if (auto told = connection_.send_copy(key->encode(), 0); !told) return std::unexpected(told.error());
     return *key;
   }
-  // For the device's sake, where there is one: our own bytes are pinned once.
+  // A device, if there is one, pins our own bytes only once.
   auto region = endpoint_->register_memory(message, RemoteAccess::read);
   if (!region) return std::unexpected(region.error());
   region_ = std::move(*region);

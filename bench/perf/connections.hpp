@@ -1,6 +1,6 @@
-// unicast and latency through rdmc/unicast.hpp: the same works as those of the bare queue pair, so that the
-// figures show what the public interface costs. The engine runs on a thread of its own, or in the calls of
-// Endpoint::poll(), as the bare queue pair's does.
+// The tests unicast and latency through rdmc/unicast.hpp. They post the same work requests as the tests of
+// the bare queue pair, so the figures show the cost of the public interface. The engine runs on a separate
+// thread, or in the calls of Endpoint::poll(), like the engine of the bare queue pair.
 #pragma once
 
 #include "bench/perf/options.hpp"
@@ -9,10 +9,10 @@
 
 namespace rdmc::perf {
 
-/// Whether `options.api` is one of rdmc/unicast.hpp.
+/// True if `options.api` is one of rdmc/unicast.hpp.
 bool is_of_connections(const Options& options);
 
-/// In each of the two member processes. Errors: what the calls say, corrupt.
+/// Runs the test in each of the two member processes. Errors: those of the calls, and corrupt.
 Result<void> run_connections(const Options& options, Rendezvous& meet, std::uint32_t rank);
 
 }  // namespace rdmc::perf

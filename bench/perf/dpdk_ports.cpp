@@ -7,7 +7,7 @@
 namespace rdmc::perf {
 namespace {
 
-/// IP packets that carry 4 KB of payload under our largest headers.
+/// The size of IP packets with 4 KB of payload and our largest headers.
 constexpr std::uint32_t kMtuOf4096 = 4224;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The DPDK devices of a run whose user named none: a memif between two members, which needs no hardware, no
+// The DPDK devices of a run if the user named none: a memif between two members, which needs no hardware, no
 // interface and no privilege.
 #pragma once
 
@@ -9,8 +9,9 @@
 
 namespace rdmc::perf {
 
-/// The root's, then the other's: a pair with a secret of its own, so asked for once, before the members are
-/// processes. None where DPDK is not there, which opening says better.
+/// Returns the root's device, then the other member's. The two share a secret, so this function must be
+/// called once, before the member processes are forked. Empty if DPDK is not available. Opening the fabric
+/// then reports the reason.
 std::vector<std::string> memif_devices(const Options& options);
 
 }  // namespace rdmc::perf

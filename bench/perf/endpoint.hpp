@@ -1,4 +1,4 @@
-// One bare queue pair between two members, nothing above it: what unicast, latency and rate measure.
+// One bare queue pair between two members without anything above it, for the tests unicast, latency and rate.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace rdmc::perf {
 
 inline constexpr std::uint32_t kReceives = 512;
 
-/// A queue pair, and memory that the peer may write into.
+/// A queue pair, and memory that the peer may write.
 struct Endpoint {
   memory::Arena arena;
   std::unique_ptr<fabric::MemoryRegion> region;
@@ -21,12 +21,12 @@ struct Endpoint {
   std::span<std::byte> message;
 
   static Result<Endpoint> make(Member& member, std::size_t bytes);
-  /// With the other member's.
+  /// Connects to the other member's queue pair.
   Result<void> connect(Member& member);
   std::string cause() const { return queue_pair->error_cause(); }
 };
 
-/// The end of a run that did not go well.
+/// Returns the error of a run that did not succeed.
 Result<void> stopped(const Endpoint& endpoint);
 
 }  // namespace rdmc::perf

@@ -1,4 +1,4 @@
-// The peers of a member process as groups know them: by rank, over a table of links.
+// The peers of a member process in the form that groups need: by rank, over a link table.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace rdmc::perf {
 
 std::vector<group::PeerId> first_peers(std::uint32_t count);
-/// Exchanges blobs with these, all members at the same time. Errors: those of Peers.
+/// Exchanges connection blobs with these neighbours, all members at the same time. Errors: those of Peers.
 Result<void> connect(Member& member, group::Peers& peers, const std::vector<Rank>& neighbours);
 
 }  // namespace rdmc::perf

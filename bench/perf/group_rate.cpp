@@ -1,5 +1,5 @@
-// rate with --api group: small messages of a group, one after the other, to every member, counted. What an
-// application that sends many of them gets.
+// rate with --api group: counts small messages of a group, which are sent one after the other to every
+// member. This is the rate of an application that sends many of them.
 #include <cstring>
 
 #include "bench/perf/group_links.hpp"
@@ -10,10 +10,10 @@ namespace rdmc::perf {
 namespace {
 
 constexpr std::uint32_t kRingBytes = 256 * 1024;
-/// Messages that the root hands over between two turns.
+/// The number of messages that the root sends between two turns of the engine.
 constexpr std::uint32_t kTogether = 256;
 
-/// Checks that every message is the next one, and counts.
+/// Checks that the messages arrive in order, and counts them.
 class Counter final : public group::Observer {
  public:
   explicit Counter(std::size_t size) : size_(size) {}
@@ -62,7 +62,7 @@ Result<void> run_group_rate(Member& member) {
   if (!member.barrier()) return stopped();
   member.engine().add(peers);
 
-  // What is under way stays as it is until it is the application's again.
+  // The memory of messages in flight must not change until it belongs to the application again.
   std::vector<std::byte> messages(group::SmallWindow::kMostAhead * std::max<std::size_t>(size, 1));
   std::uint64_t begun = 0;
   const auto send_some = [&](std::uint64_t end) {

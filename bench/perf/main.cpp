@@ -1,6 +1,6 @@
-// rdmc_perf: what the stack does between processes of its own making, side by side with nothing. `--json`
-// prints one object; without it the same for people. Exit status 0, 1 (usage) or 2 (a member failed; the
-// reason is on stderr).
+// rdmc_perf: measures the stack between processes that it starts itself, without any other program for
+// comparison. With `--json` it prints one JSON object, otherwise the same values as text. Exit status: 0, 1
+// (usage) or 2 (a member failed; the reason is on stderr).
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -50,7 +50,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
     return json;
   }
   if (options.test == Test::rate) {
-    // One core on each side: what is counted is what one core sends and another receives.
+    // Each side uses one core. The figure is what one core sends and another one receives.
     json.update({{"fabric", figures[0].driver.data()},
                  {"icrc", figures[0].icrc},
                  {"encrypted", figures[0].encrypted},
@@ -60,8 +60,8 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
                  {"cpu_seconds", cpu}});
     return json;
   }
-  // What carries the packets copies each byte on each side; what this program copied is added, per hop that a
-  // byte takes.
+  // The carrier of the packets copies each byte on each side. The copies of this program are added for each
+  // hop of a byte.
   const double hops = static_cast<double>(options.members - 1) * static_cast<double>(options.size_bytes) *
                       options.senders * (kWarmUpIterations + options.iterations);
   const double median = percentile(seconds, 0.5);
@@ -120,9 +120,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace rdmc::perf;
   Options options;
-  CLI::App app{"Measures rdmc between processes that it starts itself; each has its own memory."};
+  CLI::App app{"Measures rdmc between processes that it starts itself. Each process has its own memory."};
   app.set_version_flag("--version", "rdmc_perf " RDMC_VERSION);
-  app.footer("Exit codes:\n  0    measured\n  1    usage\n  2    a member failed: the reason is on stderr");
+  app.footer(
+      "Exit codes:\n  0    measured\n  1    wrong usage\n  2    a member failed; the reason is on stderr");
   app.require_subcommand(1);
   double spin_us = options.spin.microseconds();
   bool go_back_n = false;
@@ -131,50 +132,54 @@ int main(int argc, char** argv) {
       .rack_sizes = {}};
   const auto add = [&](const char* name, const char* what, Test test, std::uint32_t iterations) {
     CLI::App* const sub = app.add_subcommand(name, what);
-    sub->add_option("--members", options.members, "members, the root included")
+    sub->add_option("--members", options.members, "number of members, including the root")
         ->check(CLI::Range(1U, kMostMembers));
-    sub->add_option("--size", options.size_bytes, "bytes of a message (K, M, G allowed)")
+    sub->add_option("--size", options.size_bytes, "size of a message in bytes (K, M, G allowed)")
         ->transform(rdmc::size_value());
-    sub->add_option("--iterations", options.iterations, "timed iterations, after two to warm up")
+    sub->add_option("--iterations", options.iterations,
+                    "number of timed iterations, after two warm-up iterations")
         ->check(CLI::Range(1U, kMostIterations - kWarmUpIterations));
     sub->add_option("--block-size", options.block_bytes,
-                    "bytes of a block (K, M, G allowed); auto: by a model")
+                    "size of a block in bytes (K, M, G allowed); auto: chosen by a model")
         ->transform(rdmc::size_or_auto_value());
     sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::fabric::fabric_names()));
     schedule.declare(*sub);
     sub->add_option(
            "--api", options.api,
-           "the API to measure; unicast: rdmc/unicast.hpp in the caller's thread, and "
-           "unicast-thread: with a thread of its own, both of unicast and latency; group: rate only, "
-           "small messages to all members; socket, and tcp, "
-           "the kernel's beside it: unicast and latency; socket-zc: unicast, without copies")
+           "the API to measure; qp: the library's own classes, for every test; unicast: rdmc/unicast.hpp in "
+           "the "
+           "caller's thread; unicast-thread: the same with a separate thread; socket: rdmc's sockets; tcp: "
+           "the "
+           "kernel's sockets; these four for unicast and latency; socket-zc: sockets without copies, for "
+           "unicast only; group: small messages to all members, for rate only")
         ->check(CLI::IsMember({"qp", "unicast", "unicast-thread", "group", "socket", "socket-zc", "tcp"}));
     sub->add_option("--path-mtu", options.path_mtu, "largest payload of a packet")
         ->check(CLI::Range(256U, 65'535U));
     sub->add_option("--writes-in-flight", options.writes_in_flight,
-                    "blocks that a member may have under way");
+                    "number of blocks that a member may have in flight");
     if (test == Test::bcast) {
       sub->add_flag("--until-stable", options.until_stable,
-                    "the time ends when every member knows that all have the message: a barrier");
-      sub->add_flag(
-          "--read-only", options.read_only,
-          "members look at the message in the root's memory (shm); measures what that takes, not bytes");
+                    "end the time when every member knows that all have the message; this is a barrier");
+      sub->add_flag("--read-only", options.read_only,
+                    "members read the message in the root's memory (shm); the time is that of the access, "
+                    "without copies");
       sub->add_option("--senders", options.senders,
-                      "groups of all members, each with another root, that send at once")
+                      "number of groups that send at once; each has all members and another root")
           ->check(CLI::Range(1U, kMostMembers));
     }
-    sub->add_option("--spin", spin_us, "microseconds to look again before blocking");
+    sub->add_option("--spin", spin_us, "time to poll before blocking, in microseconds");
     sub->add_flag("--busy-poll", options.busy_poll, "never block");
     rdmc::add_dscp(*sub, options.dscp);
-    sub->add_flag("--encrypt", options.encrypt, "AES-256-GCM on every packet, in the ICRC's place");
-    sub->add_flag("--icrc", options.icrc_on_loopback, "compute and check ICRCs over loopback as well");
-    sub->add_flag("--go-back-n", go_back_n, "without selective repeat, as towards strangers");
-    sub->add_option("--place", options.places, "NAMESPACE=ADDRESS for each member, root first");
+    sub->add_flag("--encrypt", options.encrypt, "AES-256-GCM on every packet, in place of the ICRC");
+    sub->add_flag("--icrc", options.icrc_on_loopback, "also compute and check ICRCs over loopback");
+    sub->add_flag("--go-back-n", go_back_n, "without selective repeat, as with foreign endpoints");
+    sub->add_option("--place", options.places,
+                    "network namespace and address, NAMESPACE=ADDRESS, for each member, the root's first");
     sub->add_option(
         "--dpdk", options.devices,
-        "DPDK device of each member, root first: \"vdev=DEVICE,ARGUMENTS address=ADDR/BITS …\"; none: "
-        "a memif between two");
-    sub->add_flag("--json", options.json, "one JSON object on stdout");
+        "DPDK device of each member, the root's first: \"vdev=DEVICE,ARGUMENTS address=ADDR/BITS …\"; "
+        "default: a memif between two");
+    sub->add_flag("--json", options.json, "print one JSON object on stdout");
     sub->callback([&options, test, iterations, sub] {
       options.test = test;
       if (test != Test::bcast && sub->count("--members") == 0) options.members = 2;
@@ -182,11 +187,11 @@ int main(int argc, char** argv) {
       if ((test == Test::latency || test == Test::rate) && sub->count("--size") == 0) options.size_bytes = 64;
     });
   };
-  add("unicast", "one queue pair, memory to memory", Test::unicast, 10);
-  add("latency", "request and reply over one queue pair", Test::latency, 5000);
-  add("rate", "small SENDs one after the other: messages per second that one core sends and one receives",
+  add("unicast", "transfers over one queue pair, from memory to memory", Test::unicast, 10);
+  add("latency", "requests and replies over one queue pair", Test::latency, 5000);
+  add("rate", "many small SENDs: messages per second that one core sends and another one receives",
       Test::rate, 10);
-  add("bcast", "the root's message to every member", Test::bcast, 10);
+  add("bcast", "sends the root's message to every member", Test::bcast, 10);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

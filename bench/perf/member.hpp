@@ -1,4 +1,5 @@
-// One member process of a run: its port, fabric and engine, and what every test does around its timed part.
+// One member process of a run: its port, fabric and engine, and the steps of every test before and after its
+// timed part.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ namespace rdmc::perf {
 
 class Member {
  public:
-  /// Opens the port: a loopback address of its own, or the one that `places` names. Errors: of the port.
+  /// Opens the port at a separate loopback address, or at the one that `places` names. Errors: those of the
+  /// port.
   static Result<std::unique_ptr<Member>> open(const Options& options, Rendezvous& rendezvous,
                                               std::uint32_t rank);
 
@@ -25,14 +27,14 @@ class Member {
   fabric::Fabric& fabric() { return *opened_.fabric; }
   engine::Engine& engine() { return *engine_; }
 
-  /// Runs the engine until `done`. False if some member failed.
+  /// Runs the engine until `done` returns true. Returns false if some member failed.
   bool run_until(const std::function<bool()>& done);
-  /// Waits for all members, the engine running.
+  /// Waits for all members while the engine runs.
   bool barrier();
-  /// Starts and ends the timed part's CPU account.
+  /// Start and end the account of the timed part's CPU time.
   void start_account();
   void end_account();
-  /// Gives the engine a turn.
+  /// Returns a function that gives the engine a turn.
   Meanwhile meanwhile();
 
  private:
@@ -48,14 +50,14 @@ class Member {
   std::unique_ptr<engine::Engine> engine_;
 };
 
-/// The tests. Each runs in every member process. Errors: anything that went wrong, for the report.
+/// The tests. Each runs in every member process. Errors: any failure, for the report.
 Result<void> run_unicast(Member& member);
 Result<void> run_latency(Member& member);
 Result<void> run_rate(Member& member);
 Result<void> run_group_rate(Member& member);
 Result<void> run_bcast(Member& member);
 
-/// As those of payload.hpp, the engine having its turns meanwhile.
+/// Like the functions of payload.hpp, while the engine has turns.
 void stamp(Member& member, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender = 0);
 bool matches_digest(Member& member, std::span<const std::byte> bytes, std::uint32_t sender = 0);
 

@@ -1,4 +1,4 @@
-// What the members send each other, and how they know that it has arrived as it was sent; and when.
+// The messages between members, the check that they arrive unchanged, and the times.
 #pragma once
 
 #include <functional>
@@ -8,18 +8,19 @@
 
 namespace rdmc::perf {
 
-/// Called between pieces of work: a member that is silent for long counts as dead.
+/// Called between pieces of work, because a member that is silent for long counts as dead.
 using Meanwhile = std::function<void()>;
 
-/// Root: fills `bytes` for iteration `iteration` of sender `sender`, different from every other's in every
-/// page, and publishes their digest. Others: true if theirs is the same.
+/// On the root: fills `bytes` for iteration `iteration` of sender `sender`, with different bytes in every
+/// page than any other message, and publishes their digest. On the others, matches_digest() returns true if
+/// theirs is the same.
 void stamp(Rendezvous& meet, std::span<std::byte> bytes, std::uint32_t iteration, std::uint32_t sender,
            const Meanwhile& meanwhile);
-/// What begins each page, at offset `at` of the message.
+/// The word at the beginning of a page, at offset `at` of the message.
 std::uint64_t stamp_of(std::size_t at, std::uint32_t iteration, std::uint32_t sender);
 bool matches_digest(const Rendezvous& meet, std::span<const std::byte> bytes, std::uint32_t sender,
                     const Meanwhile& meanwhile);
-/// Record an iteration's start and end: the first root's and the latest member's count.
+/// Record an iteration's start and end. The earliest start of a root and the latest end of a member count.
 void record_start(Rendezvous& meet, std::uint32_t iteration);
 void record_finish(Rendezvous& meet, std::uint32_t iteration);
 

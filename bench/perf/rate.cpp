@@ -1,4 +1,5 @@
-// rate: many small SENDs under way on one queue pair, counted. What a message costs each side.
+// rate: counts many small SENDs in flight on one queue pair. The figure shows the cost of a message on each
+// side.
 #include <algorithm>
 #include <cstring>
 
@@ -8,16 +9,16 @@
 namespace rdmc::perf {
 namespace {
 
-/// SENDs under way: enough to fill a round trip, few enough to stay in the cache.
+/// The number of SENDs in flight: enough to fill a round trip, and few enough to stay in the cache.
 constexpr std::uint32_t kInFlight = 256;
-/// SENDs posted together, as whoever has many does.
+/// The number of SENDs that are posted together, as an application with many messages does.
 constexpr std::uint32_t kTogether = 32;
 static_assert(kMessagesPerIteration % kTogether == 0);
 
-/// Message `index` begins with its number, so that the receiver notices a lost or a doubled one.
+/// Writes the message's number at its beginning, so that the receiver notices a lost or repeated message.
 void number(std::span<std::byte> message, std::uint32_t index) {
   if (message.size() >= sizeof index)
-    std::memcpy(message.data(), &index, sizeof index);  // without a call
+    std::memcpy(message.data(), &index, sizeof index);  // Compiled without a function call.
   else
     std::memcpy(message.data(), &index, message.size());
 }

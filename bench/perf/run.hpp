@@ -1,4 +1,4 @@
-// One run: every member a process of its own, forked here and waited for.
+// One run: every member is a separate process, which is forked and waited for here.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace rdmc::perf {
 
-/// Returns when all member processes have ended; `meet` has their times and figures. Errors: what the member
-/// that failed first said.
+/// Returns when all member processes have ended. `meet` then has their times and figures. Errors: the error
+/// of the member that failed first.
 Result<void> run_members(const Options& options, Rendezvous& meet);
 
-/// Of the timed iterations, ascending.
+/// The times of the timed iterations, in ascending order.
 std::vector<double> seconds_taken(const Options& options, const Rendezvous& meet);
 
-/// 0 < p <= 1; `sorted` is not empty.
+/// Preconditions: 0 < p <= 1, and `sorted` is not empty.
 double percentile(const std::vector<double>& sorted, double p);
 
 }  // namespace rdmc::perf

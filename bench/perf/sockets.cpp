@@ -40,7 +40,7 @@ constexpr Calls kOurs{rdmc_socket,      rdmc_bind,       rdmc_listen, rdmc_accep
 constexpr Calls kKernels{::socket,      ::bind,       ::listen, ::accept, ::connect,
                          ::getsockname, ::setsockopt, ::send,   ::recv,   ::close};
 
-/// One end of a run: its socket, and what is told of it.
+/// One end of a run: its socket and its figures.
 class End {
  public:
   End(const Options& options, Rendezvous& meet, std::uint32_t rank)
@@ -56,7 +56,7 @@ class End {
   End(const End&) = delete;
   End& operator=(const End&) = delete;
 
-  /// Member 1 listens, member 0 connects.
+  /// Member 1 listens, and member 0 connects.
   Result<void> connect();
   Result<void> unicast();
   Result<void> latency();
@@ -166,8 +166,8 @@ Result<void> End::unicast() {
     if (!done) return done;
     if (!sends) record_finish(meet_, i);
     if (is_timed) account.end();
-    // What is read where it lies is gone by now: the warm-up's was kept, of the others the pages' stamps were
-    // looked at.
+    // With reading in place, the received bytes are already released. The warm-up kept its bytes. In the
+    // other iterations only the stamps of the pages were checked.
     if (!sends && !(in_place && is_timed) && !matches_digest(meet_, message, 0, [] {}))
       return fail(Errc::corrupt, "the received bytes differ from the sent ones");
     if (!barrier()) break;
@@ -208,7 +208,7 @@ Result<void> End::receive_in_place(std::span<std::byte> message, std::uint32_t i
     const std::span piece(static_cast<const std::byte*>(where), static_cast<std::size_t>(got));
     if (iteration < kWarmUpIterations)
       std::ranges::copy(piece, message.begin() + static_cast<std::ptrdiff_t>(at));
-    const std::size_t first = (4096 - at % 4096) % 4096;  // of a page
+    const std::size_t first = (4096 - at % 4096) % 4096;  // The first byte of a page.
     for (std::size_t i = first; i + 8 <= piece.size(); i += 4096)
       is_intact = is_intact && load_be<std::uint64_t>(&piece[i]) == stamp_of(at + i, iteration, 0);
     at += piece.size();
@@ -221,7 +221,7 @@ Result<void> End::receive_in_place(std::span<std::byte> message, std::uint32_t i
 void End::tell_copies() {
   auto& figures = meet_.figures[rank_];
   const std::string_view fabric(figures.driver.data());
-  // What is below the sockets: the kernel's on both sides, or the one from process to process.
+  // The layer below the sockets copies twice in the kernel, or once from process to process.
   figures.carrier_copies_per_byte = fabric.starts_with("shm") ? (options_.api == "socket-zc" ? 1 : 0) : 2;
   socklen_t length = sizeof figures.bytes_copied;
   if (options_.api != "tcp")

@@ -1,5 +1,5 @@
-// unicast and latency through sockets: the same loops over our calls and over the kernel's TCP, so that the
-// one's figures stand beside the other's.
+// The tests unicast and latency through sockets. The same loops run over our calls and over the kernel's TCP,
+// so that the figures can be compared.
 #pragma once
 
 #include "bench/perf/options.hpp"
@@ -8,10 +8,10 @@
 
 namespace rdmc::perf {
 
-/// Whether `options.api` is one of sockets'.
+/// True if `options.api` is one of the sockets.
 bool is_of_sockets(const Options& options);
 
-/// In each of the two member processes. Errors: what the calls say, corrupt.
+/// Runs the test in each of the two member processes. Errors: those of the calls, and corrupt.
 Result<void> run_sockets(const Options& options, Rendezvous& meet, std::uint32_t rank);
 
 }  // namespace rdmc::perf

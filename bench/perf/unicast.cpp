@@ -1,4 +1,5 @@
-// unicast and latency: one bare queue pair, nothing above it. What the transport itself can do.
+// unicast and latency: one bare queue pair without anything above it. The figures are those of the transport
+// itself.
 #include "bench/perf/endpoint.hpp"
 #include "dataplane/base/clock.hpp"
 

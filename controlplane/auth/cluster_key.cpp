@@ -19,7 +19,8 @@ namespace rdmc::control {
 namespace {
 
 constexpr std::size_t kTextBytes = ClusterKey::kPrefix.size() + 2 * ClusterKey::kBytes;
-/// Room for all lines with their line ends, and enough more to notice that a file is something else.
+/// Memory for the text of kMostKeys lines with their line ends. The rest of it shows whether a file is longer
+/// than a key file can be.
 using TextBuffer = Secret<512>;
 static_assert(ClusterKey::kMostKeys * (kTextBytes + 2) < 512);
 
@@ -30,7 +31,7 @@ int digit_value(char c) {
   return -1;
 }
 
-/// Writes the line and its newline into `out`; returns its length.
+/// Writes the key's line and its newline into `out`. Returns the number of bytes.
 std::size_t format(std::span<const std::byte> key, std::span<std::byte> out) {
   std::size_t at = 0;
   const auto put = [&](char c) { out[at++] = static_cast<std::byte>(c); };
@@ -55,8 +56,8 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::stri
   return {};
 }
 
-/// Reads to the end or until `out` is full. A file is read from its start without moving the offset, which
-/// children share with their parent; a pipe has none and is read as it comes.
+/// Reads until the end of the file or until `out` is full. A file is read from its start and its offset does
+/// not move, because children share the offset with their parent. A pipe has no offset and is read in order.
 Result<std::size_t> read_all(int fd, std::span<std::byte> out, const std::string& what) {
   std::size_t filled = 0;
   bool seekable = true;
@@ -169,7 +170,7 @@ Result<void> ClusterKey::write_file(const std::filesystem::path& path, std::span
     const std::size_t length = format(key.secret_.bytes(), line.bytes());
     if (written) written = write_all(file.get(), line.bytes().first(length), what);
   }
-  // A umask may have taken bits from the mode that open() was given; it can't add any.
+  // A umask may have cleared bits of the mode that open() was given. It cannot set any.
   if (written && (::fchmod(file.get(), 0600) != 0 || ::fsync(file.get()) != 0))
     written = fail_errno(what, errno);
   if (!written) ::unlink(path.c_str());
@@ -200,7 +201,7 @@ Result<Secret<ClusterKey::kBytes>> ClusterKey::derive(std::string_view label) co
   const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(EVP_KDF_CTX_new(kdf.get()),
                                                                           EVP_KDF_CTX_free);
   if (!context) return fail(Errc::unsupported, "OpenSSL has no HKDF");
-  // OSSL_PARAM has no const form; the KDF only reads.
+  // OSSL_PARAM has no const form. The KDF only reads these strings.
   char digest[] = "SHA256";
   char salt[] = "rdmc cluster key";
   const std::array parameters{

@@ -1,7 +1,8 @@
-// The secret that all members of a cluster share: who holds it may join, who does not is refused by the TLS
-// handshake. 32 random bytes, kept in a file that only its owner can read, or in memory alone for
-// the processes of one machine. Never passed in arguments or the environment, which other users can read.
-// Move-only, wiped when destroyed; a const key may be used from any thread.
+// The secret that all members of a cluster share. A process that holds the key may join the cluster. The TLS
+// handshake refuses a process that does not hold it. The key has 32 random bytes. It is kept in a file that
+// only its owner can read, or only in memory for the processes of one machine. It must never be passed in
+// arguments or in the environment, because other users can read those. The type is move-only, and a key is
+// wiped when it is destroyed. A const key may be used from any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,46 +21,52 @@ namespace rdmc::control {
 class ClusterKey {
  public:
   static constexpr std::size_t kBytes = 32;
-  /// The text is this prefix and 64 hexadecimal digits. The number is the format's version.
+  /// The text form is this prefix and 64 hexadecimal digits. The digit in the prefix is the version of the
+  /// format.
   static constexpr std::string_view kPrefix = "rdmc-key-1:";
 
-  /// A new key from the operating system's generator. Errors: those of fill_random.
+  /// Makes a new key from the operating system's random generator. Errors: those of fill_random.
   static Result<ClusterKey> generate();
 
-  /// In a file, while keys are rotated.
+  /// The largest number of keys in one file. A file holds several keys while keys are rotated.
   static constexpr std::size_t kMostKeys = 4;
 
-  /// Reads a key file: a line each for 1 to kMostKeys keys, the first of which begins connections; all are
-  /// accepted. Errors: not_found; permission_denied, when group or others have any access to it (the text has
-  /// the chmod command that repairs it) or we may not read it; invalid_argument, when it has anything else.
+  /// Reads a key file of 1 to kMostKeys lines, one key in each line. A client proves the first key; a server
+  /// accepts all of them. Errors: not_found; permission_denied if the group or others have any access to the
+  /// file (the error text has the chmod command that repairs this) or if this process is not allowed to read
+  /// the file; invalid_argument if the file has any other content.
   static Result<std::vector<ClusterKey>> load(const std::filesystem::path& path);
 
-  /// Reads the key from a descriptor inherited from the parent (a memfd of share(), or a pipe). The
-  /// descriptor stays open and its file offset unmoved if it has one: several children may share it.
+  /// Reads the key from a descriptor that this process has inherited from its parent (a memfd of share(), or
+  /// a pipe). The descriptor stays open. If it has a file offset, the offset does not move, so several
+  /// children can share the descriptor.
   static Result<ClusterKey> load(int descriptor);
 
-  /// Parses the text form; a trailing newline may be there. Errors: invalid_argument, never quoting the text.
+  /// Parses the text form, with or without one newline at its end. Errors: invalid_argument; the error text
+  /// never quotes the input.
   static Result<ClusterKey> parse(std::string_view text);
 
-  /// Makes a new file of mode 0600, flushed to disk. Errors: already_exists (it never replaces one), and
-  /// those of the file system; a file half written is removed.
+  /// Creates a new file of mode 0600 and flushes it to disk. A file that is only partly written is removed.
+  /// Errors: already_exists (an existing file is never replaced), and those of the file system.
   Result<void> write(const std::filesystem::path& path) const;
 
-  /// Puts a file of mode 0600 with these keys in the place of the file that is there, in one step: a reader
-  /// sees the old keys or the new ones. Errors: invalid_argument (none, or more than kMostKeys), those of the
-  /// file system.
+  /// Replaces the key file by a file of mode 0600 with these keys, in one step: a reader sees either the old
+  /// keys or the new ones. Errors: invalid_argument if there are no keys or more than kMostKeys, and those of
+  /// the file system.
   static Result<void> replace(const std::filesystem::path& path, std::span<const ClusterKey> keys);
 
-  /// The key in a sealed memfd, close-on-exec: whoever starts a child dup2()s it to a number of its choice in
-  /// that child alone, and passes the number. Errors: resource_limit.
+  /// Returns the key in a sealed memfd with the close-on-exec flag. A parent that starts a child must dup2()
+  /// the memfd to another descriptor in that child alone, and pass the number of that descriptor to the
+  /// child. Errors: resource_limit.
   Result<Descriptor> share() const;
 
-  /// The line of the file, without the newline. The caller prints it, and to nobody else.
+  /// Returns the key's line in a key file, without the newline. The caller may print it, but must show it to
+  /// nobody else.
   std::string text() const;
 
-  /// A key for one purpose: HKDF-SHA-256 (RFC 5869) of this one, with `label` as info. Different labels give
-  /// independent keys, so that the leak of one says nothing of another. Errors: unsupported (OpenSSL without
-  /// HKDF).
+  /// Derives a key for one purpose: HKDF-SHA-256 (RFC 5869) of this key, with `label` as info. Different
+  /// labels give independent keys: a leaked derived key reveals nothing about another one. Errors:
+  /// unsupported (OpenSSL without HKDF).
   Result<Secret<kBytes>> derive(std::string_view label) const;
 
  private:

@@ -28,7 +28,7 @@ Result<SystemRandom> SystemRandom::open() {
 std::uint64_t SystemRandom::next64() const {
   std::uint64_t value = 0;
   const auto filled = fill_random(std::as_writable_bytes(std::span(&value, 1)));
-  assert(filled);  // it worked in open(), and the kernel never takes it away
+  assert(filled);  // The call worked in open(), and the kernel never withdraws it.
   return value;
 }
 

@@ -1,6 +1,5 @@
-// Bytes that are wiped when they go out of scope, so that a key does not stay behind in freed memory, in a
-// core dump or in a swapped page longer than it is used. Values; copying is explicit in the type that holds
-// one.
+// Bytes that are wiped when they go out of scope. A key then does not stay in freed memory, in a core dump or
+// in a swapped page longer than it is used. A Secret can be moved, but not copied.
 #pragma once
 
 #include <string.h>
@@ -29,9 +28,9 @@ class Secret {
 
   std::span<std::byte, N> bytes() & { return bytes_; }
   std::span<const std::byte, N> bytes() const& { return bytes_; }
-  /// A view of a temporary would see the wiped bytes.
+  /// Deleted, because a view of a temporary would see the wiped bytes.
   std::span<const std::byte, N> bytes() const&& = delete;
-  /// explicit_bzero: the compiler may not drop it, as it may a memset before the end of a life.
+  /// Uses explicit_bzero, because the compiler may remove a memset of an object whose lifetime ends.
   void wipe() noexcept { explicit_bzero(bytes_.data(), N); }
 
  private:

@@ -17,8 +17,9 @@ struct SslDeleter {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
 };
 
-/// What an alert of the peer means. A peer that does not accept our proof says so in one of several ways, by
-/// implementation and by how far it came; all that concern the handshake's secrets mean the key.
+/// True if the peer's alert means that it does not accept this side's proof. Which alert a peer sends for
+/// this depends on its implementation and on how far the handshake got. All alerts about the handshake's
+/// secrets therefore count.
 bool alert_is_about_the_proof(int alert) {
   switch (alert) {
     case SSL3_AD_BAD_RECORD_MAC:
@@ -44,7 +45,8 @@ bool reason_is_about_the_proof(int reason) {
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_DIGEST_CHECK_FAILED:
-    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // a client without a PSK: it wants a certificate of us
+    // The client offers no PSK, so OpenSSL would need a certificate on this side.
+    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
     case SSL_R_NO_CERTIFICATES_RETURNED:
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return true;
     default: return false;
@@ -76,7 +78,7 @@ std::unexpected<Error> handshake_failure(const SSL* ssl, bool certificates) {
 std::unexpected<Error> record_failure(bool certificates) {
   const unsigned long error = ERR_peek_error();
   const int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
-  // A client has finished its part before the server has looked at the certificate.
+  // A client finishes its part of the handshake before the server has checked the client's certificate.
   if (reason > SSL_AD_REASON_OFFSET && alert_is_about_the_proof(reason - SSL_AD_REASON_OFFSET) &&
       reason != SSL_R_SSLV3_ALERT_BAD_RECORD_MAC)
     return fail(Errc::authentication, std::string("the other side does not accept our ") +
@@ -89,9 +91,9 @@ std::unexpected<Error> record_failure(bool certificates) {
 }  // namespace
 
 struct TlsSession::State {
-  Credentials credentials;  // the PSKs must outlive the handshake
+  Credentials credentials;  // The PSKs must outlive the handshake.
   std::unique_ptr<SSL, SslDeleter> ssl;
-  BIO* incoming = nullptr;  // owned by ssl
+  BIO* incoming = nullptr;  // Both BIOs are owned by ssl.
   BIO* outgoing = nullptr;
 };
 
@@ -113,12 +115,13 @@ Result<TlsSession> TlsSession::create(const TlsContext& context, Role role) {
   }
   SSL* ssl = state->ssl.get();
   const KeyRing* const ring = state->credentials.ring.get();
-  BIO_set_mem_eof_return(state->incoming, -1);        // empty means "later", not the end
-  SSL_set_app_data(ssl, const_cast<KeyRing*>(ring));  // through a void*; it is only read
+  BIO_set_mem_eof_return(state->incoming, -1);        // An empty BIO means "try later", not the end.
+  SSL_set_app_data(ssl, const_cast<KeyRing*>(ring));  // The cast is for the void*. The ring is only read.
   SSL_set_bio(ssl, state->incoming, state->outgoing);
   if (role == Role::client) {
     SSL_set_connect_state(ssl);
-    // With keys no authority is trusted: a server that wants to prove itself with a certificate fails here.
+    // With cluster keys, no authority is trusted. A server that tries to prove itself with a certificate
+    // fails here.
     SSL_set_verify(ssl, SSL_VERIFY_PEER, nullptr);
   } else {
     SSL_set_accept_state(ssl);
@@ -142,8 +145,8 @@ Result<bool> TlsSession::handshake() {
   SSL* ssl = state_->ssl.get();
   const int done = SSL_do_handshake(ssl);
   if (done == 1) {
-    // A finished handshake without a proof cannot be; it is the property everything rests on, so it is looked
-    // at.
+    // A handshake should never finish without a proof. All security rests on this property, so the code
+    // checks it.
     const bool proved = state_->credentials.ring ? SSL_session_reused(ssl) == 1
                                                  : SSL_get0_peer_certificate(ssl) != nullptr &&
                                                        SSL_get_verify_result(ssl) == X509_V_OK;
@@ -162,7 +165,7 @@ std::array<std::byte, 16> TlsSession::exported() const {
   std::array<std::byte, 16> value;
   if (SSL_export_keying_material(state_->ssl.get(), reinterpret_cast<unsigned char*>(value.data()),
                                  value.size(), kLabel.data(), kLabel.size(), nullptr, 0, 0) != 1)
-    throw std::bad_alloc();  // nothing else can fail
+    throw std::bad_alloc();  // Lack of memory is the only possible failure.
   return value;
 }
 
@@ -184,7 +187,7 @@ Result<void> TlsSession::write(std::span<const std::byte> plaintext) {
   std::size_t written = 0;
   if (SSL_write_ex(state_->ssl.get(), plaintext.data(), plaintext.size(), &written) != 1)
     return record_failure(!state_->credentials.ring);
-  assert(written == plaintext.size());  // a memory BIO always has room, and partial writes are off
+  assert(written == plaintext.size());  // A memory BIO takes all bytes, and partial writes are off.
   return {};
 }
 

@@ -1,8 +1,8 @@
-// TLS 1.3 with the cluster key as an external pre-shared key, or with certificates on both sides, as a state
-// machine without sockets: ciphertext goes in, ciphertext and plaintext come out, and the driver moves the
-// bytes. A peer without the key, or without a certificate of our authority, fails with Errc::authentication
-// on both sides, which a lost connection never does. TlsContext is shared by any number of sessions and
-// threads; a TlsSession belongs to one thread.
+// TLS 1.3 as a core without sockets: ciphertext goes in, ciphertext and plaintext come out, and the driver
+// moves the bytes. The two sides prove themselves with the cluster key as an external pre-shared key, or both
+// with certificates. If the peer does not have the key, or has no certificate of an authority that the other
+// side trusts, both sides fail with Errc::authentication. A lost connection never gives this error. Any
+// number of sessions and threads may share a TlsContext. A TlsSession belongs to one thread.
 #pragma once
 
 #include <array>
@@ -18,41 +18,47 @@
 
 namespace rdmc::control {
 
-/// The PSK identity in the ClientHello, which is public, is "rdmc " and 16 hexadecimal digits that name the
-/// key.
+/// The beginning of the PSK identity. The identity is "rdmc " and 16 hexadecimal digits that name the key. It
+/// is sent in the ClientHello, so it is public.
 inline constexpr std::string_view kTlsIdentity = "rdmc ";
-/// The labels under which the PSK and the name are derived from a cluster key.
+/// The labels under which the PSK and the key's name are derived from a cluster key.
 inline constexpr std::string_view kTlsLabel = "rdmc control tls 1.3 psk",
                                   kTlsNameLabel = "rdmc control key name";
 
 enum class Role { client, server };
 
-/// PEM files of one member. Whoever shows a certificate that one of the authorities has signed, and that is
-/// in force, belongs to the cluster: the authority must sign for nothing else. Names in certificates are not
-/// compared, since members have equal rights and addresses change.
+/// The PEM files of one member. Every process that shows a valid certificate signed by one of the authorities
+/// belongs to the cluster. The authority must therefore sign for nothing else. Names in certificates are not
+/// compared, because all members have equal rights and their addresses change.
 struct CertificateFiles {
-  std::filesystem::path authority;    ///< who signs; several while one replaces another
-  std::filesystem::path certificate;  ///< ours, then those between it and the authority
-  std::filesystem::path private_key;  ///< of the certificate, without a passphrase; mode 0600 or less
+  /// The certificate of the authority that signs the members' certificates. There are several while one
+  /// authority replaces another one.
+  std::filesystem::path authority;
+  /// This member's certificate, followed by the certificates between it and the authority.
+  std::filesystem::path certificate;
+  /// The private key of the certificate, without a passphrase. The file's mode must be 0600 or less.
+  std::filesystem::path private_key;
 
   friend bool operator==(const CertificateFiles&, const CertificateFiles&) = default;
 };
 
-/// What every session of one cluster has in common. A cheap handle: copies share one context.
+/// What all sessions of one cluster share. This is a cheap handle: copies share one context.
 class TlsContext {
  public:
-  /// Keeps what it derives from `key`, not the key. Errors: unsupported (this OpenSSL cannot do it).
+  /// Uses one key. Keeps only what is derived from `key`, not the key itself. Errors: unsupported if this
+  /// OpenSSL lacks a function that is needed.
   static Result<TlsContext> create(const ClusterKey& key);
-  /// With the keys of a file, whatever they are when a session begins: clients prove the first, servers
-  /// accept any. While the file cannot be read, the keys stay. Errors: those of ClusterKey::load and create.
+  /// Uses the keys of a file. Each session uses the keys that the file holds when the session begins: a
+  /// client proves the first key, a server accepts any of them. While the file cannot be read, the keys that
+  /// were read before stay in use. Errors: those of ClusterKey::load and create.
   static Result<TlsContext> follow(const std::filesystem::path& key_file);
-  /// With certificates, read anew likewise; three files that do not fit each other yet count as one that
-  /// cannot be read. Errors: invalid_argument, permission_denied (others can read the private key), those of
-  /// looking at files.
+  /// Uses certificates. The files are read again when they change, like a key file. Three files that do not
+  /// match each other yet count as files that cannot be read. Errors: invalid_argument; permission_denied if
+  /// others can read the private key; those of stat(2) for the private key.
   static Result<TlsContext> follow(const CertificateFiles& files);
 
-  /// Looks at the files, as every session does when it begins. Errors: why what they hold now is not what
-  /// sessions prove themselves with: they go on with what was read before.
+  /// Checks the files for changes, as each new session does. Errors: the reason why the present content of
+  /// the files cannot be used. Sessions then use what was read before.
   Result<void> look() const;
 
  private:
@@ -70,27 +76,30 @@ class TlsSession {
   TlsSession& operator=(TlsSession&&) noexcept;
   ~TlsSession();
 
-  /// Takes ciphertext from the peer. Nothing is processed until handshake() or read().
+  /// Takes in ciphertext from the peer. Nothing is processed until handshake() or read(). Errors:
+  /// resource_limit.
   Result<void> receive(std::span<const std::byte> ciphertext);
 
-  /// Goes on with the handshake; true once it is finished and the peer has proved to hold the key. Errors:
-  /// authentication; protocol_error (not TLS 1.3, or not TLS). Output may hold an alert for the peer even
-  /// then.
+  /// Continues the handshake. Returns true once the handshake is finished and the peer has proved that it
+  /// holds the key or a certificate. Errors: authentication; protocol_error (the peer does not speak TLS
+  /// 1.3). After an error the output may still hold an alert for the peer.
   Result<bool> handshake();
   bool established() const { return established_; }
 
-  /// Decrypts into `plaintext`; returns how many bytes, 0 when more ciphertext is needed or the peer said
-  /// goodbye. Errors: corrupt (a record was tampered with), protocol_error.
+  /// Decrypts into `plaintext` and returns the number of bytes. Returns 0 if more ciphertext is needed or if
+  /// the peer has sent close_notify. Errors: corrupt (a record was tampered with); protocol_error;
+  /// authentication (only now does the peer report that it does not accept this side's proof).
   Result<std::size_t> read(std::span<std::byte> plaintext);
-  /// Encrypts all of `plaintext` (not empty, at most 16 KiB gives one record). Errors: protocol_error.
+  /// Encrypts all of `plaintext`, which must not be empty. At most 16 KiB give one record. Errors:
+  /// protocol_error.
   Result<void> write(std::span<const std::byte> plaintext);
-  /// A value that this session's two ends share and nobody can make equal in two sessions (a channel binding,
-  /// RFC 9266). Only once established. Throws std::bad_alloc.
+  /// Returns a value that both ends of this session share. Nobody can make it equal in two sessions (a
+  /// channel binding, RFC 9266). Precondition: established(). Throws std::bad_alloc.
   std::array<std::byte, 16> exported() const;
-  /// Encrypts our close_notify.
+  /// Encrypts a close_notify for the peer.
   void close();
 
-  /// Appends the ciphertext that waits to be sent.
+  /// Appends the ciphertext that waits to be sent to `to`.
   void take_output(std::vector<std::byte>& to);
 
  private:

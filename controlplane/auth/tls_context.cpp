@@ -29,7 +29,8 @@ const KeyRing& ring_of(const SSL* ssl) {
   return *static_cast<const KeyRing*>(SSL_get_app_data(ssl));
 }
 
-/// The PSK as OpenSSL wants it: a session that never was. Null when memory is short.
+/// Returns the PSK in the form that OpenSSL needs: a session object that no real session made. Returns null
+/// if memory is short.
 SSL_SESSION* make_psk_session(SSL* ssl, const Secret<ClusterKey::kBytes>& psk) {
   static constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
   std::unique_ptr<SSL_SESSION, decltype(&SSL_SESSION_free)> session(SSL_SESSION_new(), SSL_SESSION_free);
@@ -57,7 +58,8 @@ int find_psk(SSL* ssl, const unsigned char* identity, std::size_t identity_lengt
   const KeyRing& ring = ring_of(ssl);
   const auto found = std::ranges::find(ring, name, &NamedPsk::identity);
   *session = nullptr;
-  if (found == ring.end()) return 1;  // goes on without a PSK, and fails for want of a certificate
+  // The handshake goes on without a PSK. It fails because this side has no certificate.
+  if (found == ring.end()) return 1;
   *session = make_psk_session(ssl, found->psk);
   return *session != nullptr;
 }
@@ -81,7 +83,7 @@ Result<std::shared_ptr<SSL_CTX>> make_context() {
                 "OpenSSL cannot do TLS 1.3 as we need it: " + reason_text(ERR_peek_error()));
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
-  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // an idle session holds no record buffers (34 KB)
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // An idle session holds no record buffers (34 KB).
   return shared;
 }
 
@@ -109,13 +111,13 @@ Result<void> check_private(const std::filesystem::path& file) {
       file.string() + ": other users have access to the private key; run: chmod 600 '" + file.string() + "'");
 }
 
-/// The order matters: what comes later is checked against what came before.
+/// The order matters: OpenSSL checks the private key against the certificate that is already loaded.
 Result<Credentials> with_certificates(const CertificateFiles& files) {
   auto made = make_context();
   if (!made) return std::unexpected(made.error());
   SSL_CTX* const context = made->get();
   if (auto hidden = check_private(files.private_key); !hidden) return std::unexpected(hidden.error());
-  // No question on a terminal, should the key want a passphrase.
+  // If the key has a passphrase, OpenSSL must not ask for it on a terminal.
   SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
   if (SSL_CTX_load_verify_file(context, files.authority.c_str()) != 1)
     return unusable(files.authority, "no certificates of an authority");
@@ -174,7 +176,8 @@ Result<Credentials> TlsContext::Shared::load() const {
   return with_keys(*keys);
 }
 
-/// What is read belongs to the stamps or to what came after them: then the next look reads once more.
+/// Takes the stamps before it reads the files. If a file changes between the two, the next call finds a
+/// different stamp and reads the file again.
 Result<void> TlsContext::Shared::read_changes() {
   auto now = stamps();
   if (credentials_.context && now == stamps_) return {};

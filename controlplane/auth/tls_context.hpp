@@ -1,5 +1,5 @@
-// What the sessions of a TlsContext are made of: the keys or certificates as OpenSSL wants them, read again
-// when their files have changed. Internal to this folder; any thread.
+// The shared state of a TlsContext: the keys or certificates in the form that OpenSSL needs. They are read
+// again when their files have changed. Internal to this folder. May be used from any thread.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -14,25 +14,27 @@
 
 namespace rdmc::control {
 
-/// One key as TLS knows it.
+/// A cluster key in the form that TLS uses.
 struct NamedPsk {
   Secret<ClusterKey::kBytes> psk;
   std::string identity;
 };
-using KeyRing = std::vector<NamedPsk>;  // the first begins connections
+using KeyRing = std::vector<NamedPsk>;  // A client proves the first key.
 
-/// Of one session, for as long as it lives.
+/// The credentials of one session. The session holds them for its whole life.
 struct Credentials {
   std::shared_ptr<SSL_CTX> context;
-  std::shared_ptr<const KeyRing> ring;  ///< null: certificates
+  std::shared_ptr<const KeyRing> ring;  ///< Null if certificates are used.
 };
 
 std::string reason_text(unsigned long error);
 
-/// Tells one content of a file from another, and one mode.
+/// The metadata by which one version of a file differs from another one.
 struct Stamp {
   ino_t inode = 0;
-  mode_t mode = 0;  ///< by itself: a change within one tick of the clock leaves the time as it was
+  /// The mode is compared because a chmod within one tick of the file system's clock does not change the
+  /// time.
+  mode_t mode = 0;
   off_t bytes = 0;
   std::int64_t changed_ns = 0;
   bool operator==(const Stamp&) const = default;
@@ -40,14 +42,15 @@ struct Stamp {
 
 class TlsContext::Shared {
  public:
-  /// One key for ever. Errors: those of ClusterKey::derive and of TlsContext::create.
+  /// Uses one key, which never changes. Errors: those of ClusterKey::derive and of TlsContext::create.
   Result<void> set(const ClusterKey& key);
-  /// Errors: of the first reading.
+  /// Errors: those of the first read of the files.
   Result<void> follow(const std::filesystem::path& key_file);
   Result<void> follow(const CertificateFiles& files);
 
   Credentials credentials();
-  /// Errors: of reading the files; what was read before stays.
+  /// Reads the files again if they have changed. Errors: those of reading the files. What was read before
+  /// then stays in use.
   Result<void> look();
 
  private:
@@ -57,7 +60,8 @@ class TlsContext::Shared {
   Result<Credentials> load() const;
 
   std::mutex mutex_;
-  std::vector<std::filesystem::path> files_;  // one: keys; three: CertificateFiles, in its order
+  // Either one key file, or the three files of CertificateFiles in their order.
+  std::vector<std::filesystem::path> files_;
   Stamps stamps_;
   Credentials credentials_;
 };

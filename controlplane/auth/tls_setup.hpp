@@ -1,10 +1,11 @@
-// The TLS library's own beginning and end.
+// The initialization of the TLS library (OpenSSL).
 #pragma once
 
 namespace rdmc::control {
 
-/// Sets the TLS library up, which takes itself down when the process exits: whoever speaks TLS until then
-/// registers its own end (std::atexit) after this. Any thread, any number of times.
+/// Initializes OpenSSL. OpenSSL cleans itself up in an exit handler. Code that uses TLS until the process
+/// exits must therefore register its own exit handler (std::atexit) after this call. May be called from any
+/// thread and any number of times.
 void prepare_tls();
 
 }  // namespace rdmc::control

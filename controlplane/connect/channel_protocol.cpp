@@ -10,14 +10,14 @@
 namespace rdmc::control {
 namespace {
 
-// RFC 8446, 5.1: type (1), version (2), length (2).
+// The header of a TLS record (RFC 8446, 5.1): type (1 byte), version (2 bytes), length (2 bytes).
 constexpr std::size_t kTlsHeaderBytes = 5;
 constexpr std::byte kTlsAlert{21};
 constexpr std::byte kTlsHandshake{22};
 constexpr std::byte kTlsMajor{3};
 
-/// A fatal alert insufficient_security(71) as a plaintext record: what a client without TLS gets from us, and
-/// a sign that it knows.
+/// The fatal alert insufficient_security (71) as a plaintext record. A server that requires TLS sends it to a
+/// client without TLS, and the client recognizes it.
 constexpr std::array kInsufficientSecurity{kTlsAlert,    kTlsMajor,    std::byte{3}, std::byte{0},
                                            std::byte{2}, std::byte{2}, std::byte{71}};
 
@@ -53,8 +53,8 @@ void ChannelProtocol::receive(std::span<const std::byte> bytes) {
   switch (phase_) {
     case Phase::first_bytes:
     case Phase::tls_handshake:
-      // Once the peer is proved nothing is counted, but what comes in one go with the proof is: less than
-      // this.
+      // After the proof, bytes are not counted. Bytes that arrive in the same read as the proof are counted,
+      // but they are fewer than the limit.
       unproved_bytes_ += bytes.size();
       if (std::holds_alternative<TlsContext>(security_) && unproved_bytes_ > kMaxUnprovedBytes)
         return fail_with(Errc::protocol_error, "the other side sent " + std::to_string(unproved_bytes_) +
@@ -88,7 +88,8 @@ void ChannelProtocol::first_bytes_for_tls() {
   if (!handshake && !(role_ == Role::client && may_be_tls(first_bytes_, kTlsAlert)))
     return fail_with(Errc::protocol_error,
                      "the other side does not speak rdmc; it began with " + excerpt(first_bytes_));
-  // Wait for a whole record, so that a peer that never sends one costs us its bytes and no TLS session.
+  // Waits for a whole record. A peer that never sends one then costs only the memory of its bytes, and no TLS
+  // session.
   if (first_bytes_.size() < kTlsHeaderBytes) return;
   const std::size_t record = kTlsHeaderBytes + load_be<std::uint16_t>(first_bytes_.data() + 3);
   if (record > kMaxUnprovedBytes)
@@ -115,7 +116,7 @@ void ChannelProtocol::first_bytes_for_plaintext() {
   }
   if (may_be_tls(first_bytes_, kTlsHandshake) || may_be_tls(first_bytes_, kTlsAlert)) {
     if (first_bytes_.size() < 2) return;
-    if (role_ == Role::server) write_preamble();  // so that the other side can say the same
+    if (role_ == Role::server) write_preamble();  // The other side can then report the same error.
     return fail_with(Errc::authentication,
                      "the other side requires the cluster key; this side runs with --insecure");
   }
@@ -125,7 +126,7 @@ void ChannelProtocol::first_bytes_for_plaintext() {
 
 void ChannelProtocol::drive_tls(std::span<const std::byte> ciphertext) {
   const auto failed = [this](const Error& error) {
-    tls_->take_output(output_);  // the alert
+    tls_->take_output(output_);  // The alert for the peer.
     fail_with(error.code, error.what);
   };
   if (auto taken = tls_->receive(ciphertext); !taken) return failed(taken.error());
@@ -144,7 +145,7 @@ void ChannelProtocol::drive_tls(std::span<const std::byte> ciphertext) {
     if (*got == 0) break;
     on_plaintext(std::span(plaintext).first(*got));
   }
-  tls_->take_output(output_);  // an answer to a key update
+  tls_->take_output(output_);  // The answer to a key update.
 }
 
 void ChannelProtocol::on_plaintext(std::span<const std::byte> plaintext) {

@@ -1,6 +1,7 @@
-// Everything a channel does except moving bytes: telling TLS from plaintext from strangers by the first
-// bytes, TLS, the preambles, frames, and the goodbye. Pure: bytes from the peer go in, messages and bytes for
-// the peer come out; no socket, no clock. The driver (connection.hpp) owns it; the loop's thread.
+// Everything that a channel does except I/O. The first bytes from the peer show whether it speaks TLS,
+// plaintext or another protocol. Then follow TLS, the preambles, the frames, and the goodbye. This is a core:
+// bytes from the peer go in, messages and bytes for the peer come out. The driver (connection.hpp) owns it.
+// Used on the control loop's thread only.
 #pragma once
 
 #include <array>
@@ -18,40 +19,42 @@ namespace rdmc::control {
 
 class ChannelProtocol {
  public:
-  /// A peer that has not proved anything yet may make us hold this many bytes; a ClientHello has some 300,
-  /// and 2 KB with post-quantum key shares.
+  /// The largest number of bytes that a peer can make this side hold before it has proved anything. A
+  /// ClientHello has about 300 bytes, or 2 KB with post-quantum key shares.
   static constexpr std::size_t kMaxUnprovedBytes = 8 * 1024;
 
   ChannelProtocol(Role role, const ChannelOptions& options);
 
-  /// Client: output() gets the first words. A server waits for the client's.
+  /// Begins the handshake. On a client, output() then has the first bytes for the server. A server waits for
+  /// the client's bytes.
   void start();
-  /// Takes what the peer sent. After a failure or the end it is ignored.
+  /// Takes in bytes from the peer. After a failure or the end, they are ignored.
   void receive(std::span<const std::byte> bytes);
 
-  /// Both sides have proved the key and agree on the version.
+  /// True if both sides have proved themselves and use the same version.
   bool established() const { return phase_ == Phase::open || phase_ == Phase::ended; }
-  /// The peer said goodbye.
+  /// True if the peer has sent a goodbye.
   bool ended() const { return phase_ == Phase::ended; }
-  /// What went wrong, once something did: authentication, version_mismatch, protocol_error, corrupt. Output
-  /// may hold last words that tell the peer; send them. Messages that came before are still there.
+  /// The error, if one has happened: authentication, version_mismatch, protocol_error, corrupt,
+  /// resource_limit. The output may then have bytes that tell the peer the reason, and the driver should send
+  /// them. Messages that arrived before the error are still in messages().
   const std::optional<Error>& failure() const { return failure_; }
-  /// A message has begun and not ended.
+  /// True if a frame has begun and is not complete.
   bool mid_message() const { return frames_.mid_message(); }
 
   std::deque<Message>& messages() { return messages_; }
 
-  /// Appends `plaintext`, bytes of frames, to the output. Established only; at most 16 KiB gives one TLS
-  /// record.
+  /// Appends `plaintext`, which is bytes of frames, to the output. Precondition: established(). At most 16
+  /// KiB give one TLS record.
   void write(std::span<const std::byte> plaintext);
-  /// The last thing to write.
+  /// Writes the goodbye. Nothing must be written after it.
   void goodbye();
 
-  /// The exporter value of the TLS session that carries the channel, once the session is established. A
-  /// channel that is not encrypted has none.
+  /// Returns the exporter value of the TLS session. Returns nullopt if the session is not established or if
+  /// the channel is not encrypted.
   std::optional<std::array<std::byte, 16>> binding() const;
 
-  /// What waits to be sent; the driver consumes it.
+  /// The bytes that wait to be sent. The driver removes them.
   std::vector<std::byte>& output() { return output_; }
 
  private:
@@ -70,7 +73,9 @@ class ChannelProtocol {
   const std::uint16_t version_;
   Phase phase_ = Phase::first_bytes;
   std::optional<TlsSession> tls_;
-  std::vector<std::byte> first_bytes_;  // what came before we knew what it is; then the preamble as it comes
+  // The bytes that arrived before the protocol was recognized. Later, the part of the preamble that has
+  // arrived.
+  std::vector<std::byte> first_bytes_;
   std::size_t unproved_bytes_ = 0;
   FrameReader frames_;
   std::deque<Message> messages_;

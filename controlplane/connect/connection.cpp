@@ -14,12 +14,14 @@ namespace {
 
 using boost::system::error_code;
 
-/// Plaintext per TLS record, and how much ciphertext is made ahead of the socket.
+/// The plaintext bytes of a full TLS record.
 constexpr std::size_t kRecordBytes = 16 * 1024;
+/// The number of output bytes that are made before the socket has accepted them.
 constexpr std::size_t kOutputAhead = 64 * 1024;
-/// What one peer may have handled before others have their turn; one read brings 64 KB of messages.
+/// The number of one peer's messages that are handled before other operations of the loop get their turn. One
+/// read brings at most 64 KB of messages.
 constexpr std::size_t kMessagesPerTurn = 64;
-/// How long last words may take to reach a peer that was refused.
+/// The time limit for sending the last bytes to a peer whose connection has ended.
 constexpr Duration kDrainTime = seconds(1);
 
 std::string seconds_text(Duration duration) {
@@ -40,7 +42,7 @@ Connection::Connection(std::shared_ptr<LoopCore> core, Descriptor socket, const 
       timer_(core_->context()),
       protocol_(role, options) {
   set_channel_options(socket.get(), options.silence_limit);
-  (void)socket_.take(socket);  // else it is closed here, and the handshake fails
+  (void)socket_.take(socket);  // If this fails, the socket is closed here, and handshake() fails.
 }
 
 // ---- waiting
@@ -71,8 +73,8 @@ void Connection::arm_timer(Duration delay) {
 }
 
 void Connection::flush_soon() {
-  // Sends of one turn of the loop leave together, in full records; and no handler is called from inside
-  // send().
+  // Messages that are sent in one turn of the loop leave together, in full records. This also ensures that no
+  // handler is called from inside send().
   if (std::exchange(flush_posted_, true)) return;
   boost::asio::post(core_->context(), [self = shared_from_this()] {
     self->flush_posted_ = false;
@@ -110,7 +112,7 @@ void Connection::on_readable() {
   const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return arm_read();
   if (state_ == State::closing || state_ == State::draining) {
-    if (got > 0) return arm_read();  // discarded: we only wait for the end
+    if (got > 0) return arm_read();  // The bytes are discarded. Only the end of the stream matters.
     return end_of_stream(got < 0 ? errno : 0);
   }
   if (got <= 0) return end_of_stream(got < 0 ? errno : 0);
@@ -118,7 +120,7 @@ void Connection::on_readable() {
   advance();
 }
 
-/// Acts on what the protocol has come to.
+/// Acts on the new state of the protocol.
 void Connection::advance() {
   const auto self = shared_from_this();
   if (state_ == State::handshaking && protocol_.established()) {
@@ -127,7 +129,7 @@ void Connection::advance() {
     flush();
     if (auto done = std::exchange(handshake_done_, nullptr)) done({});
   }
-  if (state_ == State::open && !started_) return;  // reading goes on with start()
+  if (state_ == State::open && !started_) return;  // start() continues the reading.
   if (state_ == State::open && !deliver()) return;
   if (state_ != State::open && state_ != State::handshaking) return;
   if (protocol_.failure()) return end(about_peer(protocol_.failure()->code, protocol_.failure()->what), true);
@@ -137,7 +139,8 @@ void Connection::advance() {
   arm_read();
 }
 
-/// False when a handler closed or destroyed the channel, and when the rest waits for the loop's next turn.
+/// Delivers the messages that have arrived. Returns false if a handler has closed or destroyed the channel,
+/// or if the rest waits for the loop's next turn.
 bool Connection::deliver() {
   auto& messages = protocol_.messages();
   delivering_ = true;
@@ -155,12 +158,14 @@ bool Connection::deliver() {
   }
   delivering_ = false;
   if (state_ == State::open && !abandoned_) return true;
-  on_message_ = nullptr;  // not before: it may hold what it was running in
+  // The handler is released only here, because it may own the object in which it was running.
+  on_message_ = nullptr;
   return false;
 }
 
 void Connection::end_of_stream(int read_error) {
-  // The first call after a failure reports it, be it a write; the read then sees a plain end.
+  // The kernel reports the error of a socket only once, to the first call after the failure. If that call was
+  // a write, the read sees a normal end of the stream.
   const int error = read_error != 0 ? read_error : write_error_;
   switch (state_) {
     case State::draining: return shut();
@@ -195,7 +200,7 @@ void Connection::start(Channel::MessageHandler on_message, Channel::ClosedHandle
       const Error error = *std::exchange(self->early_end_, std::nullopt);
       return self->report(error);
     }
-    // What came together with the preamble is there already, and perhaps the end with it.
+    // The bytes that arrived together with the preamble are already in the protocol, perhaps also the end.
     if (self->state_ == State::open) self->with_memory([&] { self->advance(); });
   });
 }
@@ -210,7 +215,7 @@ Result<void> Connection::send(Message message) {
     return fail(Errc::invalid_argument, to_string(peer_) + ": a message of " +
                                             std::to_string(message.size()) + " bytes; at most " +
                                             std::to_string(options_.max_message_bytes) + " are allowed");
-  // A queue that is empty takes any message, so that a small bound cannot stop the largest one for ever.
+  // An empty queue accepts any message. Otherwise a small limit would block a large message forever.
   if (queued_bytes_ != 0 && queued_bytes_ + kLengthBytes + message.size() > options_.max_queued_bytes) {
     would_block_told_ = true;
     return fail(Errc::would_block,
@@ -223,8 +228,8 @@ Result<void> Connection::send(Message message) {
   return {};
 }
 
-/// Turns queued messages into output, a full record at a time, small messages together. False: nothing to
-/// send.
+/// Moves queued messages to the output, one full record at a time. Small messages share a record. Returns
+/// false if there is nothing to send.
 bool Connection::fill_output() {
   auto& output = protocol_.output();
   while (output.size() - output_sent_ < kOutputAhead && !queue_.empty()) {
@@ -263,8 +268,8 @@ void Connection::flush() {
         tell_drained();
         return arm_write();
       }
-      // The peer's last words may still be in the receive queue; the reader finds them, or reports this
-      // error.
+      // The last bytes from the peer may still be in the receive queue. The reader finds them, or reports
+      // this error.
       write_error_ = errno;
       if (state_ != State::open || started_) arm_read();
       return;
@@ -273,7 +278,7 @@ void Connection::flush() {
     if (output_sent_ == output.size()) {
       output_sent_ = 0;
       output.clear();
-      if (queue_.empty()) output.shrink_to_fit();  // an idle channel holds no buffer
+      if (queue_.empty()) output.shrink_to_fit();  // An idle channel holds no buffer.
     }
   }
   if ((state_ == State::closing || state_ == State::draining) && !shut_) {
@@ -288,7 +293,7 @@ void Connection::tell_drained() {
   would_block_told_ = false;
   if (!on_drained_ || abandoned_ || state_ != State::open) return;
   auto handler = std::exchange(on_drained_, nullptr);
-  handler();  // it may destroy the channel, or set another
+  handler();  // The handler may destroy the channel or set another handler.
   if (!abandoned_ && !on_drained_ && state_ == State::open) on_drained_ = std::move(handler);
 }
 
@@ -303,8 +308,8 @@ void Connection::close() {
   arm_read();
 }
 
-/// A handler may have thrown in the middle of a message: what it belongs to is told, if there is memory for
-/// that, and closed in any case.
+/// Ends the connection after std::bad_alloc, which a handler may have thrown in the middle of a message. The
+/// user gets the error if there is enough memory for that. The connection is closed in any case.
 void Connection::end_without_memory() noexcept {
   delivering_ = false;
   if (abandoned_) on_message_ = nullptr;

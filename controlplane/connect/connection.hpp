@@ -1,6 +1,7 @@
-// The driver of one ChannelProtocol: a socket, a timer, and the queue of messages to send. Channel is the
-// handle that users hold; the connection lives as long as the loop has operations of it, so that last words
-// are sent even when the handle is gone. Internal to this folder; the loop's thread only.
+// The driver of one ChannelProtocol: a socket, a timer, and the queue of messages to send. The user holds a
+// Channel as the handle. The connection lives for as long as the loop has operations for it, so the last
+// bytes for the peer are sent even after the handle is destroyed. Internal to this folder. Used on the loop's
+// thread only.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -20,14 +21,14 @@ class Connection final : public LoopMember,
  public:
   using HandshakeDone = std::move_only_function<void(Result<void>)>;
 
-  /// `socket` is connected and non-blocking.
+  /// `socket` must be connected and non-blocking.
   Connection(std::shared_ptr<LoopCore> core, Descriptor socket, const Address& peer, Role role,
              const ChannelOptions& options);
 
-  /// Runs the handshake; `done` is called exactly once, never from inside this call, unless abandon() comes
-  /// first.
+  /// Runs the handshake. `done` is called exactly once, and never from inside this call. It is not called if
+  /// abandon() comes first.
   void handshake(Duration deadline, HandshakeDone done);
-  /// Ends a handshake that is under way with `error`.
+  /// If the handshake is not finished, ends it with `error`.
   void refuse(Error error);
 
   void start(Channel::MessageHandler on_message, Channel::ClosedHandler on_closed) override;
@@ -46,11 +47,12 @@ class Connection final : public LoopMember,
   const std::shared_ptr<LoopCore>& core() const override { return core_; }
 
  private:
-  /// handshaking -> open -> closing -> closed; any -> draining (last words on their way, nobody waits) ->
-  /// closed.
+  /// The usual order is handshaking, open, closing, closed. If the connection ends in another way, it goes to
+  /// closed, either directly or through draining. While it is draining, the last bytes for the peer are sent,
+  /// and no user waits.
   enum class State { handshaking, open, closing, draining, closed };
 
-  /// All that the loop does for this connection: without memory for it the connection ends, and no other.
+  /// Runs everything that the loop does for this connection. If memory is missing, only this connection ends.
   template <typename Task>
   void with_memory(Task task) {
     try {
@@ -74,7 +76,8 @@ class Connection final : public LoopMember,
   bool fill_output();
   void tell_drained();
 
-  /// The connection is over: tells the user, and lets the socket live on for last words where that helps.
+  /// Ends the connection and reports `error` to the user. If `drain` is true, the socket stays open for a
+  /// short time to send the last bytes.
   void end(Error error, bool drain);
   void end_of_stream(int read_error);
   void report(Error error);
@@ -96,7 +99,7 @@ class Connection final : public LoopMember,
   Channel::MessageHandler on_message_;
   Channel::ClosedHandler on_closed_;
   Channel::DrainedHandler on_drained_;
-  std::optional<Error> early_end_;  // it ended before start()
+  std::optional<Error> early_end_;  // The error if the connection ended before start().
   std::string deadline_text_;
   bool started_ = false;
   bool abandoned_ = false;
@@ -105,12 +108,12 @@ class Connection final : public LoopMember,
   struct Outgoing {
     std::array<std::byte, kLengthBytes> length;
     Message body;
-    std::size_t sent = 0;  // of both together
+    std::size_t sent = 0;  // The bytes of length and body that are already in the output.
     std::size_t size() const { return kLengthBytes + body.size(); }
   };
   std::deque<Outgoing> queue_;
   std::size_t queued_bytes_ = 0;
-  std::size_t output_sent_ = 0;  // of protocol_.output()
+  std::size_t output_sent_ = 0;  // The bytes of protocol_.output() that the kernel has accepted.
   bool would_block_told_ = false;
   bool said_goodbye_ = false;
   bool shut_ = false;

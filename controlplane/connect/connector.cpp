@@ -29,7 +29,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
         timer_(core->context()) {}
 
   void begin() {
-    if (!done_) return;  // cancelled already
+    if (!done_) return;  // The attempt was cancelled before.
     if (core->stopping()) return on_loop_stop();
     core->add(shared_from_this());
     if (auto numeric =
@@ -76,7 +76,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
   }
 
   void try_next() {
-    ++turn_;  // whatever waits for the address before is void
+    ++turn_;  // Ends all waits for the previous address.
     socket_.close();
     if (next_ == addresses_.size()) return finish(std::unexpected(std::move(*error_)));
     const Address& address = addresses_[next_];
@@ -113,14 +113,15 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
   }
 
   void failed(Error error) {
-    // "10.0.0.5:7700: connect: Connection refused"; for a name, its address too.
+    // Example: "10.0.0.5:7700: connect: Connection refused". If the host is a name, the text also has the
+    // address.
     const std::string address = to_string(addresses_[next_ - 1]);
     if (error.what.starts_with(address)) error.what.erase(0, std::min(error.what.size(), address.size() + 2));
     if (address != name()) error.what = host_string(addresses_[next_ - 1]) + ": " + error.what;
     if (!error_) {
       error_ = Error{error.code, name() + ": " + error.what};
     } else {
-      // A peer that answered and refused tells more than one that was not there.
+      // The error of a peer that answered is more useful than "unreachable" or "timed out".
       if (error_->code == Errc::peer_failed || error_->code == Errc::timed_out) error_->code = error.code;
       error_->what += "; " + error.what;
     }

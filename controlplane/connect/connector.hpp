@@ -1,5 +1,6 @@
 // Opens a channel to a host: resolves its name, tries its addresses one after the other, and runs the
-// handshake, all within one deadline. The caller owns the attempt; the loop does the work.
+// handshake, all within one deadline. The caller owns the attempt. The work is done on the control loop's
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace rdmc::control {
 
-/// A connect under way. Destroying it ends the attempt, and then its handler is not called; any thread.
+/// An attempt to connect. Destroying it ends the attempt, and its handler is not called after that. It may be
+/// destroyed on any thread.
 class [[nodiscard]] Connecting {
  public:
   Connecting() = default;
@@ -33,14 +35,15 @@ class [[nodiscard]] Connecting {
 
 using ConnectHandler = std::move_only_function<void(Result<Channel>)>;
 
-/// Connects to `host` (a name or a numeric address, IPv6 without brackets) within `deadline`; any thread.
-/// `done` is called exactly once on the loop's thread (not at all when the loop had stopped before), and may
-/// destroy the attempt; start() the channel there or later. Each of several addresses gets an equal share of
-/// the time that is left. Errors name the host and, of several addresses, each with its cause:
-///   authentication     the other side has another key, or one side alone runs with --insecure
+/// Connects to `host` (a name or a numeric address, IPv6 without brackets) within `deadline`. May be called
+/// from any thread. `done` is called exactly once on the loop's thread, or not at all if the loop has already
+/// stopped. It may destroy the attempt. start() may be called on the channel in `done` or later. If the host
+/// has several addresses, each one gets an equal share of the time that is left. The text of an error names
+/// the host and, if there are several addresses, the cause for each one. The codes are:
+///   authentication     the other side has another key, or only one side runs with --insecure
 ///   version_mismatch, protocol_error
-///   peer_failed        refused, unreachable, or gone during the handshake
-///   not_found          no such name
+///   peer_failed        the peer refused, was unreachable, or ended during the handshake
+///   not_found          the name does not exist
 ///   timed_out, resource_limit, cancelled (the loop stopped)
 Connecting connect(ControlLoop& loop, std::string host, std::uint16_t port, const ChannelOptions& options,
                    Duration deadline, ConnectHandler done);

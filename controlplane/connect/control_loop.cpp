@@ -20,7 +20,7 @@ LoopCore::LoopCore() : work_(std::in_place, context_.get_executor()) {}
 
 bool LoopCore::post(ControlLoop::Task task) {
   const std::lock_guard lock(mutex_);
-  // Under the lock, so that nothing is queued behind the end of run(): it would never be freed.
+  // The post is made under the lock. A task that was queued after the end of run() would never be freed.
   if (!accepting_) return false;
   boost::asio::post(context_, std::move(task));
   return true;
@@ -34,7 +34,7 @@ void LoopCore::run_and_wait(ControlLoop::Task task) {
     try {
       task();
       done.set_value();
-    } catch (const std::bad_alloc&) {  // whoever waits is to know
+    } catch (const std::bad_alloc&) {  // The waiting caller gets the exception.
       done.set_exception(std::current_exception());
     }
   });
@@ -58,7 +58,7 @@ void LoopCore::end_members() {
     members_.erase(members_.begin());
     if (member) member->on_loop_stop();
   }
-  resolver_.reset();  // what waits for a name holds the loop alive
+  resolver_.reset();  // The handlers that wait for a name keep this object alive.
 }
 
 void LoopCore::add(const std::shared_ptr<LoopMember>& member) {
@@ -76,7 +76,8 @@ Resolver& LoopCore::resolver() {
 
 void LoopCore::run() {
   thread_id_.store(std::this_thread::get_id());
-  // A task that finds no memory is given up, and what it belongs to ends by its timers; others go on.
+  // A task that throws std::bad_alloc is dropped. The object that it belongs to is ended by its own timers.
+  // Other tasks go on.
   for (bool has_run = false; !has_run;) {
     try {
       context_.run();
@@ -93,7 +94,8 @@ void LoopCore::run() {
 Result<std::unique_ptr<ControlLoop>> ControlLoop::create() {
   try {
     auto core = std::make_shared<LoopCore>();
-    // Signals belong to the program's own threads; a thread inherits the mask of the one that makes it.
+    // Signals belong to the program's own threads. A new thread inherits the signal mask of the thread that
+    // creates it.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -109,7 +111,7 @@ Result<std::unique_ptr<ControlLoop>> ControlLoop::create() {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return std::unique_ptr<ControlLoop>(new ControlLoop(std::move(core)));
-  } catch (const std::system_error& error) {  // Boost's own derives from it
+  } catch (const std::system_error& error) {  // Boost's system_error derives from it.
     return fail(Errc::resource_limit, std::string("cannot start the control loop: ") + error.what());
   }
 }
@@ -140,12 +142,12 @@ struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::Stat
       : core(std::move(loop)), timer(core->context()), task(std::move(run)) {}
 
   void begin(std::chrono::steady_clock::time_point when) {
-    if (!task) return;  // cancelled before it began
+    if (!task) return;  // The timer was cancelled before it began.
     core->add(shared_from_this());
     try {
       timer.expires_at(when);
       timer.async_wait([self = shared_from_this()](boost::system::error_code) {
-        // Cancelling may come too late for asio, when the expiry is queued already; an empty task says so.
+        // A cancel may come too late for asio, if the expiry is already queued. The task is then empty.
         if (ControlLoop::Task due = std::exchange(self->task, nullptr)) {
           self->core->remove(self.get());
           due();
@@ -170,7 +172,8 @@ struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::Stat
 Timer ControlLoop::after(Duration delay, Task task) {
   const auto when = std::chrono::steady_clock::now() + std::chrono::nanoseconds(delay.ns);
   auto state = std::make_shared<Timer::State>(core_, std::move(task));
-  // A caller on the loop's thread is told when there is no memory for the timer, because it would never run.
+  // A caller on the loop's thread gets std::bad_alloc if there is no memory for the timer, because the timer
+  // would never run.
   if (on_loop_thread())
     state->begin(when);
   else
@@ -181,7 +184,7 @@ Timer ControlLoop::after(Duration delay, Task task) {
 void Timer::cancel() {
   if (!state_) return;
   const auto state = std::move(state_);
-  // Taking the core out keeps it alive: the state may hold the last reference.
+  // This copy keeps the core alive, because the state may hold the last reference to it.
   const auto core = state->core;
   core->run_and_wait([&] { state->on_loop_stop(); });
 }

@@ -1,7 +1,7 @@
-// The one thread on which the control plane lives: sockets, timers and handlers of channels all run here, so
-// that sessions need no locks. It sleeps in epoll while nothing happens. Data-path engines have threads of
-// their own and talk to this one through post(). Whoever creates the loop owns it; channels, listeners and
-// timers may outlive it, and are closed when it stops.
+// The one thread on which the control plane runs. Sockets, timers and handlers of channels all run here, so
+// sessions need no locks. The thread sleeps in epoll while nothing happens. The engines of the data plane
+// have their own threads and reach this one through post(). The creator of the loop owns it. Channels,
+// listeners and timers may outlive it. They are closed when it stops.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,9 @@ namespace rdmc::control {
 
 class LoopCore;
 
-/// A timer that runs once, unless it is destroyed first. Move-only; may be destroyed in its own handler, and
-/// on any thread (elsewhere than on the loop's it waits until the handler is not running).
+/// A timer that runs once, unless it is destroyed first. Move-only. It may be destroyed in its own handler
+/// and on any thread. On a thread other than the loop's, the destructor waits until the handler is not
+/// running.
 class Timer {
  public:
   Timer() = default;
@@ -42,19 +43,21 @@ class ControlLoop {
   static Result<std::unique_ptr<ControlLoop>> create();
   ControlLoop(const ControlLoop&) = delete;
   ControlLoop& operator=(const ControlLoop&) = delete;
-  /// stop(), then waits for the thread. Not on the loop's own thread.
+  /// Calls stop() and waits for the thread. Must not run on the loop's own thread.
   ~ControlLoop();
 
-  /// Ends every channel, listener and pending connect with Errc::cancelled, runs what was posted before, and
-  /// ends the thread. Any thread, any number of times; returns at once.
+  /// Runs the tasks that were posted before, ends every channel and pending connect with Errc::cancelled,
+  /// closes every listener, and ends the thread. May be called from any thread and any number of times.
+  /// Returns at once.
   void stop();
 
-  /// Runs `task` on the loop's thread, in the order of posting. False, with the task dropped, once the loop
-  /// stops.
+  /// Runs `task` on the loop's thread, in the order of posting. Returns false and drops the task if the loop
+  /// is stopping or has stopped.
   bool post(Task task);
 
-  /// Runs `function` on the loop's thread and waits for its result; directly, when called there or when the
-  /// loop has ended. The caller must not hold what a handler waits for.
+  /// Runs `function` on the loop's thread and waits for its result. Runs it directly if this is the loop's
+  /// thread or if the loop has ended. The caller must not hold anything that a handler waits for, such as a
+  /// lock.
   template <typename Function>
   auto call(Function function) {
     using Value = std::invoke_result_t<Function>;
@@ -67,12 +70,13 @@ class ControlLoop {
     }
   }
 
-  /// Runs `task` on the loop's thread after `delay`. Any thread. A loop that has stopped never runs it.
+  /// Runs `task` on the loop's thread after `delay`. May be called from any thread. A loop that has stopped
+  /// never runs it.
   [[nodiscard]] Timer after(Duration delay, Task task);
 
   bool on_loop_thread() const;
 
-  /// For the folders of the control plane.
+  /// Only for the folders of the control plane.
   const std::shared_ptr<LoopCore>& core() const { return core_; }
 
  private:

@@ -1,6 +1,7 @@
-// The bytes inside a channel: a preamble that says who we are, then frames of a 4-byte big-endian length and
-// that many bytes. One length stands for "goodbye", so that a peer that closed is told from one that died, in
-// plaintext too. Pure; the reader owns the message it is assembling.
+// The format of the bytes of a channel: a preamble with the magic number and the protocol's version, then
+// frames. A frame is a 4-byte big-endian length and that many bytes. One reserved length means "goodbye". It
+// distinguishes a peer that closes from a peer that dies, also on a connection without TLS. There is no I/O
+// here. The reader owns the message that it assembles.
 #pragma once
 
 #include <array>
@@ -19,36 +20,37 @@ using Message = std::vector<std::byte>;
 
 inline constexpr std::array<std::byte, 4> kMagic{std::byte{'r'}, std::byte{'d'}, std::byte{'m'},
                                                  std::byte{'c'}};
-/// Magic, version (2 bytes), and 2 bytes that are zero now and ignored when received.
+/// The magic number, the version (2 bytes), and 2 bytes that are sent as zero and ignored when received.
 inline constexpr std::size_t kPreambleBytes = 8;
 inline constexpr std::size_t kLengthBytes = 4;
-/// The length of the frame that ends a channel; it has no body.
+/// The length field of the goodbye, which has no body.
 inline constexpr std::uint32_t kGoodbye = 0xFFFF'FFFF;
 
 std::array<std::byte, kPreambleBytes> encode_preamble(std::uint16_t version);
 std::array<std::byte, kLengthBytes> encode_length(std::uint32_t length);
 
-/// True when `bytes` begins like the magic, as far as both go.
+/// True if `bytes` and the magic number agree in the bytes that both have.
 bool may_be_magic(std::span<const std::byte> bytes);
 
-/// The first bytes of what a peer said, for an error text: printable ones as they are, others as \xNN, at
-/// most 16.
+/// Returns at most 16 bytes of `bytes` for an error text. Printable bytes are copied, others are written as
+/// \xNN.
 std::string excerpt(std::span<const std::byte> bytes);
 
-/// Checks a peer's preamble. Errors: protocol_error (other magic), version_mismatch (naming both).
+/// Checks a peer's preamble. Errors: protocol_error if the magic number is wrong, version_mismatch (the text
+/// names both versions).
 Result<void> check_preamble(std::span<const std::byte, kPreambleBytes> preamble, std::uint16_t our_version);
 
 class FrameReader {
  public:
   explicit FrameReader(std::uint32_t max_message_bytes) : limit_(max_message_bytes) {}
 
-  /// Takes all of `bytes`; appends each message that is complete. What follows a goodbye is ignored. Memory
-  /// grows with what has arrived, not with what a length claims. Errors: protocol_error (longer than the
-  /// limit).
+  /// Takes in all of `bytes` and appends each complete message to `messages`. Bytes after a goodbye are
+  /// ignored. The memory grows with the bytes that have arrived, not with the length that a frame claims.
+  /// Errors: protocol_error if a message is longer than the limit.
   Result<void> feed(std::span<const std::byte> bytes, std::deque<Message>& messages);
 
   bool ended() const { return ended_; }
-  /// True when a message has begun and not ended.
+  /// True if a frame has begun and is not complete.
   bool mid_message() const { return length_filled_ > 0; }
 
  private:

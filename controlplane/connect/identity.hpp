@@ -1,5 +1,5 @@
-// What a process proves itself with on control connections, and asks of whoever is at the other end, as
-// command lines and applications name it. Plain values.
+// The credentials of a process on control connections, in the form in which command lines and applications
+// give them. They also determine what a peer must prove. Plain values.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace rdmc::control {
 
-/// One of the three.
+/// Exactly one of the three members must be set.
 struct Identity {
-  std::string key_file;           ///< the cluster key
-  CertificateFiles certificates;  ///< all of them
-  bool insecure = false;          ///< anyone may be at the other end
+  std::string key_file;           ///< The path of the cluster key's file.
+  CertificateFiles certificates;  ///< All three paths must be set.
+  bool insecure = false;          ///< No peer has to prove anything.
 
   bool has_certificates() const {
     return !certificates.certificate.empty() || !certificates.private_key.empty() ||
@@ -23,10 +23,10 @@ struct Identity {
   bool is_empty() const { return key_file.empty() && !has_certificates() && !insecure; }
 };
 
-/// Whether it is one of the three, and that whole. Errors: invalid_argument.
+/// Checks that exactly one of the three members is set, and that it is complete. Errors: invalid_argument.
 Result<void> check(const Identity& identity);
 
-/// Errors: those of check, and of TlsContext::follow, naming the file.
+/// Reads the files. Errors: those of check() and of TlsContext::follow. The text names the file.
 Result<Security> security_of(const Identity& identity);
 
 }  // namespace rdmc::control

@@ -1,6 +1,6 @@
-// Says when what a process proves itself with cannot be read from its files any more, and when it can again:
-// meanwhile it goes on with what it had read, also with a key that somebody meant to revoke. Whoever creates
-// it owns it, and destroys it before the loop and on any thread.
+// Reports when a process's credentials can no longer be read from their files, and when they can be read
+// again. Meanwhile the process uses the credentials that it read before, even a key that somebody meant to
+// revoke. The creator owns the watch. It must destroy the watch before the loop, and may do so on any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace rdmc::control {
 
-/// For people.
+/// Returns a message for the user.
 std::string words_about_identity(const Result<void>& readable);
 
 class IdentityWatch {
  public:
-  /// Between two looks.
+  /// The time between two checks of the files.
   static constexpr Duration kEvery = milliseconds(500);
-  /// Why, once, or success when it is over. On the loop's thread; must not destroy the watch.
+  /// Called once with the error when the files become unreadable, and once with success when they can be read
+  /// again. Runs on the loop's thread. Must not destroy the watch.
   using Changed = std::function<void(const Result<void>& readable)>;
 
   IdentityWatch(ControlLoop& loop, Security security, Changed changed);
@@ -28,10 +29,10 @@ class IdentityWatch {
   IdentityWatch(const IdentityWatch&) = delete;
   IdentityWatch& operator=(const IdentityWatch&) = delete;
 
-  // On the loop's thread.
+  // The functions below must be called on the loop's thread.
 
   bool readable() const;
-  /// How often it ceased to be. Monotone.
+  /// How many times the files became unreadable. The number never decreases.
   std::uint64_t failures() const;
 
  private:

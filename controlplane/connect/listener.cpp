@@ -16,12 +16,14 @@ namespace {
 
 using boost::system::error_code;
 
-/// Connections taken in one turn; others of the loop get theirs in between.
+/// The number of connections that are accepted in one turn. Other operations of the loop run between two
+/// turns.
 constexpr int kAcceptsPerTurn = 32;
-/// Without descriptors or memory accept() fails at once and for as long as nobody gives any back.
+/// The pause after a failed accept(). Without descriptors or memory, accept() fails at once until some are
+/// freed.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
-/// Room for one operation of asio's, so that waiting for the next connection never lacks memory.
+/// Memory for one asio operation. With it, waiting for the next connection never fails for lack of memory.
 struct Room {
   alignas(std::max_align_t) std::array<std::byte, 256> bytes;
   bool is_taken = false;
@@ -49,7 +51,8 @@ struct InRoom {
   Room* room;
 };
 
-/// A handler with the memory of its asio operation. The handler keeps that memory's owner alive.
+/// A handler together with the memory of its asio operation. The handler keeps the owner of that memory
+/// alive.
 template <typename Handler>
 struct Roomed {
   using allocator_type = InRoom<std::byte>;
@@ -81,7 +84,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     if (closed_) return;
     core->add(shared_from_this());
     if (socket_.take(pending_socket_)) {
-      // epoll has no room for it now (max_user_watches)
+      // epoll cannot watch one more socket now (max_user_watches).
       ++counters.accept_failures;
       return pause([this] { begin(); });
     }
@@ -121,7 +124,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     pause_.async_wait(Roomed{on_time, pausing_});
   }
 
-  /// Arms after a pause, or at once if there is no memory for the timer.
+  /// Waits for the next connection after a pause, or without a pause if there is no memory for the timer.
   void arm_later() {
     try {
       pause([this] { arm(); });
@@ -130,7 +133,8 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     }
   }
 
-  /// Whoever came when there was no memory is gone; others are let in as soon as there is some.
+  /// Accepts connections. A connection that arrives while there is no memory is lost. Later ones are accepted
+  /// as soon as there is memory again.
   void on_readable() {
     try {
       accept_some();
@@ -147,7 +151,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
       if (!socket && socket.error().code == Errc::would_block) break;
       if (!socket) {
         ++counters.accept_failures;
-        // Somebody who has not proved anything holds a descriptor that would do.
+        // Dropping an unauthenticated client frees a descriptor.
         drop_oldest();
         return arm_later();
       }
@@ -186,7 +190,8 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     }
   }
 
-  /// A handler may destroy the listener, and so itself; or throw.
+  /// Marks that a handler runs, so that the handlers are not released meanwhile. A handler may destroy the
+  /// listener, and it may throw.
   struct InHandler {
     explicit InHandler(Impl& listener) : impl(listener) { ++impl.in_handler_; }
     ~InHandler() {
@@ -205,11 +210,11 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
   const ListenOptions options_;
   std::move_only_function<void(Channel)> on_channel_;
   std::move_only_function<void(const Address&, const Error&)> on_refused_;
-  Descriptor pending_socket_;  // until the loop takes it
+  Descriptor pending_socket_;  // Set until the loop watches the socket.
   LoopSocket socket_;
   boost::asio::steady_timer pause_;
   Room arming_, pausing_;
-  std::list<std::shared_ptr<Connection>> handshakes_;  // oldest first
+  std::list<std::shared_ptr<Connection>> handshakes_;  // The oldest is first.
   int in_handler_ = 0;
   bool closed_ = false;
 };

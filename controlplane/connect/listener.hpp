@@ -1,7 +1,7 @@
-// Accepts channels on an address. Strangers are bounded: each has a deadline and a few KB, and when too many
-// are under way the oldest is dropped, so that connections that say nothing cannot keep out one that holds
-// the key. The loop does the work; the owner may destroy the listener on any thread, channels already
-// accepted live on.
+// Accepts channels at an address. Unauthenticated clients have limits: each has a deadline and a few KB of
+// memory, and if there are too many of them, the oldest is dropped. So silent connections cannot keep out a
+// process that holds the key. The work is done on the control loop's thread. The owner may destroy the
+// listener on any thread. Channels that were accepted before stay open.
 #pragma once
 
 #include <cstdint>
@@ -19,42 +19,46 @@ namespace rdmc::control {
 
 struct ListenOptions {
   ChannelOptions channel;
-  /// Connections whose handshake is not finished; one more drops the oldest. At least 1.
+  /// The largest number of connections whose handshake is not finished. One more connection drops the oldest
+  /// one. 0 counts as 1.
   std::size_t max_unauthenticated = 256;
 };
 
 struct ListenHandlers {
-  /// A peer that has proved the key. start() the channel here or later; dropping it refuses the peer.
+  /// Called with the channel of a peer that has passed the handshake. The owner calls start() in this handler
+  /// or later, or destroys the channel to refuse the peer.
   std::move_only_function<void(Channel)> on_channel;
-  /// A peer that was refused, and why: authentication, version_mismatch, protocol_error, timed_out,
-  /// peer_failed, resource_limit (dropped for a newer one). The network decides how often this is called:
-  /// count, don't print each. May be empty.
+  /// Called when a peer is refused, with the cause: authentication, version_mismatch, protocol_error,
+  /// timed_out, peer_failed, resource_limit (it was dropped for a newer connection). Anybody on the network
+  /// can cause many calls, so the owner should count them and not print each one. May be empty.
   std::move_only_function<void(const Address& peer, const Error& cause)> on_refused;
 };
 
 class Listener {
  public:
   struct Counters {
-    std::uint64_t accepted = 0;  ///< channels handed to on_channel
-    std::uint64_t refused = 0;   ///< calls of on_refused
-    std::uint64_t accept_failures =
-        0;  ///< accept() failed for want of descriptors or memory; tried again later
+    std::uint64_t accepted = 0;  ///< The number of channels that were handed to on_channel.
+    std::uint64_t refused = 0;   ///< The number of peers that were refused.
+    /// The number of times that accepting failed for lack of descriptors or memory. The listener tries again.
+    std::uint64_t accept_failures = 0;
   };
 
-  /// Port 0 takes any free one. Any thread. Errors: already_exists (the port is in use), not_found (not an
-  /// address of this host), permission_denied, resource_limit, cancelled (the loop has stopped).
+  /// Listens at `address`. Port 0 chooses any free port. May be called from any thread. Errors:
+  /// already_exists if the port is in use, not_found if this host does not have the address,
+  /// permission_denied, resource_limit, cancelled if the loop has stopped.
   static Result<Listener> listen(ControlLoop& loop, const Address& address, const ListenOptions& options,
                                  ListenHandlers handlers);
-  /// On a socket that listens already and does not block. Errors: cancelled.
+  /// Uses `listening`, which must be a non-blocking socket that listens already. Errors: cancelled if the
+  /// loop has stopped.
   static Result<Listener> adopt(ControlLoop& loop, Descriptor listening, const ListenOptions& options,
                                 ListenHandlers handlers);
   Listener(Listener&&) noexcept = default;
   Listener& operator=(Listener&& other) noexcept;
   ~Listener();
 
-  /// Where it listens, with the port that it got.
+  /// The address at which it listens, with the actual port.
   const Address& address() const;
-  /// Any thread; waits for the loop's.
+  /// May be called from any thread. Waits until the control loop's thread has copied the counters.
   Counters counters() const;
 
  private:

@@ -1,5 +1,5 @@
-// The inside of a ControlLoop, for sources of the control plane alone: it brings in Boost.Asio, which takes
-// seconds to compile. Everything here runs on the loop's thread, except what says otherwise.
+// The implementation of ControlLoop, only for sources of the control plane. It includes Boost.Asio, which
+// takes seconds to compile. Everything here runs on the loop's thread, except where a comment says otherwise.
 #pragma once
 
 #include <array>
@@ -19,21 +19,22 @@
 
 namespace rdmc::control {
 
-/// Something with operations pending in the loop. They hold it alive, so the loop must be able to end them.
+/// An object with pending operations in the loop. These operations keep the object alive, so the loop must be
+/// able to end them.
 class LoopMember {
  public:
   virtual ~LoopMember() = default;
-  /// Cancel all operations; report Errc::cancelled to whoever waits.
+  /// Must cancel all operations and report Errc::cancelled to the handlers that wait.
   virtual void on_loop_stop() = 0;
 };
 
 class LoopCore : public std::enable_shared_from_this<LoopCore> {
  public:
-  /// Throws boost::system::system_error when the system has no descriptors left; ControlLoop::create()
-  /// catches.
+  /// Throws boost::system::system_error if the system has no descriptors left. ControlLoop::create() catches
+  /// it.
   LoopCore();
 
-  // Any thread.
+  // The functions up to on_loop_thread() may be called from any thread.
   bool post(ControlLoop::Task task);
   void run_and_wait(ControlLoop::Task task);
   void stop();
@@ -41,18 +42,18 @@ class LoopCore : public std::enable_shared_from_this<LoopCore> {
     return std::this_thread::get_id() == thread_id_.load(std::memory_order_relaxed);
   }
 
-  /// The body of the thread.
+  /// The body of the loop's thread.
   void run();
 
-  /// A member that joins while the loop stops is told so in a task of its own.
+  /// Adds a member. If the loop is stopping, a task of its own calls the member's on_loop_stop().
   void add(const std::shared_ptr<LoopMember>& member);
   void remove(LoopMember* member) { members_.erase(member); }
 
   boost::asio::io_context& context() { return context_; }
-  /// One receive buffer for all connections: an idle one holds none.
+  /// The one receive buffer for all connections. An idle connection therefore holds no buffer.
   std::span<std::byte> scratch() { return scratch_; }
 
-  /// Not while the loop stops: no member begins anything then.
+  /// Must not be called while the loop stops. No member begins an operation then.
   Resolver& resolver();
   void resolved(std::uint64_t query, Result<std::vector<Address>> result) {
     if (resolver_) resolver_->finish(query, std::move(result));
@@ -73,7 +74,7 @@ class LoopCore : public std::enable_shared_from_this<LoopCore> {
   std::array<std::byte, 64 * 1024> scratch_;
 
   std::mutex mutex_;
-  bool accepting_ = true;  // guarded by mutex_
+  bool accepting_ = true;  // Guarded by mutex_.
   std::atomic<bool> ended_ = false;
 };
 

@@ -1,5 +1,5 @@
-// A socket that the control loop waits on: asio watches it, a Descriptor owns it. Internal to this folder;
-// the loop's thread only.
+// A socket that the control loop waits on. Asio watches the socket, and a Descriptor owns it. Internal to
+// this folder. Used on the loop's thread only.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -19,14 +19,15 @@ class LoopSocket {
   LoopSocket(const LoopSocket&) = delete;
   LoopSocket& operator=(const LoopSocket&) = delete;
 
-  /// Takes `socket`, unless epoll has no room for it: then it stays the caller's.
+  /// Takes over `socket` and watches it. If epoll cannot watch one more socket, returns an error, and
+  /// `socket` stays with the caller.
   boost::system::error_code take(Descriptor& socket) {
     boost::system::error_code error;
     watched_.assign(socket.get(), error);
     if (!error) owned_ = std::move(socket);
     return error;
   }
-  /// The caller's again; whoever waits is told that it is over.
+  /// Gives the socket back to the caller. A pending wait ends with an error.
   Descriptor release() {
     if (watched_.is_open()) (void)watched_.release();
     return std::move(owned_);

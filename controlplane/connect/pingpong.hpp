@@ -1,6 +1,7 @@
-// How ibv_rc_pingpong and its kin of rdma-core's examples connect: one line of text each way over TCP, in the
-// clear. It is how our endpoint meets strangers without a connection manager. The codec is pure; exchange is
-// the thin driver behind it, blocking, one thread at a time, bounded by a deadline.
+// The way in which ibv_rc_pingpong and similar examples of rdma-core connect: one line of text in each
+// direction over TCP, without encryption. rdmc uses it to connect to foreign endpoints without a connection
+// manager. The codec is a pair of pure functions. PingpongConnection is the driver around it: it blocks until
+// a deadline, and only one thread at a time may use it.
 #pragma once
 
 #include <array>
@@ -17,45 +18,47 @@
 
 namespace rdmc::control {
 
-/// The TCP port of rdma-core's examples.
+/// The TCP port number that rdma-core's examples use.
 inline constexpr std::uint16_t kPingpongPort = 18515;
-/// "LLLL:QQQQQQ:PPPPPP:" and 32 digits of the GID, all hexadecimal, and a NUL.
+/// The length of the line: "LLLL:QQQQQQ:PPPPPP:" and 32 digits of the GID, all hexadecimal, and a NUL.
 inline constexpr std::size_t kPingpongLineBytes = 52;
 
-/// What one side says of itself. The LID, which Ethernet has none of, is written as 0 and ignored.
+/// One side's queue pair, as that side describes it. The LID is written as 0 and ignored, because Ethernet
+/// has none.
 struct PingpongEnd {
-  Address address;  ///< as the GID tells it, IPv4 as ::ffff:a.b.c.d; the port is not part of it
+  /// The address in the GID, where IPv4 is ::ffff:a.b.c.d. The port number is not part of it.
+  Address address;
   Qpn qpn{};
-  Psn psn;  ///< of the first request that this side sends
+  Psn psn;  ///< The PSN of the first request that this side sends.
 
   friend bool operator==(const PingpongEnd&, const PingpongEnd&) = default;
 };
 
 std::array<std::byte, kPingpongLineBytes> encode_pingpong(const PingpongEnd& end);
-/// Errors: protocol_error (not such a line, or a QPN that is reserved), unsupported (the GID is nobody's
-/// address: zero or a group).
+/// Errors: protocol_error if it is not such a line or if the QPN is reserved; unsupported if the GID is not
+/// the address of a host, but zero or a multicast address.
 Result<PingpongEnd> decode_pingpong(std::span<const std::byte> line);
 
-/// A TCP connection with the peer, from which this side also learns which of its addresses the peer reaches.
+/// A TCP connection with the peer. Its local address is one at which the peer reaches this host.
 class PingpongConnection {
  public:
-  /// As the client. Errors: those of connecting, and timed_out.
+  /// Connects as the client. Errors: those of connecting, and timed_out.
   static Result<PingpongConnection> connect(const Address& server, Time deadline);
-  /// As the server: the first client that comes to `tcp_port` of any address of either family. Errors:
-  /// already_exists (the port is taken), timed_out.
+  /// Accepts the first client that connects to `tcp_port` at any IPv4 or IPv6 address of this host. Errors:
+  /// already_exists if the port is in use, timed_out.
   static Result<PingpongConnection> accept(std::uint16_t tcp_port, Time deadline);
 
-  /// Of this side, the TCP port included.
+  /// The address of this side, with the TCP port.
   Address local() const;
 
-  /// `turn` is called over and over while exchange() waits, and takes a few milliseconds at most: the peer
-  /// may look for our queue pair's address before it answers, and a port that has no kernel below it must be
-  /// there to be found.
+  /// Sets a function that is called repeatedly while exchange() waits. One call must take a few milliseconds
+  /// at most. It is needed by a port that works without the kernel: the peer may look for the address of this
+  /// side's queue pair before it answers, and only the port can answer that.
   void while_waiting(std::function<void()> turn) { turn_ = std::move(turn); }
 
-  /// Tells `ours` and learns the peer's. `made_ready` is called as soon as the latter is known, before the
-  /// peer may send its first packet; its error ends the exchange. Errors: also protocol_error, timed_out,
-  /// peer_failed.
+  /// Sends `ours` and receives the peer's line. `made_ready` is called as soon as the peer's line is known,
+  /// and before the peer may send its first packet. If `made_ready` returns an error, the exchange ends with
+  /// that error. Errors: also those of decode_pingpong(), timed_out, peer_failed.
   Result<void> exchange(const PingpongEnd& ours,
                         const std::function<Result<void>(const PingpongEnd&)>& made_ready, Time deadline);
 

@@ -1,4 +1,5 @@
-// The 52 bytes: "%04x:%06x:%06x:%s" in rdma-core's libibverbs/examples/rc_pingpong.c.
+// The codec of the 52-byte line. Its format is "%04x:%06x:%06x:%s" in rdma-core's
+// libibverbs/examples/rc_pingpong.c.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::size_t kQpnAt = 5, kPsnAt = 12, kGidAt = 19, kGidBytes = 16;
 static_assert(kGidAt + 2 * kGidBytes + 1 == kPingpongLineBytes);
-/// RFC 4291, 2.5.5.2: ::ffff:a.b.c.d.
+/// The prefix of an IPv4 address in a GID: ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
 constexpr std::array<std::uint8_t, 12> kIpv4Mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 
 void put_hex(char* at, std::uint32_t value, std::size_t digits) {

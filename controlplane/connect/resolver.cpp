@@ -16,7 +16,7 @@
 namespace rdmc::control {
 namespace {
 
-/// At most this many names are looked up at a time, each on a thread that ends when no name is left.
+/// The largest number of names that are looked up at the same time. Each thread ends when no query waits.
 constexpr unsigned kMaxThreads = 4;
 
 }  // namespace
@@ -76,7 +76,8 @@ struct Resolver::Shared {
   void answer(std::uint64_t number, const Result<std::vector<Address>>& result) {
     const auto loop = core.lock();
     if (!loop) return;
-    // Once the loop runs this it may have stopped and dropped its resolver; then nobody waits.
+    // The loop may have stopped and destroyed its resolver before it runs this task. Then nothing waits for
+    // the answer.
     loop->post([weak = core, number, result]() mutable {
       if (const auto here = weak.lock()) here->resolved(number, std::move(result));
     });
@@ -102,7 +103,7 @@ void Resolver::resolve(std::string host, std::uint16_t port, Done done) {
   try {
     std::thread([shared = shared_] { shared->work(); }).detach();
   } catch (const std::system_error&) {
-    if (--shared_->threads != 0) return;  // another thread will come to it
+    if (--shared_->threads != 0) return;  // Another thread will take this query.
     const std::string name = std::move(shared_->queries.back().host);
     shared_->queries.pop_back();
     shared_->answer(number, fail(Errc::resource_limit, "resolving '" + name + "': no thread"));

@@ -1,6 +1,6 @@
-// Turns a host's name into addresses without holding up the loop. getaddrinfo() blocks for as long as the
-// system's resolver likes and cannot be cancelled, so it runs on threads that nobody waits for: a loop can
-// stop meanwhile. The loop's thread only, but for look_up().
+// Resolves a host's name to addresses without blocking the control loop. getaddrinfo() blocks for an
+// unlimited time and cannot be cancelled. It therefore runs on detached threads, so a loop can stop before
+// such a thread ends. All functions except look_up() run on the loop's thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace rdmc::control {
 
 class LoopCore;
 
-/// All addresses of `host`, in the order the system prefers, each with `port`. Blocks for as long as the
-/// system's resolver likes; any thread. Errors: not_found, timed_out (the resolver is not reachable now),
-/// io_error.
+/// Returns all addresses of `host`, each with `port`, in the order that the system prefers. Blocks for as
+/// long as the system's resolver takes. May be called from any thread. Errors: not_found; timed_out if the
+/// resolver is not reachable now; io_error.
 Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port);
 
 class Resolver {
@@ -28,10 +28,11 @@ class Resolver {
 
   explicit Resolver(std::weak_ptr<LoopCore> core);
 
-  /// look_up() elsewhere. `done` runs on the loop's thread, or never when the loop stops before.
+  /// Runs look_up() on another thread, and then `done` on the loop's thread. If the loop stops before, `done`
+  /// is never called. Errors: those of look_up(), and resource_limit if no thread can be started.
   void resolve(std::string host, std::uint16_t port, Done done);
 
-  /// The answer of a thread, brought to the loop.
+  /// Called on the loop's thread with the answer to a query.
   void finish(std::uint64_t query, Result<std::vector<Address>> result);
 
  private:

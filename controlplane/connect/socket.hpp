@@ -1,5 +1,6 @@
-// TCP sockets as the control plane uses them: close-on-exec, non-blocking, without Nagle's delay, and with
-// the kernel watching for silent peers. Plain system calls behind Result; any thread.
+// TCP sockets with the settings that the control plane needs: close-on-exec, non-blocking, without Nagle's
+// delay, and with the kernel's timeouts for silent peers. Thin wrappers of system calls that return a Result.
+// May be called from any thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,33 +14,38 @@
 
 namespace rdmc::control {
 
-/// The error of a socket call, as "WHAT: strerror". Adds to fail_errno: a peer that is not there, refuses or
-/// resets is peer_failed, an address in use already_exists, an address that is not ours not_found.
+/// Returns the error of a socket call with the text "WHAT: strerror". The code is that of fail_errno, except:
+/// peer_failed if the peer is unreachable, refuses or resets; already_exists if the address is in use;
+/// not_found if this host does not have the address; resource_limit for ENOBUFS.
 std::unexpected<Error> fail_socket(std::string_view what, int errno_value);
 
-/// A listening socket. Port 0 takes any. A wildcard IPv6 address listens on IPv6 alone: one address, one
-/// socket.
-/// Link-local addresses are unsupported: hosts tell each other where they are, and those mean something else
-/// on each.
+/// Returns a listening socket. Port 0 chooses any free port. An IPv6 socket accepts IPv6 only, also at the
+/// wildcard address, so each address has a socket of its own. Errors: unsupported for a link-local address.
+/// Hosts send their addresses to each other, and a link-local address has another meaning on each host.
 Result<Descriptor> listen_on(const Address& address);
-/// A socket that does nothing but keep `address` from others until listen_on takes it, too; port 0 takes a
-/// free one. While both exist, the address is listened on once.
+/// Returns a bound socket that does not listen and only reserves `address`. Port 0 chooses a free port.
+/// listen_on() can make another socket listen at this address while the reservation exists. Only one socket
+/// can listen at it.
 Result<Descriptor> reserve(const Address& address);
-/// One connection waiting on `listener`, with the peer's address in `peer`; would_block when there is none.
+/// Accepts one waiting connection of `listener` and writes the peer's address to `peer`. Errors: would_block
+/// if no connection waits.
 Result<Descriptor> accept_one(int listener, Address& peer);
-/// A socket whose connection to `address` is under way: wait until it is writable, then ask connect_result().
+/// Starts a connection to `address` and returns its socket. The caller must wait until the socket is writable
+/// and then call connect_result(). Errors: unsupported for a link-local address.
 Result<Descriptor> begin_connect(const Address& address);
-/// 0, or the errno with which connecting failed.
+/// Returns 0, or the errno with which connecting failed.
 int connect_result(int socket);
 
-/// TCP_NODELAY, and a peer that is silent for `limit` (rounded to milliseconds) is reported as ETIMEDOUT.
+/// Sets TCP_NODELAY, and lets the kernel report a peer that is silent for `limit` as ETIMEDOUT. `limit` is
+/// used in whole milliseconds, from 1 ms to 1 hour.
 void set_channel_options(int socket, Duration limit);
 Address local_address(int socket);
-/// The least that the kernel has measured on a TCP connection (tcp_info); none if it has measured none.
+/// Returns the smallest round-trip time that the kernel has measured on a TCP connection (tcp_info), or
+/// nullopt if it has measured none.
 std::optional<Duration> round_trip(int socket);
 
 socklen_t to_sockaddr(const Address& address, sockaddr_storage& storage);
-/// Anything but IPv4 and IPv6 gives an empty address.
+/// Returns an empty address if the family is neither IPv4 nor IPv6.
 Address from_sockaddr(const sockaddr_storage& storage);
 
 }  // namespace rdmc::control

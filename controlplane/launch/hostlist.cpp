@@ -11,15 +11,17 @@
 namespace rdmc::control {
 namespace {
 
-constexpr std::size_t kMaxHostName = 253;  // RFC 1035: 255 octets on the wire
+constexpr std::size_t kMaxHostName = 253;  // RFC 1035 allows 255 octets on the wire.
 constexpr std::size_t kMaxNumberDigits = 9;
-constexpr std::size_t kMaxPieces = 64;                 // brackets and what stands between them, in one item
-constexpr std::size_t kMaxLiteral = 2 * kMaxHostName;  // all that stands between them
+// The largest number of pieces of one item: the brackets, and the texts between them.
+constexpr std::size_t kMaxPieces = 64;
+// The largest total length of the texts between the brackets of one item.
+constexpr std::size_t kMaxLiteral = 2 * kMaxHostName;
 
-/// One item of a list, still unexpanded, with where it stood for the messages.
+/// One item of a list before it is expanded, with its position for error messages.
 struct Item {
   std::string_view text;
-  std::size_t position;  ///< 1-based, within the list or the line
+  std::size_t position;  ///< Counted from 1, within the list or the line.
   const std::string& origin;
 };
 
@@ -33,15 +35,15 @@ std::unexpected<Error> wrong(const Item& item, std::size_t offset, std::string_v
                                                   item.position + offset, item.text.substr(0, 80), what));
 }
 
-/// A bracket's numbers: [01-05,7] is two of these.
+/// One number or range of numbers in a bracket. [01-05,7] has two of them.
 struct Range {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
-  std::size_t width = 0;  ///< zero padded to this many digits; 0 = not padded
+  std::size_t width = 0;  ///< Numbers are padded with zeros to this many digits. 0 means no padding.
   std::size_t size() const { return std::size_t{high} - low + 1; }
 };
 
-/// Literal text, or the choices of a bracket.
+/// Either a literal text, or the choices of a bracket.
 struct Piece {
   std::string_view literal;
   std::vector<Range> ranges;
@@ -88,7 +90,7 @@ Result<std::vector<Piece>> parse_pieces(const Item& item) {
     if (end == std::string_view::npos) return wrong(item, at, "'[' without ']'");
     if (text[end] == '[') return wrong(item, end, "brackets do not nest");
     if (text.substr(at, end - at).find(':') != std::string_view::npos) {
-      pieces.push_back({text.substr(at, end + 1 - at), {}});  // an IPv6 address keeps its brackets
+      pieces.push_back({text.substr(at, end + 1 - at), {}});  // An IPv6 address keeps its brackets.
     } else {
       Piece piece;
       for (std::size_t begin = at + 1; begin <= end;) {
@@ -114,7 +116,7 @@ Result<std::uint16_t> parse_port(const Item& item, std::string_view text) {
   return static_cast<std::uint16_t>(port);
 }
 
-/// Splits an expanded item into name and port and checks both.
+/// Splits an expanded item into name and port, and checks both.
 Result<NamedHost> parse_host(const Item& item, std::string_view text) {
   NamedHost host;
   const auto with_port = [&](std::string_view port) -> Result<void> {
@@ -171,8 +173,9 @@ Result<void> expand_item(const Item& item, std::size_t max_hosts, std::vector<Na
   if (literal > kMaxLiteral) return wrong(item, 0, "the host's name is longer than 253 characters");
   std::size_t total = 1;
   for (const auto& piece : *pieces) {
-    const auto choices =
-        piece.choices();  // sums of at most 9-digit ranges: cannot overflow before the product does
+    // Nothing overflows: a range has at most 10^9 numbers, and both factors of the product are at most
+    // max_hosts.
+    const auto choices = piece.choices();
     if (choices > max_hosts || total * choices + out.size() > max_hosts)
       return wrong(item, 0, fmt::format("that makes more than {} hosts", max_hosts));
     total *= choices;
@@ -204,7 +207,7 @@ Result<void> expand_item(const Item& item, std::size_t max_hosts, std::vector<Na
   return {};
 }
 
-/// What a list says, before what it excludes is taken out.
+/// The hosts of a list, before the excluded ones are taken out.
 struct Lists {
   std::vector<NamedHost> included;
   std::vector<NamedHost> excluded;
@@ -237,7 +240,7 @@ Result<void> expand_file(const Item& item, std::string path, const ListReader& r
 Result<void> expand_list(std::string_view text, const std::string& origin, const ListReader* reader,
                          std::size_t max_hosts, Lists& lists) {
   for (std::size_t begin = 0; begin <= text.size();) {
-    // A comma inside a bracket belongs to the bracket.
+    // A comma inside a bracket does not end the item.
     std::size_t end = begin;
     for (int depth = 0; end < text.size() && (text[end] != ',' || depth > 0); ++end) {
       if (text[end] == '[') ++depth;

@@ -1,7 +1,8 @@
-// Hostlists in pdsh's syntax, as -w and -x take them and Slurm prints them, with an optional :PORT after each
-// item: "web[01-12,20]:7701,rack[1-4]n[0-7],10.0.0.[2-9]:7700,[2001:db8::1]:7700,^more.txt,-web07". Expansion
-// is bounded before it starts, and what is wrong is named with its position. Pure but for the reader of
-// ^FILE, which the caller hands in; any thread.
+// Hostlists in the syntax of pdsh, as the options -w and -x take them and as Slurm prints them. Each item may
+// have a :PORT. Example:
+// "web[01-12,20]:7701,rack[1-4]n[0-7],10.0.0.[2-9]:7700,[2001:db8::1]:7700,^more.txt,-web07". The number of
+// hosts is checked before a list is expanded, and an error names the position of the mistake. There is no I/O
+// here except in the reader of ^FILE, which the caller passes in. May be used from any thread.
 #pragma once
 
 #include <compare>
@@ -17,28 +18,29 @@
 
 namespace rdmc::control {
 
-/// Of agents, and of an item without one.
+/// The port number of agents, and of an item without a port.
 constexpr std::uint16_t kDefaultPort = 7700;
-/// More hosts than a group can have; a longer list is a slip of the pen like n[1-100000000].
+/// More hosts than a group can have. A longer list is probably a typing error, such as n[1-100000000].
 constexpr std::size_t kMaxHosts = 16384;
 
 struct Host {
-  std::string name;  ///< a host name or a numeric address, without brackets
+  std::string name;  ///< A host name or a numeric address, without brackets.
   std::uint16_t port = kDefaultPort;
 
   friend auto operator<=>(const Host&, const Host&) = default;
 };
 
-/// "web01:7700", "10.0.0.5:7700", "[2001:db8::1]:7700".
+/// Examples: "web01:7700", "10.0.0.5:7700", "[2001:db8::1]:7700".
 std::string to_string(const Host& host);
 
-/// The text of the file that ^FILE names; "-" is standard input.
+/// A function that returns the text of the file that ^FILE names. The path "-" means standard input.
 using ListReader = std::function<Result<std::string>(const std::string& path)>;
 
-/// The hosts of `text` in the order written, each once, without those that a "-HOST" in it or `exclude` (the
-/// same syntax) names. An exclusion without a port takes the host away whatever its port. A file holds one
-/// hostlist per line; '#' starts a comment; it cannot name further files. Errors: invalid_argument (syntax
-/// with its position, more than `max_hosts`, none left), and what `reader` fails with.
+/// Returns the hosts of `text` in the order of `text`, each host once. Leaves out the hosts that a "-HOST" in
+/// `text` or the list `exclude` (of the same syntax) names. An exclusion without a port leaves out the host
+/// with every port. A file holds one hostlist on each line, '#' starts a comment, and a file cannot name
+/// further files. Errors: invalid_argument (a syntax error, with its position; more than `max_hosts` hosts;
+/// no host is left), and the errors of `reader`.
 Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_view exclude,
                                           const ListReader& reader, std::size_t max_hosts = kMaxHosts);
 

@@ -1,6 +1,7 @@
-// The processes that belong together: how many, which of them we are, and where each is met. A cluster
-// launcher tells its tasks in environment variables (slurm.hpp) or when asked (pmix.hpp); without one a
-// hostlist does. Pure: variables and everything else about this machine are handed in. Any thread.
+// A job: the processes that were started together, the rank of this process among them, and where each one
+// listens. A cluster launcher gives this to its tasks in environment variables (slurm.hpp) or on request
+// (pmix.hpp). Without a launcher, a hostlist gives it. There is no I/O here: the caller passes in the
+// variables and everything else about this machine. May be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +21,23 @@ namespace rdmc::control {
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 struct Job {
-  std::uint32_t rank = 0;     ///< ours
-  std::vector<Host> members;  ///< by rank: the host, and the port that the process listens on
-  /// Tells it from every other one that may have the same places, if anything is known that does; the same
-  /// for all ranks.
+  std::uint32_t rank = 0;     ///< The rank of this process.
+  std::vector<Host> members;  ///< By rank: the host and the port on which the process listens.
+  /// Distinguishes this job from other jobs that may use the same hosts and ports. The name is the same for
+  /// all ranks. It is empty if nothing is known that distinguishes the job.
   std::string name;
 };
 
-/// What `variable` says; empty: nothing, or it is not set.
+/// Returns the value of `variable`, or an empty string if it is not set.
 std::string value_in(const Variables& variables, std::string_view variable);
-/// The number in `variable`. Errors: not_found (it is not set), invalid_argument (it is no number).
+/// Returns the number in `variable`. Errors: not_found if it is not set, invalid_argument if it is not a
+/// number.
 Result<std::uint32_t> number_in(const Variables& variables, std::string_view variable);
 
-/// A process for each item of `hosts` (hostlist.hpp), in their order; several on one host by their ports.
-/// Which is ours `rank` says, or the only item that `is_ours` holds for. Errors: those of expand_hostlist;
-/// invalid_argument (no such rank; none or several are ours).
+/// Makes a job with one process for each host of `hosts` (hostlist.hpp), in their order. Several processes on
+/// one host have different ports. The rank of this process is `rank`. If `rank` is nullopt, it is that of the
+/// only host for which `is_ours` returns true. Errors: those of expand_hostlist; invalid_argument if there is
+/// no such rank, or if `is_ours` returns true for no host or for several.
 Result<Job> hostlist_job(std::string_view hosts, std::optional<std::uint32_t> rank,
                          const std::function<bool(const std::string& host)>& is_ours);
 

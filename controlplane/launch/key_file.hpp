@@ -1,4 +1,4 @@
-// Where a process finds its cluster key when nobody has told it.
+// Finds the file of the cluster key if the user has not named one.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace rdmc::control {
 
-/// This process's environment. Not while another thread changes it.
+/// Returns this process's environment. Must not be called while another thread changes the environment.
 Variables environment();
 
-/// RDMC_KEY_FILE, or rdmc/key under XDG_CONFIG_HOME or ~/.config if it is there. Errors: not_found, with the
-/// remedy.
+/// Returns RDMC_KEY_FILE, if it is set. Otherwise returns rdmc/key under XDG_CONFIG_HOME or under ~/.config,
+/// if that file exists. Errors: not_found; the text says how to make a key.
 Result<std::string> key_file(const Variables& variables);
 
 }  // namespace rdmc::control

@@ -18,8 +18,8 @@ struct Kind {
   Launcher launcher;
   std::string_view name;
   bool (*is_there)(const Variables&);
-  std::string_view sign;    ///< that it is there
-  std::string_view remedy;  ///< if it is not
+  std::string_view sign;    ///< A text that says how this launcher was recognized.
+  std::string_view remedy;  ///< A text that says how to start a process with this launcher.
 };
 
 constexpr std::array kKinds{

@@ -17,8 +17,8 @@
 namespace rdmc::control {
 namespace {
 
-/// The first address that others could use. getaddrinfo() cannot be cancelled, so a thread that nobody waits
-/// for asks it.
+/// Returns the first address of `host` that other hosts could use. getaddrinfo() cannot be cancelled, so it
+/// runs on a detached thread.
 Result<Address> address_of(const std::string& host, Duration patience) {
   if (auto numeric = parse_address(host, 0)) return numeric;
   std::packaged_task<Result<std::vector<Address>>()> asking([host] { return look_up(host, 0); });
@@ -54,14 +54,14 @@ Result<Address> own_address(const std::string& own, const std::vector<std::strin
                             Duration patience) {
   const auto other = std::ranges::find_if(hosts, [&](const std::string& host) { return host != own; });
   if (other == hosts.end()) {
-    // Their own one if they have given it by number; a name of the only host means nothing to anybody else.
+    // A numeric `own` is used as it is. No other host needs the address of the only host.
     return parse_address(own, 0).value_or(Address::ipv4(127, 0, 0, 1, 0));
   }
   const auto ours = address_of(own, patience);
   if (ours && !is_loopback(*ours)) return ours;
   const auto theirs = address_of(*other, patience);
   if (theirs && !is_loopback(*theirs)) return port::local_address_towards(*theirs);
-  if (ours) return ours;  // all of them are on this machine, as far as we know
+  if (ours) return ours;  // As far as this process knows, all members are on this machine.
   return theirs ? ours : theirs;
 }
 

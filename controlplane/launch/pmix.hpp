@@ -1,6 +1,6 @@
-// What a process asks the PMIx server that started it (PMIx standard 4.1): which rank it is, and where the
-// others are, once all have told. The client lives in a module of its own, librdmc_pmix.so, so that nobody
-// else needs libpmix.
+// The requests of a process to the PMIx server that started it (PMIx standard 4.1): the rank of the process,
+// and the addresses of the others after all have published theirs. The client is in a module of its own,
+// librdmc_pmix.so, so that no other program needs libpmix.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,29 @@
 
 namespace rdmc::control {
 
-/// Ends with PMIx_Finalize. One thread at a time; calls block.
+/// The destructor calls PMIx_Finalize. Only one thread at a time may use the client. Its calls block.
 class PmixClient {
  public:
   virtual ~PmixClient() = default;
 
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
-  /// The host of this process as the server calls it.
+  /// The name that the server has for the host of this process.
   virtual std::string host() const = 0;
   /// All hosts of the job.
   virtual std::vector<std::string> hosts() const = 0;
 
-  /// Tells all others `ours`, and returns what each has told, by rank; once, called by all. Whoever can see
-  /// the server's traffic sees it. Errors: timed_out (not all have called in time), peer_failed (the server).
+  /// Publishes `ours`, and returns what each process has published, by rank. Every process of the job must
+  /// call this exactly once. Any process that can read the server's traffic can read the texts. Errors:
+  /// timed_out if not all processes have called it in time, peer_failed if the server fails.
   virtual Result<std::vector<std::string>> exchange(const std::string& ours, Duration timeout) = 0;
 };
 
-/// A client of this process's server. Errors: peer_failed (no server answers).
+/// Makes a client of the PMIx server of this process. Errors: peer_failed if no server answers.
 using PmixOpener = Result<std::unique_ptr<PmixClient>> (*)();
 
-/// Loads the module. Errors: unsupported and version_mismatch, with the package that brings libpmix.
+/// Loads the module. Errors: unsupported and version_mismatch. The text names the package that contains
+/// libpmix.
 Result<PmixOpener> load_pmix();
 
 }  // namespace rdmc::control

@@ -1,5 +1,6 @@
-// The module librdmc_pmix.so: a PmixClient on libpmix. Waiting is ours: servers may ignore PMIX_TIMEOUT, so
-// collective calls are begun without blocking, and what they answer too late is dropped.
+// The module librdmc_pmix.so: a PmixClient that uses libpmix. PMIx servers may ignore PMIX_TIMEOUT, so the
+// timeouts are implemented here: collective calls are started without blocking, and an answer that comes too
+// late is dropped.
 #include <pmix.h>
 
 #include <chrono>
@@ -22,7 +23,7 @@ std::unexpected<Error> failed(std::string_view call, pmix_status_t status) {
               std::string(call) + ": " + PMIx_Error_string(status));
 }
 
-/// The answer of a call that does not block; the call and whoever waits share it.
+/// The answer to a non-blocking call. The call and the waiting thread share it.
 struct Answer {
   std::mutex mutex;
   std::condition_variable came;
@@ -53,15 +54,15 @@ void value_came(pmix_status_t status, pmix_value_t* value, void* to) {
 
 using Clock = std::chrono::steady_clock;
 
-/// Begins `call`, which answers through the pointer that it is given, and waits.
+/// Starts `call` and waits for the answer. `call` gets the pointer that it must pass to its callback.
 Result<std::string> await(std::string_view name, Clock::time_point deadline,
                           const std::function<pmix_status_t(void*)>& call) {
   const auto answer = std::make_shared<Answer>();
   auto to = std::make_unique<Shared>(answer);
   const pmix_status_t begun = call(to.get());
-  if (begun == PMIX_OPERATION_SUCCEEDED) return {};  // and nothing is called
+  if (begun == PMIX_OPERATION_SUCCEEDED) return {};  // In this case the callback is not called.
   if (begun != PMIX_SUCCESS) return failed(name, begun);
-  (void)to.release();  // the answer's
+  (void)to.release();  // The callback owns it now.
   std::unique_lock lock(answer->mutex);
   if (!answer->came.wait_until(lock, deadline, [&] { return answer->status.has_value(); }))
     return fail(Errc::timed_out, std::string(name) + ": no answer in time");
@@ -69,7 +70,7 @@ Result<std::string> await(std::string_view name, Clock::time_point deadline,
   return answer->text;
 }
 
-/// A number that the server has put into the job's information.
+/// Returns a number from the server's information about the job.
 Result<std::uint32_t> job_number(const pmix_proc_t& us, const char* key) {
   pmix_proc_t all;
   PMIX_LOAD_PROCID(&all, us.nspace, PMIX_RANK_WILDCARD);
@@ -145,7 +146,7 @@ class Client final : public PmixClient {
   }
 
  private:
-  /// Until all have come here, and what each has put is at its host.
+  /// Waits until all processes have called fence() and the texts of each are available to all.
   Result<void> fence(Clock::time_point deadline) {
     bool yes = true;
     pmix_info_t collect;

@@ -11,13 +11,16 @@ namespace {
 
 constexpr std::string_view kRemedy = "; srun --mpi=pmix tells us";
 constexpr std::uint32_t kFirstPort = 16384;
-constexpr std::uint32_t kPortsOfAStep = 256;  // the next step's follow; more tasks on a node take those, too
-constexpr std::uint32_t kPortRanges = 64;     // up to where Linux begins to give ports to whoever asks
+// The number of ports of one step. The next step's ports follow. If a node has more tasks than this, they
+// also use ports of the next step.
+constexpr std::uint32_t kPortsOfAStep = 256;
+// The number of port ranges. They end at 32768, where Linux's ephemeral port numbers begin.
+constexpr std::uint32_t kPortRanges = 64;
 
-/// Where a rank was dealt.
+/// The node that a rank was assigned to.
 struct Task {
   std::uint32_t node;
-  std::uint32_t on_node;  ///< the how manieth task there, from 0
+  std::uint32_t on_node;  ///< The index of the task on its node, from 0.
 };
 
 Result<std::string_view> text_in(const Variables& variables, std::string_view variable) {
@@ -27,7 +30,7 @@ Result<std::string_view> text_in(const Variables& variables, std::string_view va
   return found->second;
 }
 
-/// "2(x3),1": 2 2 2 1.
+/// Example: "2(x3),1" gives 2, 2, 2, 1.
 Result<std::vector<std::uint32_t>> tasks_per_node(std::string_view text, std::size_t nodes) {
   std::vector<std::uint32_t> counts;
   const auto wrong = [&](std::string_view why) {
@@ -56,12 +59,15 @@ Result<std::vector<std::uint32_t>> tasks_per_node(std::string_view text, std::si
   return counts;
 }
 
-/// How many ranks in a row a node is dealt: all it takes, one, or those of a plane.
+/// Returns how many consecutive ranks a node gets at a time: as many as it takes, one, or the size of a
+/// plane.
 Result<std::uint32_t> ranks_in_a_row(const Variables& variables) {
   const auto set = variables.find("SLURM_DISTRIBUTION");
   const std::string_view text = set == variables.end() ? std::string_view() : set->second;
-  const auto nodes = text.substr(0, text.find_first_of(":,"));  // what follows is about sockets and cores
-  // Unset, srun deals in blocks; with one task on each node, cyclically, which is the same then.
+  // The rest of the text is about sockets and cores.
+  const auto nodes = text.substr(0, text.find_first_of(":,"));
+  // If the variable is not set, srun distributes in blocks. With one task on each node it distributes
+  // cyclically, which gives the same order in that case.
   if (nodes.empty() || nodes == "*" || nodes == "block") return kMaxHosts;
   if (nodes == "cyclic") return 1;
   if (nodes != "plane")
@@ -84,7 +90,8 @@ std::vector<Task> deal(const std::vector<std::uint32_t>& counts, std::size_t tot
   return tasks;
 }
 
-/// That we are where Slurm says, so that a wrong belief about the order does not go unnoticed.
+/// Checks that Slurm names the same node and index for this task. A wrong assumption about the order is then
+/// detected.
 Result<void> check_own(const Variables& variables, const Task& task) {
   for (const auto& [variable, believed] :
        {std::pair("SLURM_NODEID", task.node), std::pair("SLURM_LOCALID", task.on_node)}) {
@@ -97,7 +104,7 @@ Result<void> check_own(const Variables& variables, const Task& task) {
   return {};
 }
 
-/// Empty where it does not say.
+/// Returns an empty string if Slurm does not give the numbers of the job and the step.
 std::string name_of(const Variables& variables) {
   const auto job = value_in(variables, "SLURM_JOB_ID"), step = value_in(variables, "SLURM_STEP_ID");
   return job.empty() || step.empty() ? std::string() : fmt::format("slurm {:.64}.{:.64}", job, step);
@@ -117,16 +124,16 @@ bool is_slurm_step(const Variables& variables) {
 
 Result<Job> slurm_job(const Variables& variables, std::uint16_t first_port) {
   const auto list = text_in(variables, "SLURM_STEP_NODELIST");
-  const auto tasks = text_in(variables, "SLURM_STEP_TASKS_PER_NODE");
+  const auto per_node = text_in(variables, "SLURM_STEP_TASKS_PER_NODE");
   const auto rank = number_in(variables, "SLURM_PROCID");
   const auto in_a_row = ranks_in_a_row(variables);
-  if (!list || !tasks) return std::unexpected(list ? tasks.error() : list.error());
+  if (!list || !per_node) return std::unexpected(list ? per_node.error() : list.error());
   if (!rank || !in_a_row) return std::unexpected(rank ? in_a_row.error() : rank.error());
   const auto nodes = expand_hostlist(*list, {}, [](const std::string&) -> Result<std::string> {
     return fail(Errc::invalid_argument, "a node's name does not begin so");
   });
   if (!nodes) return fail(nodes.error().code, fmt::format("SLURM_STEP_NODELIST: {}", nodes.error().what));
-  const auto counts = tasks_per_node(*tasks, nodes->size());
+  const auto counts = tasks_per_node(*per_node, nodes->size());
   if (!counts) return std::unexpected(counts.error());
 
   const auto total = std::accumulate(counts->begin(), counts->end(), std::size_t{0});

@@ -12,16 +12,17 @@ namespace rdmc::membership {
 namespace {
 
 constexpr std::size_t kMostSpare = 4;
-/// So many turns take in all that had arrived before the first, though more arrives meanwhile.
+/// After this number of turns a drain ends, even if more messages arrive all the time. By then everything
+/// that had arrived before the first turn has been taken in.
 constexpr int kDrainingTurns = 64;
 
 }  // namespace
 
-/// What lives on the fabric thread, and its turns there.
+/// The part that runs on the fabric thread.
 class DataPath::Poller final : public engine::Poller {
  public:
   explicit Poller(Handlers handlers) : handlers_(std::move(handlers)) {}
-  /// The paths end on the thread that they lived on.
+  /// The paths are destroyed on the thread on which they were used.
   ~Poller() override {
     if (thread_ == nullptr) return;
     thread_->call([this] {
@@ -51,7 +52,7 @@ class DataPath::Poller final : public engine::Poller {
   auto call(Function function) {
     return thread_->call(std::move(function));
   }
-  /// False: no room.
+  /// Returns false if there is no space for the task.
   bool post(peer::FabricThread::Task task) { return thread_->post(std::move(task)).has_value(); }
 
   Result<fabric::ConnectionBlob> offer(LinkId link) {
@@ -73,7 +74,7 @@ class DataPath::Poller final : public engine::Poller {
       auto path = paths_.extract(link);
       if (path.empty()) continue;
       auto arena = Path::end(std::move(path.mapped()));
-      // What that peer has mapped, it could go on reading.
+      // If the peer has mapped this memory, it could still read it, so the memory is not used again.
       if (spare_.size() < kMostSpare && !arena.shared_pages()) spare_.push_back(std::move(arena));
     }
   }
@@ -106,12 +107,14 @@ class DataPath::Poller final : public engine::Poller {
       if (path->has_failed_now()) handlers_.failed(link, path->queue_pair().error_cause());
     }
     if (draining_.empty()) return done;
-    // One that lacks memory is called again in the next turn: its caller would wait for ever.
+    // If a callback runs out of memory, it is called again in the next turn. Otherwise its caller would wait
+    // for ever.
     if (done + thread_->last_progress() == 0 || --turns_left_ <= 0)
       for (; !draining_.empty(); draining_.pop_front()) draining_.front()();
     return done + 1;
   }
-  /// A path may lack a receive, or its owner a message: all of them begin anew.
+  /// A path may have lost a receive, or its owner a message. So all paths fail, and their owners make new
+  /// ones.
   void on_out_of_memory() override {
     for (auto& [link, path] : paths_)
       if (!path->has_been_given_up()) {
@@ -127,7 +130,8 @@ class DataPath::Poller final : public engine::Poller {
   std::unique_ptr<fabric::MemoryRegion> region_;
   std::map<LinkId, std::unique_ptr<Path>> paths_;
   std::atomic<std::uint64_t> dropped_ = 0;
-  std::vector<memory::Arena> spare_;  ///< of paths that have ended
+  /// The memory of paths that have ended.
+  std::vector<memory::Arena> spare_;
   std::deque<std::function<void()>> draining_;
   int turns_left_ = 0;
 };
@@ -164,7 +168,7 @@ Result<void> DataPath::connect(LinkId link, std::span<const std::byte> blob) {
 }
 
 void DataPath::say(LinkId link, Bytes message) {
-  // Without room it is as if the network had lost it.
+  // A message without space is treated as if the network had lost it.
   static_cast<void>(poller_->post([poller = poller_.get(), link, message = std::move(message)] {
     if (Path* const path = poller->find(link)) path->say(message);
   }));

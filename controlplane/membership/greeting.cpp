@@ -8,7 +8,7 @@
 namespace rdmc::membership {
 namespace {
 
-/// The first byte of each, in the order of the variant.
+/// The number of message types. The first byte of a message is the index of its type in the variant.
 constexpr std::size_t kKinds = std::variant_size_v<Message>;
 
 class Writer {
@@ -31,7 +31,7 @@ class Writer {
   Bytes bytes_;
 };
 
-/// What goes beyond the end is zeroes, and noticed at the end.
+/// Reads numbers. After the end of the input it returns zeroes, and is_cut() becomes true.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}

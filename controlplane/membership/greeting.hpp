@@ -1,5 +1,5 @@
-// What two processes say to each other on the control channel between them, before and beside the data path:
-// who they are as members, and words too long for it. Stateless; any thread.
+// The messages that two processes exchange on their control channel: greetings, and messages that are sent
+// before the data path is connected or that are too long for it. Stateless. Any thread may use this.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace rdmc::membership {
 
-/// What a process says of itself when one of the two opens a channel between them.
+/// The description that a process gives of itself when a channel is opened between two processes.
 struct Greeting {
   view::MemberId id{};
-  Address address;  ///< of its control listener
+  Address address;  ///< The address of its control listener.
 
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };
@@ -22,27 +22,27 @@ Bytes encode(const Greeting& greeting);
 /// Errors: protocol_error.
 Result<Greeting> decode_greeting(std::span<const std::byte> bytes);
 
-/// The sender's queue pair is connected: it may be spoken to there.
+/// The sender's queue pair is connected, so messages may be sent over the data path.
 struct Ready {};
-/// For the failure view.
+/// A message for the failure view.
 struct Words {
   Bytes bytes;
 };
-/// What the sender has in its window, in an epoch of both.
+/// The right to write into the sender's membership window, in this epoch. Both must be members in it.
 struct WindowGrant {
   Epoch epoch{};
   WindowKey window;
 };
-/// An application's, sent in that epoch.
+/// A message of the application, sent in this epoch.
 struct Data {
   Epoch epoch{};
   Bytes bytes;
 };
 using Message = std::variant<Ready, Words, WindowGrant, Data>;
 
-/// The longest of them, as encoded: a failure view's words.
+/// The size of the longest encoded message. It is one for the failure view.
 inline constexpr std::uint32_t kMostMessageBytes = 1 + view::kMaxMessageBytes;
-/// What a Data message adds to its bytes.
+/// The number of bytes that encoding adds to the bytes of a Data message.
 inline constexpr std::size_t kDataHeadBytes = 9;
 
 Bytes encode(const Message& message);

@@ -1,5 +1,5 @@
-// The links of a membership: who dials whom, what is said on the control connection before the data path can
-// be used, and what it means that one of the two ends.
+// The links of a membership: which process dials which, what goes over the control connection before the data
+// path can be used, and what the end of either of them means.
 #include <algorithm>
 #include <ranges>
 
@@ -19,7 +19,7 @@ Membership::Impl::Link* Membership::Impl::find(LinkId id) {
   return found == links_.end() ? nullptr : &found->second;
 }
 
-/// To every process that says it has this address: on different network stacks there may be several.
+/// Sends the message to every process with this address. There can be several, on different network stacks.
 void Membership::Impl::say(const Address& to, const view::Transmit& words) {
   bool said = false;
   for (auto& [id, link] : links_) {
@@ -32,7 +32,8 @@ void Membership::Impl::say(const Address& to, const view::Transmit& words) {
   if (is_dialing(to)) unsaid_[to] = words.message;
 }
 
-/// Until it has greeted us, too: a busy peer takes its time, and another connection would only cost it more.
+/// True if the address is being dialed, or the process there has not greeted this one yet. A busy peer needs
+/// time, and another connection would cost it more.
 bool Membership::Impl::is_dialing(const Address& address) const {
   return dialing_.contains(address) || std::ranges::any_of(links_, [&](const auto& entry) {
            const Link& link = entry.second;
@@ -40,17 +41,19 @@ bool Membership::Impl::is_dialing(const Address& address) const {
          });
 }
 
-/// Over the data path as soon as both ends of it are connected, unless it is too long for it.
+/// Uses the data path if both ends of it are connected and the message is not too long.
 void Membership::Impl::send(LinkId id, Link& link, const Message& message, view::Way way) {
   Bytes bytes = encode(message);
   const bool is_trusted = options_.encrypt || way == view::Way::data_path;
   const bool has_path = link.connected && link.ready && bytes.size() <= DataPath::kMostBytes;
   if (has_path && (is_trusted || way == view::Way::both)) data_->say(id, bytes);
-  // A message that the channel does not take is sent again later, or the end of the channel makes it useless.
+  // If the channel does not take the message, it is either sent again later, or useless because the channel
+  // has ended.
   if (!has_path || !is_trusted) static_cast<void>(link.channel->send(std::move(bytes)));
 }
 
-/// Of two members the younger one dials; a joiner whomever it wants to reach.
+/// Of two members, the younger one dials. A process that is no member dials every process that it wants to
+/// reach.
 bool Membership::Impl::is_ours_to_dial(const Address& address) const {
   if (!is_member()) return true;
   const auto& members = core_->view().members;
@@ -72,7 +75,8 @@ void Membership::Impl::dial(const Address& address) {
                                    }));
 }
 
-/// By a firewall as well as by a host on which nobody listens: who had no connection cannot tell.
+/// A firewall refuses connections, and so does a host on which no process listens there. A process that had
+/// no connection cannot see the difference.
 void Membership::Impl::dial_refused(const Address& address) {
   const auto& members = core_->view().members;
   const auto member = std::ranges::find(members, address, &view::Member::address);
@@ -81,7 +85,7 @@ void Membership::Impl::dial_refused(const Address& address) {
   drive();
 }
 
-/// Whether `peer`, to whom we had a connection until now, is dead.
+/// Finds out whether `peer` is dead. This process had a connection to `peer` until now.
 void Membership::Impl::probe(const Address& address, view::MemberId peer, int again) {
   probes_[address] = probe_listener(loop_, address, later([address, peer, again](Impl& impl, bool refused) {
                                       const auto done = impl.probes_.extract(address);
@@ -103,7 +107,8 @@ void Membership::Impl::probe_later(const Address& address, view::MemberId peer, 
                                       }));
 }
 
-/// A connection that we have shows who was there when it began; only a dial shows who is there now.
+/// An existing connection shows which process was there when the connection began. Only a dial shows which
+/// process is there now.
 void Membership::Impl::ask_listener(const view::AskListener& asked) {
   asking_[asked.address] = peers_->dial(host_string(asked.address), asked.address.port, kDialWithin,
                                         later([asked](Impl& impl, Result<peer::Peer> process) {
@@ -115,15 +120,17 @@ void Membership::Impl::ask_listener(const view::AskListener& asked) {
                                         }));
 }
 
-/// Which member or joiner it is that we have dialed. A process that says a member's incarnation counts as
-/// that member: then the answer removes nobody. For anybody else the incarnation is not enough, since a
-/// process may claim any: the dial has to have led to the connection that carries that one's link.
+/// Returns the member or joiner that was dialed. A process that gives the incarnation of a member counts as
+/// that member, because then the answer removes no member. For other processes the incarnation is not enough,
+/// since a process can claim any incarnation. For them, the dial must have led to the connection that carries
+/// the link.
 std::optional<view::MemberId> Membership::Impl::who_is(const peer::Peer& process) const {
   for (const view::Member& member : core_->view().members)
     if (const auto known = processes_.find(member.id);
         known != processes_.end() && known->second.identity.incarnation == process.identity().incarnation)
       return member.id;
-  for (const auto& [id, link] : std::views::reverse(links_))  // of several lives in one process the newest
+  // If a process had several lives, the newest link counts.
+  for (const auto& [id, link] : std::views::reverse(links_))
     if (link.peer && link.connection == process.number()) return link.peer;
   return std::nullopt;
 }
@@ -132,7 +139,7 @@ bool Membership::Impl::has_link(view::MemberId peer) const {
   return std::ranges::any_of(links_, [&](const auto& entry) { return entry.second.peer == peer; });
 }
 
-/// At most kMostLinks: the oldest whose process is no member goes.
+/// If there are kMostLinks already, drops the oldest link whose process is no member.
 Membership::Impl::Link& Membership::Impl::add_link(bool dialed, const Address& address) {
   if (links_.size() >= kMostLinks)
     drop(std::ranges::find_if(links_, [&](const auto& entry) {
@@ -144,7 +151,7 @@ Membership::Impl::Link& Membership::Impl::add_link(bool dialed, const Address& a
   return link;
 }
 
-/// We have dialed `process`.
+/// Called when this process has dialed `process`.
 void Membership::Impl::open_link(peer::Peer process, const Address& address) {
   Link& link = add_link(true, address);
   link.connection = process.number();
@@ -167,7 +174,7 @@ void Membership::Impl::open_link(peer::Peer process, const Address& address) {
                }));
 }
 
-/// Another process has dialed us.
+/// Called when another process has dialed this one.
 void Membership::Impl::on_request(peer::Request request) {
   const auto theirs = decode_greeting(request.offer().greeting);
   if (!theirs) return request.refuse(theirs.error());
@@ -195,8 +202,9 @@ void Membership::Impl::use(LinkId id, Link& link, control::Channel channel) {
                       later([id](Impl& impl, const Error& cause) { impl.channel_closed(id, cause); }));
 }
 
-/// A second link to one process: when both have dialed, the one that the greater id has dialed stays, as the
-/// other end finds, too. Otherwise the older link is dead and we do not know it yet.
+/// Decides between two links to the same process. If both have dialed, the link that the greater id has
+/// dialed stays. The other end decides in the same way. Otherwise the older link is dead, and this process
+/// had not noticed it.
 bool Membership::Impl::is_redundant(view::MemberId peer, bool dialed) {
   if (peer == core_->self().id) return true;
   const auto other =
@@ -208,7 +216,8 @@ bool Membership::Impl::is_redundant(view::MemberId peer, bool dialed) {
   return false;
 }
 
-/// From the channel or the data path. What only an authenticated message may say, the failure view knows.
+/// Handles a message from the channel or the data path. The failure view itself ignores what an
+/// unauthenticated message must not contain.
 void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes, bool is_authenticated) {
   Link* const link = find(id);
   if (link == nullptr) return;
@@ -257,7 +266,8 @@ void Membership::Impl::mismatched(LinkId id, const Address& address, const Error
   if (upcalls_.refused) upcalls_.refused(address, cause);
 }
 
-/// The peer's queue pair is connected, or an epoch has begun: it may write into our window, as a member.
+/// Called when the peer's queue pair is connected or an epoch has begun. If the peer is a member, it gets the
+/// right to write into the membership window.
 void Membership::Impl::became_ready(LinkId id, Link& link) {
   if (window_ && is_member() && rank_of(*link.peer))
     send(id, link, WindowGrant{core_->view().epoch, *window_});
@@ -274,7 +284,7 @@ void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
   const auto peer = link->peer;
   const Address address = link->address;
   drop(id);
-  // A goodbye is none; whoever dies says none.
+  // After a goodbye the process is not dead. A process that dies sends no goodbye.
   if (!peer || cause.code != Errc::peer_failed || has_died(*peer)) return;
   watch(*peer) ? probe_later(address, *peer, kExitSeenWithin, kProbes) : probe(address, *peer);
 }
@@ -290,7 +300,7 @@ bool Membership::Impl::is_to_be_watched(view::MemberId peer) const {
   return false;
 }
 
-/// False: its exit would not be seen here.
+/// Returns false if the exit of the process would not be seen here.
 bool Membership::Impl::watch(view::MemberId peer) {
   const auto known = processes_.find(peer);
   if (known == processes_.end()) return false;
@@ -307,8 +317,9 @@ bool Membership::Impl::has_died(view::MemberId peer) const {
   return known != processes_.end() && known->second.died;
 }
 
-/// A view or a link has come. Whose connection has ended stays watched. Who has died is remembered for a
-/// while: a view that was proposed before may still bring it in.
+/// Called after a new view or a new link. A process whose connection has ended is still watched. A process
+/// that has died is remembered for some time, because a view that was proposed before its death may still
+/// contain it.
 void Membership::Impl::tend_watches() {
   std::erase_if(processes_, [&](const auto& entry) {
     const auto& [id, process] = entry;
@@ -332,11 +343,12 @@ void Membership::Impl::path_failed(LinkId id) {
   const auto peer = link->peer;
   drop(id);
   if (!peer) return;
-  if (!has_died(*peer)) watch(*peer);  // its channel is gone, and cannot tell us any more that it ends
+  // The channel is gone too, so its end will not be reported.
+  if (!has_died(*peer)) watch(*peer);
   lost_paths_[*peer] =
       loop_.after(kReconnectWithin, later([peer = *peer](Impl& impl) {
                     impl.lost_paths_.erase(peer);
-                    // If we were not running meanwhile, the peer may be connecting now.
+                    // If this process did not run meanwhile, the peer may be connecting right now.
                     impl.when_heard([peer](Impl& self) {
                       if (self.has_link(peer)) return;
                       self.core_->on_path_failed(peer, self.core_->view().epoch, boottime_now());
@@ -351,8 +363,8 @@ void Membership::Impl::drop(LinkId id) {
   if (!link.empty() && link.mapped().dialed && !link.mapped().peer) unsaid_.erase(link.mapped().address);
 }
 
-// Processes come and go while the view does not change: what was kept of them goes, too.
-
+/// Removes the addresses that may be dialed again. Without this they would gather, because processes come and
+/// go while the view stays the same.
 void Membership::Impl::forget_put_off() {
   std::erase_if(put_off_, [now = monotonic_now()](const auto& entry) { return entry.second <= now; });
 }

@@ -87,11 +87,13 @@ void Membership::Impl::close() {
   links_.clear();
 }
 
-/// What every input ends with.
+/// Must be called at the end of every input to the failure view.
 void Membership::Impl::drive() {
-  publish_lease();  // before the application hears of a view
+  // This must come before the application is told of a view.
+  publish_lease();
   while (auto output = core_->poll()) handle(*output);
-  // Most inputs only put the deadline off: a timer that runs out for nothing now and then costs less.
+  // Most inputs only move the deadline to a later time. It is cheaper to let the timer expire without work
+  // now and then.
   const Time deadline = core_->next_deadline();
   if (deadline >= armed_for_) return;
   timer_ = loop_.after(std::max(Duration{}, deadline - boottime_now()), later(&Impl::on_timer));
@@ -158,8 +160,8 @@ void Membership::Impl::listen(view::RequestId request) {
   });
 }
 
-/// `action` comes after all that has arrived by now: what the fabric thread takes in and posts to the loop,
-/// and what waits in the loop's own sockets. The loop looks at its sockets between two posts.
+/// Runs `action` after everything that has arrived by now: messages that the fabric thread takes in and posts
+/// to the loop, and messages in the loop's own sockets. The loop checks its sockets between two posts.
 void Membership::Impl::when_heard(std::function<void(Impl&)> action) {
   data_->drain([&loop = loop_, then = later([action = std::move(action)](Impl& impl) {
                                  impl.loop_.post(impl.later(action));
@@ -185,12 +187,12 @@ void Membership::Impl::swap_store(const view::SwapStore& swap) {
       }));
 }
 
-/// First the fence, then whatever follows from the new view.
+/// Does the fence first, and then everything else that follows from the new view.
 void Membership::Impl::install(const view::View& view) {
   std::vector<LinkId> closed;
   for (auto& [id, link] : links_) {
     const bool stays = link.peer && view.contains(*link.peer);
-    // A joiner's stays, too: it may only speak.
+    // The queue pair of a joiner stays too. A joiner can only send messages.
     if (!stays && link.member && link.connected) {
       closed.push_back(id);
       link.connected = link.ready = false;
@@ -202,7 +204,8 @@ void Membership::Impl::install(const view::View& view) {
   window_ = window ? std::optional(*window) : std::nullopt;
   ++counters_.installed;
   if (upcalls_.installed) upcalls_.installed(view);
-  for (const auto& [id, process] : processes_)  // seen when there was no view yet to remove it from
+  // These exits were seen before there was a view from which the process could be removed.
+  for (const auto& [id, process] : processes_)
     if (process.died && view.contains(id)) core_->on_gone(id, boottime_now());
   granting_ = loop_.after(kGrantAfter, later(&Impl::grant_windows));
   for (auto& [id, link] : links_) {
@@ -223,13 +226,14 @@ void Membership::Impl::be_removed(const view::View& view) {
   tell_removed(view);
 }
 
-/// Once, also where the upcall itself finds no memory.
+/// Calls the upcall once, even if the upcall itself runs out of memory.
 void Membership::Impl::tell_removed(const view::View& view) {
   if (!std::exchange(is_removed_told_, true) && upcalls_.removed) upcalls_.removed(view);
 }
 
-/// The end of the lease needs no memory, and comes first. Queue pairs that this fence does not get to are
-/// destroyed with the data path; the other members fence us off before, since we are silent from now on.
+/// The lease is ended first, which needs no memory. Queue pairs that the fence below does not reach are
+/// destroyed with the data path. Before that, the other members fence this process off, because it is silent
+/// from now on.
 void Membership::Impl::end_without_memory() {
   closed_ = true;
   publish_lease();
@@ -243,7 +247,7 @@ void Membership::Impl::end_without_memory() {
   tell_removed(core_->view());
 }
 
-/// What a member sent to its application here.
+/// Handles a message of a member for the application.
 void Membership::Impl::take(Link& link, Data data) {
   if (core_->admits(data.epoch, *link.peer)) {
     ++counters_.delivered;
@@ -262,14 +266,14 @@ std::optional<std::size_t> Membership::Impl::rank_of(view::MemberId id) const {
   return static_cast<std::size_t>(found - members.begin());
 }
 
-/// As a rule it is the loop's thread whose end was seen: for a few milliseconds other threads of the process
-/// may run on. Only the end of the whole process ends its lease.
+/// Usually only the end of the process's control loop thread was seen. Its other threads may run for a few
+/// milliseconds more. Only the end of the whole process ends its lease.
 void Membership::Impl::saw_death(view::MemberId id, ProcessIdentity process) {
   ++counters_.deaths_seen;
   const auto known = processes_.find(id);
   if (known != processes_.end()) known->second.died = boottime_now();
   process.thread = 0;
-  // Also of one that the view has removed already, on the word of others.
+  // This is also done for a process that other members have already removed from the view.
   if (known != processes_.end() && known->second.may_hold_lease)
     ending_[id] = watch_exit(loop_, peers_->identity().process, process, later([id](Impl& impl) {
                                impl.core_->on_exited(id, boottime_now());

@@ -1,5 +1,5 @@
-// The inside of a Membership, in two parts: what the failure view asks for (membership.cpp), and the links to
-// the other processes (links.cpp). The loop's thread.
+// The inside of a Membership. It has two parts: membership.cpp does what the failure view asks for, and
+// links.cpp has the links to the other processes. Everything runs on the control loop.
 #pragma once
 
 #include <deque>
@@ -40,47 +40,63 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   Counters counters() const;
 
  private:
-  /// What the next epoch's messages wait in until we have installed it; so many of one peer.
+  /// The largest number of messages of the next epoch that are kept for one peer until the epoch is installed
+  /// here.
   static constexpr std::size_t kMostEarly = 64;
-  /// A process that ends closes its connections before its listener, a few milliseconds before.
+  /// How often the probe of an address is repeated. A process that ends closes its connections some
+  /// milliseconds before its listener, so the first probes may still be answered.
   static constexpr int kProbes = 20;
   static constexpr Duration kProbeAgain = milliseconds(3);
-  /// Whose exit we would see is asked only when we did not: all who had a connection ask at the same time,
-  /// and keep it from dying.
+  /// If the exit of a process would be seen here, its address is probed only after this time. Otherwise all
+  /// processes that had a connection to it would probe at the same time, and delay its end.
   static constexpr Duration kExitSeenWithin = milliseconds(20);
-  /// So many members of each host, the first of the view, watch all processes of the host, and all watch
-  /// these. The first two of the view, who
-  /// propose the next one, are among them; the others look when a connection ends. Each watch is a
-  /// descriptor.
+  /// On each host, this number of members watch all processes of the host, and all processes of the host
+  /// watch them. They are the first members of the view on this host. The first two members of the view,
+  /// which propose the next view, are always among them. All other processes are watched only from the end of
+  /// a connection on, because each watch needs a descriptor.
   static constexpr std::size_t kWatchers = 2;
-  /// Nobody needs a window to install a view: grants leave when that is done everywhere, as a rule.
+  /// Window grants are sent this long after a view is installed. No process needs a window to install a view,
+  /// and by then most others have installed it too.
   static constexpr Duration kGrantAfter = milliseconds(10);
-  /// A queue pair also ends when the peer has made another one.
+  /// If there is no new link this long after the end of a queue pair, the failure view is told. A queue pair
+  /// also ends when the peer has made a new one.
   static constexpr Duration kReconnectWithin = milliseconds(100);
-  /// Whose data path does not go with ours is dialed so seldom.
+  /// A process whose data path does not fit is dialed again only after this time.
   static constexpr Duration kMismatchedAgain = seconds(1);
 
   /// A control channel and a queue pair to one process.
   struct Link {
-    std::optional<control::Channel> channel;  ///< none while it is being opened
+    /// Empty while the channel is being opened.
+    std::optional<control::Channel> channel;
     bool dialed = false;
-    std::optional<view::MemberId> peer;  ///< once it has greeted us
-    Address address;                     ///< its control listener
-    std::uint64_t connection = 0;        ///< the number of the one that `channel` is on, see peer::Peer
-    bool connected = false;              ///< our queue pair; once both are, words go there
-    bool ready = false;                  ///< the peer's
-    bool member = false;                 ///< it has been in a view of ours: out of one it is to be fenced off
-    WindowGrant grant;                   ///< the newest
+    /// Set when the peer has greeted this process.
+    std::optional<view::MemberId> peer;
+    /// The address of the peer's control listener.
+    Address address;
+    /// The number of the connection that `channel` uses, see peer::Peer::number().
+    std::uint64_t connection = 0;
+    /// True if the queue pair here is connected. If `ready` is set too, messages use the data path.
+    bool connected = false;
+    /// True if the peer's queue pair is connected.
+    bool ready = false;
+    /// True if the peer is a member of the newest view here. If a later view does not contain the peer, its
+    /// queue pair is destroyed.
+    bool member = false;
+    /// The newest window grant of the peer.
+    WindowGrant grant;
     std::deque<Data> early;
-    control::Timer greeting_due;  ///< until it has greeted us
+    /// Ends the link if the peer does not greet in time.
+    control::Timer greeting_due;
   };
 
-  /// Who has greeted us, and the watch for its exit, if there is one.
+  /// A process that has greeted this one, and the watch for its exit, if there is one.
   struct KnownProcess {
     peer::Identity identity;
     std::unique_ptr<Watching> exit;
-    bool may_hold_lease = false;    ///< it was in a view, and asked for leases there
-    std::optional<Time> died = {};  ///< its exit was seen then
+    /// True if it was in a view and asked for leases there.
+    bool may_hold_lease = false;
+    /// The time when its exit was seen.
+    std::optional<Time> died = {};
   };
 
   // membership.cpp
@@ -136,12 +152,13 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void tend_watches();
   Link* find(LinkId id);
 
-  /// Everything that the loop's thread does here goes through this. When memory runs out in the middle of it,
-  /// nobody knows what the failure view has missed, and the membership ends.
+  /// Runs `action`. Everything that happens on the control loop here uses this function. If memory runs out
+  /// during an action, it is unknown what the failure view has missed, so the membership ends.
   template <typename Action>
   void run(Action action) {
     if (closed_) return;
-    if (is_running_) return action();  // who called first ends the membership
+    // Only the outermost call ends the membership.
+    if (is_running_) return action();
     is_running_ = true;
     try {
       action();
@@ -151,7 +168,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     is_running_ = false;
   }
 
-  /// `action` later on the loop's thread, if the membership is still there.
+  /// Returns a function that runs `action` on the control loop, if the membership still exists.
   template <typename Action>
   static auto later(std::weak_ptr<Impl> self, Action action) {
     return [self = std::move(self), action = std::move(action)](auto&&... arguments) mutable {
@@ -174,28 +191,34 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
   control::Timer timer_, granting_;
-  Time armed_for_ = Time::never();  ///< when timer_ runs out
+  /// The time when `timer_` expires.
+  Time armed_for_ = Time::never();
   bool closed_ = false, is_running_ = false, is_removed_told_ = false;
 
   std::uint64_t last_link_ = 0;
   std::map<LinkId, Link> links_;
   std::map<Address, peer::Peers::Handle> dialing_;
-  std::map<Address, peer::Peers::Handle> asking_;  ///< who listens there
-  std::map<Address, Time> put_off_;                ///< is not dialed before that
-  std::map<Address, Bytes> unsaid_;                ///< the newest words to whom we are not connected yet
+  /// Dials that find out which process listens at an address.
+  std::map<Address, peer::Peers::Handle> asking_;
+  /// The time before which an address must not be dialed again.
+  std::map<Address, Time> put_off_;
+  /// The newest message for each address that is being dialed.
+  std::map<Address, Bytes> unsaid_;
   std::map<Address, std::unique_ptr<Watching>> probes_;
   std::map<Address, control::Timer> probe_again_;
   std::map<view::MemberId, KnownProcess> processes_;
   std::map<view::MemberId, control::Timer> lost_paths_;
-  std::map<view::MemberId, std::unique_ptr<Watching>> ending_;  ///< processes whose loop has ended
-  /// What the core says of our lease, for the threads of the application.
+  /// Processes whose control loop has ended. Their exit is awaited.
+  std::map<view::MemberId, std::unique_ptr<Watching>> ending_;
+  /// The lease as the failure view sees it, for the threads of the application.
   struct Lease {
     Epoch epoch{};
     Time from = Time::never(), until{};
   };
   mutable std::mutex lease_mutex_;
   Lease lease_;
-  std::optional<WindowKey> window_;  ///< of the epoch that is installed
+  /// The key of the installed epoch.
+  std::optional<WindowKey> window_;
   Counters counters_;
 };
 

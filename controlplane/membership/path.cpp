@@ -41,7 +41,7 @@ std::span<std::byte> Path::slot_of(std::uint32_t slot) const {
 }
 
 void Path::post_receive(std::uint32_t slot) {
-  // It fails in the error state alone, which is noticed by itself.
+  // Posting fails only in the error state, which is noticed elsewhere.
   static_cast<void>(queue_pair_->post_receive({.work_id = slot, .bytes = slot_of(slot)}));
 }
 

@@ -1,5 +1,5 @@
-// One queue pair with the memory of its small messages: slots that are received into and slots that are sent
-// from. Owned by the data path's engine thread.
+// One queue pair with the memory for its small messages: slots for receives and slots for sends. The fabric
+// thread owns it.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,17 @@ class Path {
  public:
   static constexpr std::uint32_t kReceives = 32, kSends = 16;
 
-  /// `arena` is one that end() gave, or none. Errors: resource_limit, and those of the fabric.
+  /// `arena` is memory that end() has returned, or empty. Errors: resource_limit, and those of the fabric.
   static Result<std::unique_ptr<Path>> create(fabric::Fabric& fabric, std::optional<memory::Arena> arena);
-  /// The end of a path whose memory is to be another's: to give it back takes longer than all else here.
+  /// Destroys the path and returns its memory for another path. To unmap the memory would take longer than
+  /// everything else here.
   static memory::Arena end(std::unique_ptr<Path> path);
 
   fabric::QueuePair& queue_pair() { return *queue_pair_; }
-  /// False: no room, or not connected.
+  /// Returns false if no slot is free, or the queue pair is not connected.
   bool say(std::span<const std::byte> message);
   bool write(WindowKey window, std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Hands what came to `heard(bytes)`; returns how many completions there were.
+  /// Calls `heard(bytes)` for each received message. Returns the number of completions.
   template <typename Heard>
   std::size_t poll(Heard heard) {
     std::array<fabric::Completion, 16> done;
@@ -40,16 +41,16 @@ class Path {
     }
     return count;
   }
-  /// Holds one of so many places until it is destroyed; none when all are held.
+  /// Returns a permit for one message, or null if kMostUnheard permits exist already.
   DataPath::Permit permit() {
     if (static_cast<std::size_t>(places_.use_count()) > DataPath::kMostUnheard) return nullptr;
     return places_;
   }
-  /// Once, that the queue pair is in the error state.
+  /// Returns true once, when the queue pair is in the error state.
   bool has_failed_now() {
     return !failed_ && queue_pair_->state() == fabric::QueuePairState::error && (failed_ = true);
   }
-  /// As if the queue pair had failed, and that had been told.
+  /// Treats the queue pair as if it had failed and this had been reported.
   void give_up() { failed_ = true; }
   bool has_been_given_up() const { return failed_; }
 
@@ -60,10 +61,13 @@ class Path {
 
   memory::Arena arena_;
   std::unique_ptr<fabric::MemoryRegion> pinned_;
-  std::unique_ptr<fabric::QueuePair> queue_pair_;  // goes before the memory that it uses
-  std::vector<std::uint32_t> free_;                // slots to send from
+  // The queue pair must be destroyed before the memory that it uses.
+  std::unique_ptr<fabric::QueuePair> queue_pair_;
+  // The free slots for sends.
+  std::vector<std::uint32_t> free_;
   bool failed_ = false;
-  const std::shared_ptr<int> places_ = std::make_shared<int>();  ///< counts who holds it
+  /// The use count is the number of permits, plus one.
+  const std::shared_ptr<int> places_ = std::make_shared<int>();
 };
 
 }  // namespace rdmc::membership

@@ -19,7 +19,7 @@ namespace {
 using control::LoopCore;
 using Stream = boost::asio::posix::stream_descriptor;
 
-/// A descriptor that becomes ready once.
+/// Waits until a descriptor becomes ready, once.
 class Awaited final : public control::LoopMember, public std::enable_shared_from_this<Awaited> {
  public:
   Awaited(std::shared_ptr<LoopCore> core, std::function<void(int descriptor)> ready)
@@ -29,10 +29,11 @@ class Awaited final : public control::LoopMember, public std::enable_shared_from
     core_->add(shared_from_this());
     boost::system::error_code error;
     stream_.assign(descriptor.get(), error);
-    if (error) return;  // no room in epoll: other signs will tell
+    // epoll has no space for another descriptor. Other signs must show the death.
+    if (error) return;
     arm(descriptor.release(), what);
   }
-  /// Ready from the start; said later all the same.
+  /// Reports that the descriptor is ready, but not within this call.
   void tell_later(int descriptor) {
     boost::asio::post(core_->context(), [self = shared_from_this(), descriptor] { self->tell(descriptor); });
   }
@@ -45,7 +46,8 @@ class Awaited final : public control::LoopMember, public std::enable_shared_from
   void on_loop_stop() override { end(); }
 
  private:
-  /// A loop may wake who waits for nothing; here that would be a death that was none.
+  /// The loop may report readiness without cause, which would look like a death here. So poll(2) checks the
+  /// descriptor.
   void arm(int fd, Stream::wait_type what) {
     stream_.async_wait(what, [self = shared_from_this(), fd, what](boost::system::error_code aborted) {
       if (aborted || !self->ready_) return;
@@ -71,14 +73,16 @@ class Handle final : public Watching {
   std::shared_ptr<Awaited> awaited_;
 };
 
-/// From Linux 6.9 on; not in the headers of Debian 12.
+/// The flag exists from Linux 6.9 on. The headers of Debian 12 do not have it.
 constexpr unsigned kPidfdThread = O_EXCL;
 
-/// Of the thread, of the process where the kernel does not know how. errno says why there is none.
+/// Opens a pidfd of the thread, or of the process if the kernel does not support that. If the descriptor is
+/// empty, errno has the cause.
 Descriptor open_pidfd(const ProcessIdentity& process) {
   const auto open = [](std::uint32_t number, unsigned flags) {
     return Descriptor(
-        static_cast<int>(::syscall(SYS_pidfd_open, number, flags)));  // glibc has it from 2.36 on
+        // glibc has a wrapper only from 2.36 on.
+        static_cast<int>(::syscall(SYS_pidfd_open, number, flags)));
   };
   const std::string task = "/proc/" + std::to_string(process.pid) + "/task/" + std::to_string(process.thread);
   if (process.thread != 0 && ::access(task.c_str(), F_OK) == 0) {
@@ -91,7 +95,7 @@ Descriptor open_pidfd(const ProcessIdentity& process) {
 
 std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessIdentity& self,
                                      const ProcessIdentity& process, std::function<void()> exited) {
-  // Elsewhere its number, or its start, means something else than here.
+  // On another host or in another namespace, the process id and the start time have another meaning.
   if (process.host == 0 || process.host != self.host || process.pid_namespace != self.pid_namespace ||
       process.time_namespace != self.time_namespace || process.started == 0 || self.started == 0)
     return nullptr;
@@ -99,7 +103,8 @@ std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessId
       std::make_shared<Awaited>(loop.core(), [exited = std::move(exited)](int) { exited(); });
   Descriptor pidfd = open_pidfd(process);
   if (!pidfd && errno != ESRCH) return nullptr;
-  // Another process may have its number by now. What /proc does not say proves nothing.
+  // Another process may have the same process id by now. If /proc does not tell the start time, nothing is
+  // proved.
   const std::uint64_t started = pidfd ? peer::start_of_process(std::to_string(process.pid)) : 0;
   if (!pidfd || (started != 0 && started != process.started))
     awaited->tell_later(-1);

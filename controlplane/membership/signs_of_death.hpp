@@ -1,6 +1,6 @@
-// What proves that a process is dead, as far as an operating system says it: its exit, seen by a pidfd on the
-// same host, and that nobody listens where it did. That a connection ended proves nothing by itself. The
-// control loop's thread.
+// Signs from the operating system that a process is dead. One is its exit, which a pidfd shows on the same
+// host. The other one is that no process listens at its address any more. The end of a connection alone
+// proves nothing. Everything runs on the control loop.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,21 @@ namespace rdmc::membership {
 using peer::identity_of_self;
 using peer::ProcessIdentity;
 
-/// Ends what it watches for when it is destroyed, on the loop's thread.
+/// A watch. It ends when this object is destroyed, which must happen on the control loop.
 class Watching {
  public:
   virtual ~Watching() = default;
 };
 
-/// Calls `exited` once when that process has ended, or its thread, which a kernel from 6.9 on says some
-/// milliseconds sooner: a process that is killed gives back its memory first. Be it at once. Nothing, when it
-/// is not of `self`'s host or cannot be watched.
+/// Calls `exited` once when the process has ended. If the identity has a thread and the kernel is Linux 6.9
+/// or newer, the end of that thread counts. It is reported some milliseconds sooner, because a killed process
+/// first frees its memory. `exited` is also called if the process has ended already. Returns null if the
+/// process is not on `self`'s host or cannot be watched.
 std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessIdentity& self,
                                      const ProcessIdentity& process, std::function<void()> exited);
 
-/// Tries to connect to `address`, and calls `answered` once with whether its host says that nobody listens
-/// there. Never, while it says nothing.
+/// Tries to connect to `address`. Calls `answered` once. The argument is true if the host says that no
+/// process listens there. `answered` is not called while the host does not answer.
 std::unique_ptr<Watching> probe_listener(control::ControlLoop& loop, const Address& address,
                                          std::function<void(bool refused)> answered);
 

@@ -98,8 +98,8 @@ void Connection::close(ChannelId id) {
   flush();
 }
 
-/// Called when a channel is destroyed, perhaps because memory has run out: then the other side is not told,
-/// and hears nothing more on the channel.
+/// Called when a channel is destroyed. If there is no memory for the message, the other side is not informed,
+/// and receives nothing more on the channel.
 void Connection::drop(ChannelId id) {
   channels_.erase(id);
   if (is_over_) return;
@@ -112,7 +112,8 @@ void Connection::drop(ChannelId id) {
   }
 }
 
-/// Services' messages wait while something is held; the few of the conversation's own stay in it.
+/// Sends the conversation's messages. While one is held, send() refuses services' messages. The few messages
+/// that the conversation makes itself stay queued in it.
 void Connection::flush() {
   while (held_ || (held_ = conversation_.poll_transmit())) {
     const auto sent = channel_.send(*held_);
@@ -121,7 +122,7 @@ void Connection::flush() {
         flush();
         if (!held_) drained();
       });
-    held_.reset();  // of a channel that is closed on_closed() tells
+    held_.reset();  // If the channel is closed, on_closed() is called and reports it.
   }
 }
 

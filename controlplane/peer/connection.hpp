@@ -1,6 +1,6 @@
-// The control connection between this process and another one, with the channels that services of the two
-// have on it: a Conversation, the control::Channel that carries it, and the handlers of its channels.
-// Internal to this folder: others see channels and Peer. The control loop's thread.
+// The control connection between this process and another one, and the channels on it. It consists of a
+// Conversation, the control::Channel that carries the conversation, and the handlers of the channels.
+// Internal to this folder: code in other folders sees channels and Peer. Used on the control loop's thread.
 #pragma once
 
 #include <functional>
@@ -18,22 +18,22 @@ class SubChannel;
 
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  /// What the owner of the connection is told. Called on the loop's thread, never from inside a function of
-  /// the connection that the owner calls.
+  /// The functions that inform the owner of the connection. They are called on the loop's thread, and never
+  /// from inside a function of the connection that the owner calls.
   struct Handlers {
     std::function<void(Connection&, const Hello&)> introduced;
     std::function<void(Connection&, const Known&)> asked;
     std::function<void(Connection&, const Choice&)> chosen;
     std::function<void(Connection&, ChannelId, const std::string& service, Offer)> requested;
-    /// The connection is over, and so are its channels. The last call.
+    /// Called when the connection and its channels have ended. This is the last call.
     std::function<void(Connection&, const Error&)> ended;
-    /// The last of its channels has ended.
+    /// Called when the last of its channels has ended.
     std::function<void(Connection&)> idle;
   };
   using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
 
-  /// `its_number` names it among those of its owner. `dials`: we have made it. `most_bytes`: of a message on
-  /// the channel.
+  /// `its_number` identifies the connection among those of its owner. `dials` is true if this side has made
+  /// it. `most_bytes` is the limit for a message on `channel`.
   Connection(control::ControlLoop& loop, std::uint64_t its_number, control::Channel channel, bool dials,
              std::size_t most_bytes)
       : number(its_number),
@@ -43,23 +43,23 @@ class Connection final : public std::enable_shared_from_this<Connection> {
         dials_(dials),
         most_bytes_(most_bytes - kMostOverheadBytes) {}
 
-  /// Begins to read.
+  /// Begins to read. Must be called once.
   void start(Handlers handlers);
   void introduce(const Hello& ours);
   void ask(const Known& known);
   void answer(const Choice& choice);
   bool is_open() const { return conversation_.is_open() && !is_closing_; }
-  /// Closes in order. Its channels end later with cancelled. The owner hears nothing more.
+  /// Closes in order. Its channels end later with cancelled. No handler of the owner is called after this.
   void close();
-  /// Channels that are open or being opened.
+  /// The number of channels that are open or being opened.
   std::size_t channels() const { return conversation_.channels(); }
-  /// Channels that broke a bound.
+  /// The number of channels that exceeded a limit.
   std::uint64_t channels_refused() const { return conversation_.channels_refused() + flooded_; }
 
-  /// Opens a channel to a service of the peer. `done` is called once, not from inside, unless the connection
-  /// is destroyed before. The channel can be used at once.
+  /// Opens a channel to a service of the peer. `done` is called once, not from inside this call, unless the
+  /// connection is destroyed before. The channel can be used at once.
   void open(std::string service, Offer offer, OpenDone done);
-  /// Answers `requested`. An empty channel, when the peer wants it no longer.
+  /// Answers `requested`. Returns nullopt if the peer does not want the channel any more.
   std::optional<control::Channel> accept(ChannelId id, Offer offer);
   void refuse(ChannelId id, const Error& cause);
 
@@ -68,15 +68,15 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Address local() const { return channel_.local(); }
   std::optional<Duration> round_trip() const { return channel_.round_trip(); }
   std::optional<Token> binding() const { return channel_.binding(); }
-  const std::uint64_t number;  ///< among those of the same owner
-  /// The peer's, since it has introduced itself.
+  const std::uint64_t number;  ///< Unique among the connections of the same owner.
+  /// The peer's identity. Set once the peer has introduced itself.
   std::optional<Identity> identity;
 
-  // For SubChannel.
+  // The functions up to loop() are for SubChannel.
   Result<void> send(ChannelId id, Bytes body);
   void close(ChannelId id);
   void drop(ChannelId id);
-  /// The same, because of what the peer has sent on it.
+  /// Like drop(), if the peer has sent too much on the channel.
   void drop_flooded(ChannelId id) {
     ++flooded_;
     drop(id);
@@ -106,8 +106,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   control::Channel channel_;
   Conversation conversation_;
   const bool dials_;
-  const std::size_t most_bytes_;  ///< of a service's message
-  std::optional<Bytes> held_;     ///< what the channel has no room for now
+  const std::size_t most_bytes_;  ///< The limit for a message of a service.
+  std::optional<Bytes> held_;     ///< A message for which the channel's queue has no space now.
   Handlers handlers_;
   std::uint64_t flooded_ = 0;
   bool is_closing_ = false, is_over_ = false;

@@ -12,11 +12,11 @@
 namespace rdmc::peer {
 namespace {
 
-/// The longest message of a service, such as a view of all members. A peer that sends a longer one loses its
-/// connection, so that it cannot fill our memory.
+/// The length of the longest message of a service, such as a view of all members. A peer that sends a longer
+/// one is disconnected, so it cannot fill this process's memory.
 constexpr std::uint32_t kMostMessageBytes = 2 * 1024 * 1024;
 
-/// Peers and the loop that they live on, which ends after them.
+/// Peers, and the loop on which they run. The loop ends after them.
 struct WithLoop {
   WithLoop(std::shared_ptr<control::ControlLoop> on, std::shared_ptr<Peers> made)
       : loop(std::move(on)), peers(std::move(made)) {}
@@ -25,19 +25,20 @@ struct WithLoop {
   ~WithLoop() {
     peers.reset();
     if (!loop->on_loop_thread()) return;
-    // A handler had the last reference. The loop's thread cannot wait for its own end, so another one does.
+    // A handler has released the last reference. The loop's thread cannot wait for its own end, so another
+    // thread waits for it.
     auto* const last = new std::shared_ptr(std::move(loop));
     auto thread = start_signal_masked_thread("to end the control loop", [last] { delete last; });
-    if (thread) thread->detach();  // otherwise the loop goes on with nothing to do
+    if (thread) thread->detach();  // Without a thread, the loop goes on with nothing to do.
   }
 
   std::shared_ptr<control::ControlLoop> loop;
   std::shared_ptr<Peers> peers;
 };
 
-/// One file may be named in several ways: by a relative path, by a link.
+/// True if both paths name the same file. A file may be named by several paths, for example through a link.
 bool is_same_file(const std::string& one, const std::string& other) {
-  std::error_code unknown;  // a file that is not there is no other one's
+  std::error_code unknown;  // A file that does not exist is the same as no other file.
   return one == other || std::filesystem::equivalent(one, other, unknown);
 }
 
@@ -50,7 +51,7 @@ bool is_same(const control::Identity& one, const control::Identity& other) {
          is_same_file(files.private_key, others.private_key);
 }
 
-/// Port 0 asks for no port of its own, so that any thread will do.
+/// True if `thread` can be used for `wanted`. Port 0 fits a thread with any port.
 bool serves(const FabricThreadOptions& thread, const FabricThreadOptions& wanted) {
   FabricThreadOptions same = wanted;
   if (wanted.address.port == 0) same.address.port = thread.address.port;
@@ -59,9 +60,10 @@ bool serves(const FabricThreadOptions& thread, const FabricThreadOptions& wanted
 
 }  // namespace
 
-/// Contexts of this process and of those that it was forked from, the newest first. They are never destroyed:
-/// an application may let go of its last thread while the process exits, and a child must not touch what its
-/// parent had. There is no lock, which fork() could copy while another thread holds it.
+/// The entries form a list: the Contexts of this process and of those that it was forked from, newest first.
+/// They are never destroyed: an application may release its last fabric thread while the process exits, and a
+/// child must not touch the objects of its parent. There is no lock, because fork() could copy it while
+/// another thread holds it.
 std::shared_ptr<Context> Context::of_process() {
   struct Entry {
     const pid_t process = ::getpid();
@@ -89,7 +91,8 @@ Result<std::shared_ptr<FabricThread>> Context::fabric_thread(const FabricThreadO
     ++alike;
     if (!best || thread.use_count() < best.use_count()) best = std::move(thread);
   }
-  const bool is_port_taken = options.address.port != 0;  // by the thread that has it
+  // The thread that has this port uses it.
+  const bool is_port_taken = options.address.port != 0;
   if (alike != 0 && (is_port_taken || alike >= options_.threads)) return best;
   auto opened = FabricThread::open(options);
   if (opened) threads_.push_back(*opened);
@@ -108,7 +111,7 @@ std::size_t Context::threads() const {
 }
 
 bool Context::is_on_fabric_thread() const {
-  std::vector<std::shared_ptr<FabricThread>> threads;  // let go of without the mutex
+  std::vector<std::shared_ptr<FabricThread>> threads;  // The references are released after the mutex.
   {
     const std::lock_guard lock(mutex_);
     for (const auto& thread : threads_) threads.push_back(thread.lock());
@@ -133,7 +136,8 @@ std::shared_ptr<Peers> Context::known_peers(const control::Identity& identity) {
   return nullptr;
 }
 
-/// To make peers waits for the loop, and a task of the loop may want the mutex: they are made without it.
+/// Making Peers waits for the loop, and a task of the loop may wait for the mutex. So Peers are made without
+/// the mutex.
 Result<std::shared_ptr<Peers>> Context::peers(const control::Identity& identity) {
   {
     const std::lock_guard lock(mutex_);
@@ -148,7 +152,8 @@ Result<std::shared_ptr<Peers>> Context::peers(const control::Identity& identity)
   const auto kept = std::make_shared<WithLoop>(*with_loop, std::move(*made));
   std::shared_ptr<Peers> shared(kept, kept->peers.get());
   const std::lock_guard lock(mutex_);
-  if (auto peers = known_peers(identity)) return peers;  // somebody was faster: ours end after the lock
+  // Another thread was faster. The Peers that were made here end after the lock is released.
+  if (auto peers = known_peers(identity)) return peers;
   peers_.push_back({identity, shared});
   return shared;
 }

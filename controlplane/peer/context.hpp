@@ -1,6 +1,7 @@
-// What everything in one process shares, so that the process has one of each however much runs in it: its
-// fabric threads, its control loop, and its connections to other processes. A program has the Context of its
-// process and needs no other; a test makes one for each process that it plays. Any thread may call anything.
+// The objects that everything in one process shares: its fabric threads, its control loop, and its
+// connections to other processes. The process needs no more of them, however much runs in it. A program uses
+// the Context of its process and needs no other one. A test makes one Context for each process that it plays.
+// All functions may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,9 @@
 namespace rdmc::peer {
 
 struct ContextOptions {
-  /// Fabric threads for each set of FabricThreadOptions that is asked for; at least 1. Whoever asks gets the
-  /// one that the fewest others use. Port 0 is served by a thread with any port, and an explicit port by the
-  /// one thread that has it.
+  /// The largest number of fabric threads for each set of FabricThreadOptions, at least 1. A caller gets the
+  /// thread that has the fewest users. A request with port 0 may get a thread with any port. A request with
+  /// another port gets the one thread that has this port.
   std::size_t threads = 1;
 };
 
@@ -27,28 +28,28 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// The Context of this process. A child after fork() has one of its own: none of its parent's threads run
-  /// in it.
+  /// The Context of this process. After fork(), the child gets a Context of its own, because none of its
+  /// parent's threads run in the child.
   static std::shared_ptr<Context> of_process();
 
-  /// A thread that is shared with all who ask for the same options. It ends with the last of them. Errors:
-  /// those of FabricThread::open; invalid_argument (own_thread is false: the application's thread drives one
-  /// owner).
+  /// Returns a thread that all callers with the same options share. It ends with the last of its users.
+  /// Errors: those of FabricThread::open; invalid_argument if own_thread is false, because the application's
+  /// thread drives a FabricThread for one owner only.
   Result<std::shared_ptr<FabricThread>> fabric_thread(const FabricThreadOptions& options);
 
-  /// ContextOptions::threads from now on; 0 means 1.
+  /// Sets ContextOptions::threads for later calls. 0 counts as 1.
   void set_most_threads(std::size_t most);
-  /// The fabric threads that are in use.
+  /// The number of fabric threads that are in use.
   std::size_t threads() const;
-  /// Whether one of them is what calls.
+  /// True if the caller runs on one of these fabric threads.
   bool is_on_fabric_thread() const;
 
-  /// The control loop of the process, which ends with its last user. Do not release the last reference on the
-  /// loop's own thread. Errors: those of ControlLoop::create.
+  /// Returns the control loop of the process, which ends with its last user. The last reference must not be
+  /// released on the loop's own thread. Errors: those of ControlLoop::create.
   Result<std::shared_ptr<control::ControlLoop>> loop();
-  /// The peers of this identity, on that loop. All who ask with the same identity share them, also where the
-  /// same files are named in another way. They keep the loop. Errors: those of loop(), control::security_of
-  /// and Peers::create.
+  /// Returns the Peers for these credentials, on that loop. All callers with the same credentials share them,
+  /// even if they name the same files by different paths. The Peers keep the loop alive. Errors: those of
+  /// loop(), control::security_of and Peers::create.
   Result<std::shared_ptr<Peers>> peers(const control::Identity& identity);
 
  private:
@@ -56,7 +57,7 @@ class Context {
     control::Identity identity;
     std::weak_ptr<Peers> peers;
   };
-  /// With the mutex; null: there are none.
+  /// Returns null if there are none. The caller must hold the mutex.
   std::shared_ptr<Peers> known_peers(const control::Identity& identity);
 
   mutable std::mutex mutex_;

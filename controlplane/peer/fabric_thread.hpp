@@ -1,11 +1,11 @@
-// The thread that moves a process's bytes. It exists so that everything in a process that needs a network -
-// groups, sockets, memberships, transfers - runs on one fabric and one engine, instead of each having its
-// own. A FabricThread opens the fabric, owns it together with its engine, and runs the engine on a thread of
-// its own with all signals blocked, or lets the application's thread run it. Pollers are added to the engine
-// and removed again by those who share the thread (see context.hpp); the last owner ends it.
+// The thread that runs the fabric of a process. Everything in a process that needs a network (groups,
+// sockets, memberships, transfers) shares one fabric and one engine. A FabricThread opens the fabric and owns
+// it together with its engine. It runs the engine on a thread of its own with all signals blocked, or lets
+// the application's thread run it. Those who share the thread add pollers to the engine and remove them again
+// (see context.hpp). The thread ends with its last owner.
 //
-// When memory runs out, the thread does not end: every poller is told (engine::Poller::on_out_of_memory), and
-// gives up by name what may lack a piece.
+// If memory runs out, the thread does not end. It informs every poller (engine::Poller::on_out_of_memory).
+// The poller must then end, with an error, everything that may be incomplete.
 #pragma once
 
 #include <atomic>
@@ -28,16 +28,18 @@
 namespace rdmc::peer {
 
 struct FabricThreadOptions {
-  std::string fabric = "auto";  ///< one of fabric::fabric_names()
-  /// The address of this host to use. Port 0 is RoCE's 4791 where that is free, and otherwise any.
+  std::string fabric = "auto";  ///< One of fabric::fabric_names().
+  /// The address of this host to use. Port 0 means RoCE's port 4791 if it is free, and otherwise any free
+  /// port.
   Address address = Address::ipv4(127, 0, 0, 1, 0);
-  std::string device = {};  ///< for fabrics that need one named (dpdk)
-  bool encrypt = false;     ///< AES-256-GCM on everything that leaves this host
+  std::string device = {};  ///< The device, for fabrics that need one (dpdk).
+  bool encrypt = false;     ///< True if everything that leaves this host is encrypted with AES-256-GCM.
   std::uint8_t dscp = 0;
-  /// An application's threads run beside the engine's, commonly on the same cores, so the engine offers its
-  /// core between two looks.
+  /// An application's threads commonly run on the same cores as the engine. By default, the engine therefore
+  /// offers its core to them between two turns.
   engine::IdleStrategy idle = {.offers_core = true};
-  /// False: the thread that opens it calls turn(), and is the one that the engine's work happens on.
+  /// If false, there is no thread of its own. The thread that calls open() must call turn(), and does the
+  /// engine's work.
   bool own_thread = true;
 
   friend bool operator==(const FabricThreadOptions&, const FabricThreadOptions&) = default;
@@ -49,62 +51,68 @@ class FabricThread {
 
   /// Errors: those of fabric::open_reachable_fabric; resource_limit (no thread, no entropy).
   static Result<std::shared_ptr<FabricThread>> open(const FabricThreadOptions& options);
-  /// Runs what was posted, then ends the thread. Pollers have been removed before. Not on the thread itself.
+  /// Runs the tasks that were posted, then ends the thread. All pollers must have been removed before. Must
+  /// not run on the thread itself.
   ~FabricThread();
   FabricThread(const FabricThread&) = delete;
   FabricThread& operator=(const FabricThread&) = delete;
 
-  // -- any thread --
+  // -- The functions of this section may be called from any thread. --
 
-  /// True on the thread that the engine's work happens on.
+  /// True on the thread that does the engine's work.
   bool is_current() const { return owner_.load() == std::this_thread::get_id(); }
-  /// True inside what the engine does on that thread: an upcall or a task. Nobody may wait for a turn there.
+  /// True inside the engine's work on that thread, that is, in an upcall or a task. Nothing may wait for a
+  /// turn there.
   bool is_in_turn() const { return is_current() && (options_.own_thread || is_in_turn_); }
-  /// Runs `task` on the thread, in the order of posting. Errors: would_block (the queue is full).
+  /// Runs `task` on the thread, in the order of posting. Errors: would_block if the queue is full.
   Result<void> post(Task task) { return engine_->post(std::move(task)); }
-  /// A poller has something to do: see engine::Engine::notify.
+  /// Tells the engine that a poller has something to do: see engine::Engine::notify.
   void notify() noexcept { engine_->notify(); }
-  /// As post(), and waits for room in the queue. `task` must not be posted from the thread itself.
+  /// Like post(), but waits until there is space in the queue. Must not be called on the thread itself.
   void post_when_room(Task task);
-  /// Runs `function` on the thread - at once, if that is the calling one - and waits for its result. A
-  /// function whose result is a Result answers resource_limit when it meets std::bad_alloc; another one
-  /// throws it to the caller. Without a thread of its own, nobody waits for turns that the application
-  /// may not give: from another thread than the one that drives it, a Result is invalid_argument, unless
-  /// let_others_wait() says otherwise. A function with another result must not be called from there, because
-  /// that call would wait until the application gives a turn, perhaps for ever.
+  /// Runs `function` on the thread and waits for its result. Runs it at once if the caller is on that thread.
+  /// If `function` throws std::bad_alloc, call() returns resource_limit if the result type is a Result, and
+  /// otherwise throws the exception. Without a thread of its own, a caller on another thread could wait for
+  /// ever, because the application may not call turn(). In this case call() returns invalid_argument if the
+  /// result type is a Result, unless let_others_wait(true) is in force. A function with another result type
+  /// must not be called in this case.
   template <typename Function>
   std::invoke_result_t<Function> call(Function function);
   void wake() noexcept { poller_->wake(); }
-  /// Without a thread of its own: the driving thread gives turns now, and does so until nobody waits for one
-  /// any more.
+  /// For a FabricThread without a thread of its own. Sets whether other threads may wait in call(). While
+  /// `may` is true, the driving thread must call turn() until no thread waits.
   void let_others_wait(bool may) { others_may_wait_ = may; }
 
-  /// The fabric that was chosen ("udp", "shm+udp", ...), and why, for people.
+  /// The name of the chosen fabric ("udp", "shm+udp", ...), and a text for the user with the reason for the
+  /// choice.
   const std::string& fabric_name() const { return opened_.name; }
   const std::string& reason() const { return opened_.reason; }
   const FabricThreadOptions& options() const { return options_; }
   /// Errors: those of Fabric::make_arena.
   Result<memory::Arena> make_arena(std::size_t bytes);
 
-  // -- the thread itself; with own_thread, also within call() and posted tasks --
+  // -- The functions of this section must be called on the thread itself: without own_thread by its driver,
+  // with own_thread in pollers, in call() and in posted tasks. --
 
   fabric::Fabric& fabric() { return *opened_.fabric; }
-  /// The software endpoint; null when a NIC or shared memory alone is used.
+  /// The software endpoint. Null if only a NIC or shared memory is used.
   const fabric::SoftwareFabric* software() const { return opened_.software; }
   engine::Engine& engine() { return *engine_; }
-  /// The fabric's poller runs first in each turn. This is how much it found to do in this turn.
+  /// The amount of work that the fabric's poller found in this turn. It runs first in each turn.
   std::size_t last_progress() const { return poller_->last_progress(); }
-  /// Without a thread of its own: one turn, and if there was nothing to do a wait of at most `longest`. After
-  /// descriptor() was called, it waits first, and then gives turns while there is something to do, at most a
-  /// fixed number of them. Errors: invalid_argument (it has a thread of its own; another thread; an upcall).
+  /// For a FabricThread without a thread of its own. Takes one turn, and if there was nothing to do, waits
+  /// for at most `longest`. After descriptor() was called, it waits first, and then takes turns while there
+  /// is something to do, up to a fixed number. Errors: invalid_argument if there is a thread of its own, if
+  /// another thread calls, or inside an upcall.
   Result<void> turn(Duration longest);
-  /// Without a thread of its own: what an application's loop (epoll, poll, io_uring) can watch. It is
-  /// readable while turn() has something to do. It is readable at first. Errors: invalid_argument (it has a
-  /// thread of its own; another thread); unsupported (the fabric shows nothing); those of making it.
+  /// For a FabricThread without a thread of its own. Returns a descriptor that an application's event loop
+  /// (epoll, poll, io_uring) can watch. It is readable at first, and whenever turn() has something to do.
+  /// Errors: invalid_argument if there is a thread of its own or if another thread calls, unsupported if the
+  /// fabric has no descriptors to watch, and the errors of making the descriptor.
   Result<int> descriptor();
 
  private:
-  /// Tells all others when the fabric itself lacked memory.
+  /// The fabric's poller. It informs all other pollers if the fabric itself lacks memory.
   class Poller final : public fabric::FabricPoller {
    public:
     explicit Poller(FabricThread& owner) : FabricPoller(owner.fabric()), owner_(owner) {}
@@ -115,7 +123,7 @@ class FabricThread {
   };
 
   FabricThread() = default;
-  /// The driving thread is inside the engine's work as long as this lives.
+  /// While this object exists, the driving thread is inside the engine's work.
   class InTurn {
    public:
     explicit InTurn(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
@@ -127,9 +135,10 @@ class FabricThread {
     bool& flag_;
     const bool before_;
   };
-  /// Errors: invalid_argument.
+  /// Checks that the calling thread is the driver and that there is no thread of its own. Errors:
+  /// invalid_argument.
   Result<void> check_driver() const;
-  /// The application's thread has given the engine something to do, outside of its turns.
+  /// Called when the application's thread has given the engine something to do outside of a turn.
   void note_work() {
     if (loop_) loop_->readable_at({});
   }
@@ -139,7 +148,7 @@ class FabricThread {
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<engine::Engine> engine_;
   std::optional<engine::LoopDescriptor> loop_;
-  bool is_in_turn_ = false;  ///< the driving thread's; without a thread of its own
+  bool is_in_turn_ = false;  ///< Used by the driving thread, without own_thread.
   std::atomic<bool> others_may_wait_{false};
   std::atomic<std::thread::id> owner_ = std::this_thread::get_id();
   std::thread thread_;

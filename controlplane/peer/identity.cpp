@@ -12,13 +12,14 @@
 namespace rdmc::peer {
 namespace {
 
-/// 0: /proc does not say.
+/// Returns the number of the namespace, or 0 if /proc does not have it.
 std::uint64_t namespace_of_self(const std::string& kind) {
   struct stat file {};
   return ::stat(("/proc/self/ns/" + kind).c_str(), &file) == 0 ? file.st_ino : 0;
 }
 
-/// A process that was put into a pid namespace of its own may still see the /proc of the one before.
+/// True if /proc belongs to the pid namespace of this process. After a process was put into a new pid
+/// namespace, it may still see the /proc of the earlier one.
 bool is_proc_ours() {
   std::error_code unreadable;
   return std::filesystem::read_symlink("/proc/self", unreadable) == std::to_string(::getpid());
@@ -26,11 +27,11 @@ bool is_proc_ours() {
 
 }  // namespace
 
-// Field 22 of /proc/PID/stat (proc(5)); the second one may hold spaces and brackets. 0: not there.
+// Reads field 22 of /proc/PID/stat (proc(5)). The second field may contain spaces and parentheses.
 std::uint64_t start_of_process(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string text;
-  // Reading fails when the process ends meanwhile, and a stream's iterator would throw then.
+  // Reading fails if the process ends meanwhile. An iterator of the stream would then throw.
   std::getline(file, text, '\0');
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;

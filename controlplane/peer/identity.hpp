@@ -1,4 +1,4 @@
-// Who a process is to its peers. Plain values.
+// The identity of a process for its peers. Plain values.
 #pragma once
 
 #include <array>
@@ -8,28 +8,29 @@
 
 namespace rdmc::peer {
 
-/// Names one life of a process: random, and never used again.
+/// The random number of one life of a process. It is never used again.
 using Incarnation = std::array<std::byte, 16>;
 
-/// A process as others on its host can find it: its number, when it was started, because numbers come again,
-/// and the thread whose end ends its part in everything.
+/// The values by which other processes on the same host can find a process. The start time is one of them,
+/// because process ids are used again. `thread` is the thread whose end counts as the end of the process.
 struct ProcessIdentity {
-  std::uint64_t host = 0;           ///< fabric::host_identity(); 0: not known
-  std::uint64_t pid_namespace = 0;  ///< in which `pid` is meant
+  std::uint64_t host = 0;           ///< fabric::host_identity(). 0 if it is not known.
+  std::uint64_t pid_namespace = 0;  ///< The namespace in which `pid` is valid.
   std::uint32_t pid = 0;
-  std::uint64_t started = 0;         ///< in clock ticks since the boot; 0: /proc does not say
-  std::uint32_t thread = 0;          ///< 0: the process as a whole
-  std::uint64_t time_namespace = 0;  ///< in which `started` is meant; 0: the kernel has none
+  std::uint64_t started = 0;         ///< In clock ticks since the boot. 0 if /proc does not tell it.
+  std::uint32_t thread = 0;          ///< 0 means the process as a whole.
+  std::uint64_t time_namespace = 0;  ///< The namespace in which `started` is valid. 0 if the kernel has none.
 
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
-/// Of this process and the calling thread. All zeroes when /proc does not say; `started` is 0 when /proc is
-/// that of another pid namespace, where our number is another process's.
+/// Returns the identity of this process and the calling thread. All fields are 0 if /proc does not have it.
+/// `started` is 0 if /proc belongs to another pid namespace, because another process may have the same pid
+/// there.
 ProcessIdentity identity_of_self();
 
-/// When the process with this number ("self": ours) was started, in clock ticks since the boot; 0: it is not
-/// there.
+/// Returns the start time of the process with this pid ("self" means this process), in clock ticks since the
+/// boot. Returns 0 if there is no such process.
 std::uint64_t start_of_process(const std::string& pid);
 
 struct Identity {

@@ -1,6 +1,6 @@
-// At its end a connection gets 3 to 64 more turns. The peer's last messages may have arrived although no turn
-// has heard them: a NIC acknowledges them before this process looks. Our own acknowledgement leaves one turn
-// after its message was heard.
+// Limits how many turns a connection still gets after its end is known: 3 to 64. The peer's last messages may
+// have arrived although no turn has processed them, because a NIC acknowledges messages before this process
+// looks. This side's own acknowledgement leaves one turn after its message was processed.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace rdmc::peer {
 
 class LastTurns {
  public:
-  /// After each turn: `done` is what the connection and the fabric found to do in it. True: it was the last
-  /// one.
+  /// Called after each turn. `done` is the amount of work that the connection and the fabric found in it.
+  /// Returns true if it was the last turn.
   bool are_over(std::size_t done) {
     ++turns_;
     return turns_ >= kMost || (turns_ >= kLeast && done == 0);

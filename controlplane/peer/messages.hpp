@@ -1,5 +1,6 @@
 // The messages of a control connection between two processes, as values, and their encoding (peer.proto).
-// What a peer may send is bounded here: whatever decode() returns keeps to the bounds. Stateless; any thread.
+// decode() checks all limits for what a peer may send, and its results keep these limits. Stateless. May be
+// used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +17,27 @@ namespace rdmc::peer {
 
 using Bytes = std::vector<std::byte>;
 
-/// Grows when a message changes in a way that an older program would misunderstand.
+/// The version of the messages. It must grow when a message changes in a way that an older program would
+/// misunderstand.
 inline constexpr std::uint32_t kVersion = 2;
-/// The most bytes of a service's name.
+/// The longest name of a service, in bytes.
 inline constexpr std::size_t kMostServiceBytes = 512;
-/// The most bytes of a greeting or a blob.
+/// The longest greeting or blob, in bytes.
 inline constexpr std::size_t kMostOfferBytes = 64 * 1024;
-/// The most bytes of a Reset's text; longer ones are cut.
+/// The longest text of a Reset, in bytes. Longer texts are cut.
 inline constexpr std::size_t kMostTextBytes = 1024;
-/// The most proofs in one message.
+/// The largest number of proofs in one message.
 inline constexpr std::size_t kMostProofs = 64;
-/// The most bytes that an encoded message adds to the bytes that it carries.
+/// The largest number of bytes that the encoding adds to the bytes that a message carries.
 inline constexpr std::uint32_t kMostOverheadBytes = 32;
 
 enum class ChannelId : std::uint32_t {};
 
-using Token = std::array<std::byte, 16>;  ///< a nonce or a secret
+using Token = std::array<std::byte, 16>;  ///< A nonce or a secret.
 using Proof = std::array<std::byte, 32>;
 
-/// What a service says of itself when a channel to it is opened, and what the other side needs to connect a
-/// queue pair to it.
+/// The greeting with which a service describes itself when a channel to it is opened, and the blob with which
+/// the other side can connect a queue pair to it.
 struct Offer {
   Bytes greeting;
   Bytes blob;
@@ -46,20 +48,20 @@ struct Offer {
 struct Hello {
   Identity identity;
   Token nonce{};
-  Token secret{};             ///< the dialer's
-  std::vector<Proof> proofs;  ///< the listener's, of connections that the two have
+  Token secret{};             ///< Sent by the dialer.
+  std::vector<Proof> proofs;  ///< Sent by the listener, for connections that the two already have.
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
-/// The dialer's proofs of the connections that the two have.
+/// The dialer's proofs of the connections that the two processes have.
 struct Known {
   std::vector<Proof> proofs;
 
   friend bool operator==(const Known&, const Known&) = default;
 };
-/// The listener's answer: which connection both use.
+/// The listener's answer to Known: the connection that both sides use.
 struct Choice {
-  std::optional<Proof> proof;  ///< none: this one
+  std::optional<Proof> proof;  ///< A proof of that connection. Nullopt means this connection.
 
   friend bool operator==(const Choice&, const Choice&) = default;
 };
@@ -97,8 +99,8 @@ struct Reset {
 using Message = std::variant<Hello, Open, Accept, Data, Close, Reset, Known, Choice>;
 
 Bytes encode(const Message& message);
-/// Errors: protocol_error (not such a message, or beyond a bound), version_mismatch (a Hello of another
-/// version).
+/// Errors: protocol_error if it is not such a message or if it exceeds a limit, version_mismatch if it is a
+/// Hello of another version.
 Result<Message> decode(std::span<const std::byte> bytes);
 
 }  // namespace rdmc::peer

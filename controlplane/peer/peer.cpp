@@ -1,4 +1,4 @@
-// The handles of a connection that the owners of services have.
+// Peer and Request: the handles of a connection for the owners of services.
 #include <new>
 #include <utility>
 

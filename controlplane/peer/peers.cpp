@@ -12,7 +12,8 @@
 namespace rdmc::peer {
 namespace {
 
-/// A connection without channels ends after this: at the side that dialed it, and later at the other one.
+/// The time after which a connection without channels ends: at the side that dialed it, and later at the
+/// other side.
 constexpr Duration kIdle = seconds(1), kIdleAtListener = seconds(30);
 
 Result<Token> random_token() {
@@ -28,7 +29,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   Impl(control::ControlLoop& loop, control::ChannelOptions options, Identity identity)
       : loop_(loop), options_(std::move(options)), identity_(std::move(identity)), selection_(identity_) {}
 
-  // -- any thread --
+  // -- The functions of this section may be called from any thread. --
 
   Result<Handle> serve(std::string service, RequestHandler handler) {
     if (service.size() > kMostServiceBytes)
@@ -42,7 +43,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   control::ListenHandlers listen_handlers(RefusedHandler on_refused) {
     control::ListenHandlers handlers;
-    // An empty handler is not to be wrapped: it would be called.
+    // An empty handler must not be copied into a wrapper, because the wrapper would be called.
     if (on_refused) handlers.on_refused = on_refused;
     handlers.on_channel = [weak = weak_from_this(),
                            on_refused = std::move(on_refused)](control::Channel channel) {
@@ -75,7 +76,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     const auto answer = [weak = std::weak_ptr(asking)](Result<control::Channel> channel, Offer theirs) {
       const auto asked = weak.lock();
       if (!asked || !asked->done) return;
-      // It may destroy the handle.
+      // `done` may destroy the handle.
       std::exchange(asked->done, {})(std::move(channel), std::move(theirs));
     };
     asking->dialing =
@@ -97,7 +98,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     for (auto& [number, kept] : std::exchange(connections_, {})) kept.connection->close();
   }
 
-  // -- the loop's thread --
+  // -- The functions below run on the loop's thread. --
 
   control::ControlLoop& loop() { return loop_; }
   const control::ChannelOptions& options() const { return options_; }
@@ -116,16 +117,16 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Kept {
     std::shared_ptr<Connection> connection;
-    control::Timer due;         ///< the introduction, or the end of an idle connection
-    std::uint64_t dial = 0;     ///< ours that it comes from, until it is over
-    RefusedHandler on_refused;  ///< until it has introduced itself
+    control::Timer due;         ///< Ends the wait for the introduction, or ends an idle connection.
+    std::uint64_t dial = 0;     ///< The dial that made it, until that is complete. 0 if there is none.
+    RefusedHandler on_refused;  ///< Set until the other side has introduced itself.
   };
   struct Dial {
     control::Connecting attempt;
     DialDone done;
   };
 
-  /// Runs `end` on the loop's thread when the handle is destroyed.
+  /// Returns a handle. `end` runs on the loop's thread when the handle is destroyed.
   template <typename End>
   Handle handle(End end) {
     struct Ended {
@@ -153,12 +154,12 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void finish_dial(std::uint64_t id, Result<Peer> result) {
     auto dial = dials_.extract(id);
     if (dial.empty()) return;
-    // The attempt ends later: it may be what calls us.
+    // The attempt is destroyed later, because it may be the caller of this function.
     loop_.post([attempt = std::move(dial.mapped().attempt)] {});
     dial.mapped().done(std::move(result));
   }
 
-  /// `dial`: ours that it comes from; 0: the other side has made it.
+  /// Adds a connection. `dial` is the dial that made it, or 0 if the other side has made it.
   void add(control::Channel channel, std::uint64_t dial, RefusedHandler on_refused = {}) {
     if (closed_) return;
     const bool dials = dial != 0;
@@ -195,13 +196,14 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     connection->introduce(selection_.dial(number, *nonce, *secret));
   }
 
-  /// Of a connection that we dial. Where it is encrypted, nobody can give two connections the same one.
+  /// Returns the secret of a connection that this process has dialed. If the connection is encrypted, nobody
+  /// can give two connections the same secret.
   static Result<Token> secret_of(const Connection& connection) {
     if (const auto binding = connection.binding()) return *binding;
     return random_token();
   }
 
-  /// Of connections that others have made and do not use, the oldest goes when there are too many.
+  /// If there are too many unused connections that others have dialed, ends the oldest of them.
   void make_room(const Connection& newest) {
     std::size_t unused = 0;
     Connection* oldest = nullptr;
@@ -232,7 +234,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     ++counters_.accepted;
     kept.due = {};
     from.introduce(selection_.answer(from.number, hello, *nonce));
-    // Whichever it finds, it may use it soon.
+    // The other side may soon use any connection that it finds, so their idle timers start again.
     for (const auto& [number, other] : connections_)
       if (other.connection->identity == hello.identity && other.connection->channels() == 0)
         idle(*other.connection);
@@ -240,7 +242,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   void asked(Connection& from, const Known& known) {
     const Selection::Step step = selection_.on_known(from.number, known);
-    // The other side is about to use the one that is chosen.
+    // The other side is about to use the chosen connection, so the idle timers start again.
     for (const auto& [number, other] : connections_)
       if (other.connection->identity == from.identity && other.connection->channels() == 0)
         idle(*other.connection);
@@ -279,7 +281,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     const auto found = services_.find(service);
     if (found == services_.end())
       return request.refuse({Errc::not_found, "there is no service '" + service + "'"});
-    const auto handler = found->second;  // it may end its own service
+    const auto handler = found->second;  // The handler may end its own service.
     handler(std::move(request));
   }
 
@@ -288,7 +290,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     drop(connection, cause);
   }
 
-  /// Nobody uses it now; whoever has just been told of it may soon.
+  /// Starts the idle timer again. The connection is unused now, but a dial that has just found it may use it
+  /// soon.
   void idle(Connection& connection) {
     const auto found = connections_.find(connection.number);
     if (found == connections_.end() || found->second.dial != 0) return;
@@ -324,7 +327,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     selection_.on_end(connection.number);
     counters_.channels_refused += connection.channels_refused();
     kept.mapped().connection->close();
-    // It may be what calls us, and so may its timer.
+    // The connection or its timer may be the caller of this function, so both are destroyed later.
     loop_.post([gone = std::make_shared<Kept>(std::move(kept.mapped()))] {});
   }
 
@@ -333,7 +336,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   const Identity identity_;
   bool closed_ = false;
   std::map<std::string, RequestHandler> services_;
-  std::map<std::uint64_t, Kept> connections_;  ///< by number
+  std::map<std::uint64_t, Kept> connections_;  ///< Keyed by the connection's number.
   Selection selection_;
   std::map<std::uint64_t, Dial> dials_;
   std::atomic<std::uint64_t> last_dial_ = 0;

@@ -1,12 +1,12 @@
-// The processes that this one talks to, over the control plane: whoever wants to talk to another process - a
-// mesh of nodes, sockets, a membership, a transfer - dials it here, or serves here whoever dials. Both sides
-// prove the key (TLS), say who they are, and from then on share one connection, on which each service has
-// channels of its own. So two processes that have several things to do with each other have one control
-// connection, also when both dial at once (Selection decides), and each learns from its end that the other
-// has died.
+// The processes that this process is connected to over the control plane. Whatever needs another process (a
+// mesh of nodes, sockets, a membership, a transfer) dials it here, and offers its own services to other
+// processes here. Both sides prove the key (TLS) and introduce themselves. From then on they share one
+// connection, on which each service has channels of its own. Two processes have only one control connection,
+// however many services use it, even if both dial at the same time (Selection decides). When a process dies,
+// the other one learns it from the end of the connection.
 //
-// It lives on a control loop, which outlives it. Functions and handlers run on the loop's thread, except
-// where "any thread" is said.
+// Peers uses a control loop, which must outlive it. Functions and handlers run on the loop's thread, except
+// where a comment says "any thread".
 #pragma once
 
 #include <cstdint>
@@ -27,28 +27,28 @@ class Connection;
 
 using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
 
-/// Another process, as long as there is a connection to it. A connection that nobody uses ends after a while,
-/// but not while somebody has a Peer of it.
+/// A handle of another process and of the connection to it. A connection that is not used ends after some
+/// time, but not while a Peer of it exists.
 class Peer {
  public:
   const Identity& identity() const;
-  /// The other end, and ours, of the connection.
+  /// The addresses of the connection's other end and of this end.
   Address address() const;
   Address local() const;
-  /// The connection is there.
+  /// True while the connection exists.
   bool is_connected() const;
-  /// True: a connection to it existed before this dial, for whatever purpose.
+  /// True if a connection to the process existed before this dial, for any purpose.
   bool was_connected() const { return was_connected_; }
-  /// Names the connection among all that these Peers ever have. Two dials that find the same process have the
-  /// same number, as long as the connection is there.
+  /// Identifies the connection among all that this Peers object ever has. Two dials that find the same
+  /// process get the same number, as long as the connection exists.
   std::uint64_t number() const;
-  /// This process has made the connection, and not the other one.
+  /// True if this process has dialed the connection, false if the other process has.
   bool was_dialed_by_us() const;
 
-  /// Opens a channel to a service of that process. `done` is called once, later, with the channel and what
-  /// the service offers; start() the channel there. `done` is not called once the Peers are gone. Errors:
-  /// not_found (it has no such service), resource_limit, cancelled and peer_failed (the connection is over),
-  /// and what the service refuses with.
+  /// Opens a channel to a service of that process. `done` is called once, later, with the channel and the
+  /// offer of the service. It should call start() on the channel. It is not called after the Peers object is
+  /// destroyed. Errors: not_found if there is no such service, resource_limit, cancelled or peer_failed if
+  /// the connection has ended, and the error with which the service refuses.
   void open(std::string service, Offer offer, OpenDone done);
 
  private:
@@ -60,7 +60,7 @@ class Peer {
   bool was_connected_;
 };
 
-/// A process that wants a channel to a service. Destroyed without an answer it is refused.
+/// A peer's request for a channel to a service. If it is destroyed without an answer, it is refused.
 class Request {
  public:
   Request(std::shared_ptr<Connection> connection, ChannelId channel, Offer offer);
@@ -71,11 +71,11 @@ class Request {
   const Identity& identity() const;
   Address address() const;
   Address local() const;
-  /// Who asks.
+  /// The process that has sent the request.
   Peer peer() const { return {connection_, true}; }
   Offer& offer() { return offer_; }
 
-  /// Errors: cancelled (the other side wants it no longer).
+  /// Errors: cancelled if the other side does not want the channel any more.
   Result<control::Channel> accept(Offer answer);
   void refuse(const Error& cause);
 
@@ -91,7 +91,8 @@ class Peers {
   using RefusedHandler = std::function<void(const Address&, const Error&)>;
   using DialDone = std::move_only_function<void(Result<Peer>)>;
 
-  /// Serves or dials until it is destroyed. Any thread; its destructor waits until no handler of it runs.
+  /// Keeps a service or a dial until it is destroyed. It may be destroyed on any thread. The destructor waits
+  /// until no handler of the service or dial runs.
   class [[nodiscard]] Handle {
    public:
     Handle() = default;
@@ -101,51 +102,55 @@ class Peers {
     std::shared_ptr<void> kept_;
   };
 
-  /// The most connections that others have made and on which nothing runs. One more replaces the oldest.
+  /// The largest number of unused connections that other processes have dialed. One more ends the oldest one.
   static constexpr std::size_t kMostUnused = 256;
 
   struct Counters {
-    std::uint64_t dialed = 0;    ///< connections that we made
-    std::uint64_t accepted = 0;  ///< connections that others made, and on which they introduced themselves
-    std::uint64_t shared = 0;    ///< dials that found a connection to that process there already
-    std::uint64_t refused = 0;   ///< connections that ended for what the other side said, or for want of room
-    std::uint64_t channels_refused =
-        0;  ///< channels that broke a bound: too many, or too much on an unused one
+    std::uint64_t dialed = 0;  ///< Connections that this process has dialed and that were answered.
+    /// Connections that others have dialed and on which they have introduced themselves.
+    std::uint64_t accepted = 0;
+    std::uint64_t shared = 0;  ///< Dials that found an existing connection to the same process.
+    /// Connections that ended because of what the other side sent, or because there were too many.
+    std::uint64_t refused = 0;
+    /// Channels that exceeded a limit: too many, or too many bytes on one that was not started.
+    std::uint64_t channels_refused = 0;
   };
 
-  /// `loop` outlives it. Any thread. Errors: those of getrandom(2).
+  /// `loop` must outlive the Peers. Any thread. Errors: those of getrandom(2).
   static Result<std::shared_ptr<Peers>> create(control::ControlLoop& loop,
                                                const control::ChannelOptions& options);
   /// Ends every connection. Any thread.
   ~Peers();
 
-  /// Any thread: `handler` gets whoever asks for `service`, on every connection, until the handle is
-  /// destroyed. Errors: already_exists (the name is served), invalid_argument (longer than
-  /// kMostServiceBytes).
+  /// Any thread. `handler` gets every request for `service`, on every connection, until the handle is
+  /// destroyed. Errors: already_exists if the name is served already, invalid_argument if it is longer than
+  /// kMostServiceBytes.
   Result<Handle> serve(std::string service, RequestHandler handler);
 
-  /// Any thread: lets others connect. `on_refused` is told of connections that end before the other side has
-  /// proved the key and introduced itself, on the loop's thread. Errors: those of control::Listener.
+  /// Any thread. Accepts connections at `address`. `on_refused` is called on the loop's thread for each
+  /// connection that ends before the other side has proved the key and introduced itself. Errors: those of
+  /// control::Listener.
   Result<control::Listener> listen(const Address& address, const control::ListenOptions& options,
                                    RefusedHandler on_refused = {});
-  /// The same on a socket that listens already.
+  /// The same with a socket that is already listening.
   Result<control::Listener> adopt(Descriptor listening, const control::ListenOptions& options,
                                   RefusedHandler on_refused = {});
 
-  /// Any thread: finds the process that listens at `host` and `port` now. If there is a connection to that
-  /// process already, the one that asks ends again. `done` is called once, on the loop's thread, unless the
-  /// handle is destroyed before. Errors: those of control::connect; timed_out (it does not introduce itself),
-  /// protocol_error, version_mismatch.
+  /// Any thread. Connects to the process that listens at `host` and `port` now. If there is already a
+  /// connection to that process, the new one is ended. `done` is called once, on the loop's thread, unless
+  /// the handle is destroyed before. Errors: those of control::connect; timed_out if the process does not
+  /// introduce itself; protocol_error; version_mismatch.
   Handle dial(std::string host, std::uint16_t port, Duration deadline, DialDone done);
 
-  /// dial() and then Peer::open(), until the handle is destroyed. Errors: those of both.
+  /// Any thread. Calls dial() and then Peer::open(). Both end if the handle is destroyed. Errors: those of
+  /// both.
   Handle open(std::string host, std::uint16_t port, Duration deadline, std::string service, Offer offer,
               OpenDone done);
 
   const Identity& identity() const;
   const control::ChannelOptions& options() const;
   control::ControlLoop& loop() const;
-  /// Connections on which both sides have introduced themselves; any thread.
+  /// Any thread. The number of connections on which both sides have introduced themselves.
   std::size_t connections() const;
   Counters counters() const;
 

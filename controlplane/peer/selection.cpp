@@ -37,7 +37,7 @@ Selection::Step Selection::on_answer(Number connection, const Hello& theirs) {
 Selection::Step Selection::on_choice(Number connection, const Choice& choice) {
   if (!choice.proof) return end_dial(connection, connection);
   if (const auto used = find(connection, {&*choice.proof, 1})) return end_dial(connection, *used);
-  // It means one that has ended here. What we know now tells it so.
+  // The chosen connection has ended here. The new Known shows this to the other side.
   return {.say = Known{prove_all(connection, false)}, .use = {}};
 }
 
@@ -64,7 +64,8 @@ void Selection::on_end(Number connection) {
   for (auto& [number, other] : entries_) other.same.erase(connection);
 }
 
-/// Both sides find the same. Who dials itself decides as the dialer.
+/// True if this side decides. Both sides get the same result. If a process has dialed itself, the dialing
+/// side decides.
 bool Selection::decides(const Entry& entry) const {
   const Incarnation &our = ours_.incarnation, &their = entry.identity->incarnation;
   return our == their ? entry.dials : our < their;
@@ -99,8 +100,9 @@ std::optional<Selection::Number> Selection::find(Number by, std::span<const Proo
   return found == entries_.end() ? std::nullopt : std::optional(found->first);
 }
 
-/// Which connection both sides use, as the one that decides. If `connection` is not the only one to its
-/// process, it is surplus beside one that is used. Those that are not decided yet will find the same.
+/// Decides, on the side that decides, which connection both sides use, and returns it. If another connection
+/// to the same process is used, `connection` becomes surplus. Connections that are not decided yet remember
+/// the decision.
 Selection::Number Selection::decide(Number connection, std::span<const Proof> proofs) {
   Entry& entry = entries_.at(connection);
   std::optional<Number> used, surplus;
@@ -112,7 +114,7 @@ Selection::Number Selection::decide(Number connection, std::span<const Proof> pr
     if (other.state == State::surplus && !surplus) surplus = number;
     if (other.state == State::dialing || other.state == State::undecided) undecided.push_back(&other);
   }
-  // A surplus one stays when the one that was to be used instead has ended.
+  // A surplus connection is used if the connection that was chosen in its place has ended.
   const Number chosen = entry.state == State::used ? connection : used.value_or(surplus.value_or(connection));
   for (Entry* const other : undecided) other->same.insert({connection, chosen});
   entry.state = State::surplus;

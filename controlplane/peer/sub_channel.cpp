@@ -5,7 +5,7 @@
 namespace rdmc::peer {
 namespace {
 
-/// How long the other side may take to answer a Close.
+/// The time limit for the other side to answer a Close.
 constexpr Duration kCloseDeadline = seconds(5);
 
 }  // namespace
@@ -50,7 +50,8 @@ void SubChannel::abandon() {
   abandoned_ = true;
   on_closed_ = nullptr;
   on_drained_ = nullptr;
-  if (!delivering_) on_message_ = nullptr;  // not before: it may hold what it is running in
+  // The handler is not released while it runs, because it may own the object in which it is running.
+  if (!delivering_) on_message_ = nullptr;
   waiting_.clear();
   if (state_ != State::open) return;
   state_ = State::over;
@@ -76,7 +77,7 @@ void SubChannel::end(const Error& cause) {
   deliver();
 }
 
-/// Handlers may destroy the channel.
+/// Delivers the messages that wait, and then the end. A handler may destroy the channel.
 void SubChannel::deliver() {
   if (!started_ || delivering_) return;
   const auto self = shared_from_this();
@@ -98,7 +99,7 @@ void SubChannel::deliver() {
 void SubChannel::drained() {
   if (!std::exchange(would_block_told_, false) || abandoned_ || state_ != State::open || !on_drained_) return;
   auto handler = std::exchange(on_drained_, nullptr);
-  handler();  // it may destroy the channel, or set another
+  handler();  // The handler may destroy the channel or set another handler.
   if (!abandoned_ && !on_drained_) on_drained_ = std::move(handler);
 }
 

@@ -1,5 +1,5 @@
-// The channel behind a `control::Channel` that `peer::Peers` made. It shares its connection with other
-// channels. Internal to this folder. The control loop's thread.
+// The implementation of a `control::Channel` that `peer::Peers` has made. It shares its connection with other
+// channels. Internal to this folder. Used on the control loop's thread.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@ namespace rdmc::peer {
 
 class SubChannel final : public control::ChannelEnd, public std::enable_shared_from_this<SubChannel> {
  public:
-  /// The most bytes that one peer may have waiting for a channel that nobody has started.
+  /// The largest number of bytes from the peer that wait on a channel that was not started.
   static constexpr std::size_t kMostWaitingBytes = 1 << 20;
 
   SubChannel(std::shared_ptr<Connection> connection, ChannelId id);
@@ -30,7 +30,7 @@ class SubChannel final : public control::ChannelEnd, public std::enable_shared_f
   std::optional<Duration> round_trip() const override { return connection_->round_trip(); }
   const std::shared_ptr<control::LoopCore>& core() const override { return core_; }
 
-  // From the connection.
+  // Called by the connection.
   void receive(Bytes body);
   void end(const Error& cause);
   void drained();
@@ -49,9 +49,9 @@ class SubChannel final : public control::ChannelEnd, public std::enable_shared_f
   control::Channel::MessageHandler on_message_;
   control::Channel::ClosedHandler on_closed_;
   control::Channel::DrainedHandler on_drained_;
-  std::deque<Bytes> waiting_;  ///< have arrived, and are not delivered
+  std::deque<Bytes> waiting_;  ///< The messages that have arrived and are not delivered yet.
   std::size_t waiting_bytes_ = 0;
-  std::optional<Error> end_;  ///< to be told after `waiting_`
+  std::optional<Error> end_;  ///< The cause to report after `waiting_` is delivered.
   control::Timer close_due_;
 };
 

@@ -1,5 +1,5 @@
-// Inputs, dispatch, and how the coordinator parts with a member. What a message means is in the file of its
-// protocol event: joining, forming, running, ending, committing.
+// The inputs of the coordinator, the dispatch of messages, and the removal of members. The other files handle
+// the messages of one phase each: joining, forming, running, ending, committing.
 #include "controlplane/session/coordinator.hpp"
 
 #include <algorithm>
@@ -56,7 +56,8 @@ void Coordinator::on_message(MemberId id, std::span<const std::byte> bytes, Time
       ++counters_.late_messages;
   } else {
     dispatch(*member, *envelope, now);
-    if (envelope->has_heartbeat()) return;  // changes nothing
+    // A heartbeat changes nothing else.
+    if (envelope->has_heartbeat()) return;
   }
   advance(now);
 }
@@ -95,7 +96,8 @@ void Coordinator::on_closed(MemberId id, const Error& cause, Time now) {
   excuse_absence(now);
   Member* member = find(id);
   if (member == nullptr || member->standing == Standing::gone) return;
-  if (member->connect_at != Time::never()) return;  // we have closed it ourselves, to ask again
+  // This process has closed the channel itself and will connect again.
+  if (member->connect_at != Time::never()) return;
   if (member->standing == Standing::aborting) {
     member->standing = Standing::gone;
   } else {
@@ -109,7 +111,7 @@ void Coordinator::on_closed(MemberId id, const Error& cause, Time now) {
 void Coordinator::interrupt(Error cause, Time now) {
   if (interrupted_ || phase_ == Phase::finished) return ignore();
   interrupted_ = cause;
-  // The epoch ends with every member by Abort or Finish; nobody is asked for a state.
+  // Every member ends its epoch when it receives Abort or Finish. No member is asked for a state.
   phase_ = Phase::completing;
   choose_by_ = judge_at_ = Time::never();
   const Time patience = now + config_.timing.abort_timeout;
@@ -140,7 +142,7 @@ void Coordinator::send_abort(Member& member, const Error& cause, Time now) {
   send(member, envelope, now);
 }
 
-/// To every member of the epoch.
+/// Sends to every member of the epoch.
 void Coordinator::broadcast(const wire::Envelope& envelope, Time now) {
   for (Member& member : members_)
     if (member.in_epoch) send(member, envelope, now);
@@ -152,8 +154,8 @@ void Coordinator::close(Member& member) {
   member.deadline = member.commit_by = Time::never();
 }
 
-/// The member is out. If others share an epoch with it, they will be told; a commit that is under way or done
-/// is not undone, it only takes no further part.
+/// Removes the member. The other members of its epoch are told. A commit that has begun or is done is not
+/// undone: the member only takes no further part.
 void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
   const bool commits = member.delivery >= Delivery::committing;
   if (member.in_epoch) unnamed_.push_back({member.rank, member.spec.name, cause});
@@ -178,7 +180,8 @@ void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
   }
 }
 
-/// Its last word: it knows better than we what has become of its copy.
+/// Failed is the member's last message. Only the member knows what has happened to its copy, so its cause is
+/// final.
 void Coordinator::on_failed(Member& member, Error cause, Time now) {
   if (!member.has_outcome) conclude(member, Status::failed, cause, {});
   lose(member, std::move(cause), Parting::close, now);
@@ -216,7 +219,7 @@ void Coordinator::advance(Time now) {
   }
 }
 
-/// One move that what is known by now allows; false when the next needs an input.
+/// Takes the next action that is possible now. Returns false if nothing is possible before the next input.
 bool Coordinator::step(Time now) {
   release_committed(now);
   if (!unnamed_.empty()) {
@@ -268,19 +271,20 @@ bool Coordinator::step(Time now) {
   return false;
 }
 
-/// Has every member of the epoch given what this phase waits for?
+/// True if every member of the epoch has given the answer that this phase needs.
 bool Coordinator::ready_in_epoch() const {
   return std::ranges::none_of(members_, [](const Member& m) { return m.in_epoch && m.owes; });
 }
 
-/// Does anybody lack blocks, or wait for the judgement of a report that nobody alive can judge?
+/// True if a member lacks blocks, or has sent a report that cannot be judged because no living member knows
+/// the expected one.
 bool Coordinator::is_wanting() const {
   return std::ranges::any_of(members_, [](const Member& m) {
     return m.standing == Standing::active && m.delivery <= Delivery::reported;
   });
 }
 
-/// True for an epoch that is over: its messages crossed our End on the wire.
+/// True if the epoch has ended. Then the message was sent before its sender received End.
 bool Coordinator::stale(Epoch epoch) {
   const bool current = epoch == epoch_ && phase_ >= Phase::exchanging && phase_ <= Phase::running;
   if (epoch == Epoch{0} || epoch > epoch_ || current) return false;
@@ -293,7 +297,8 @@ Coordinator::Member* Coordinator::find(MemberId member) {
   return found == index_.end() ? nullptr : &members_[found->second];
 }
 
-/// The member of epoch_ with that rank; nullptr for ranks that don't exist, and for those who left.
+/// Returns the member of epoch_ with that rank. Returns nullptr if the rank does not exist or its member has
+/// left.
 Coordinator::Member* Coordinator::at(Rank rank) {
   if (value_of(rank) >= by_rank_.size()) return nullptr;
   Member& member = members_[by_rank_[value_of(rank)]];

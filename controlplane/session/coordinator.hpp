@@ -1,15 +1,15 @@
-// The coordinating end of a group session as a pure state machine: no socket, clock, thread or randomness. It
-// brings every participant from its connection to one outcome, forms an epoch from those that accept the job,
-// and a successor from the survivors whenever one fails. The driver feeds it messages, closes and time and
-// drains poll() after each call; the application answers its events with the commands below. It owns all it
-// keeps; one thread at a time.
+// The coordinator of a group session, as a core: it has no socket, clock, thread or randomness. It brings
+// every participant from its connection to one outcome. It forms an epoch from the participants that accept
+// the job, and the next epoch from the survivors whenever a member fails. The driver gives it messages,
+// closed channels and the time, and must drain poll() after each call. The application answers its events
+// with the commands below. It owns all its data. Only one thread may use it at a time.
 //
-// The member of its own process is a participant like the others, over a channel within the process. Each
-// epoch has the source that the application chooses: the root while the root lives, and then whoever of the
-// survivors has blocks that others lack.
+// The participant in the coordinator's own process is treated like the others. It has a channel inside the
+// process. The application chooses the source of each epoch. It is the root while the root lives, and after
+// that a survivor that has blocks that others lack.
 //
-// Every wait is bounded by Timing, so JobFinished comes whatever the participants do. docs: README.md beside
-// this file has the phases, the rule by which a suspicion is judged, and what happens to messages that cross.
+// Every wait is limited by Timing. So JobFinished is emitted, whatever the participants do. README.md in this
+// folder describes the phases, how a suspicion is judged, and what happens to messages that cross.
 #pragma once
 
 #include <cstdint>
@@ -39,20 +39,23 @@ class Wait;
 class Lag;
 }  // namespace wire
 
-/// An epoch can be formed: choose its parameters and answer form() with this epoch. Asked anew, with a higher
-/// epoch, when a candidate fails before the answer.
+/// An epoch can be formed. The application must choose its parameters and call form() with this epoch. If a
+/// candidate fails before that, the event comes again with a higher epoch.
 struct ParametersNeeded {
   struct Candidate {
     MemberId member{};
-    Bytes state;                ///< from its accept(), later its ended_state()
-    bool lacks = true;          ///< false: it is whole and can only be the source
-    bool is_straggler = false;  ///< its link is slower than the others', or it is far from them
+    /// The state that it gave to accept(), and later to ended_state().
+    Bytes state;
+    /// False if it has everything. Then it can only be the source.
+    bool lacks = true;
+    /// True if its link is slower than those of the others, or if it is far from them.
+    bool is_straggler = false;
   };
   Epoch epoch{};
   std::vector<Candidate> candidates;
 };
-/// Connect to this participant; on_connected() or on_closed() follows. Asked again after a CloseChannel, of
-/// which then no on_closed() may come any more.
+/// Connect to this participant, and call on_connected() or on_closed(). The event may come again after a
+/// CloseChannel. From then on the driver must not report the end of the old channel any more.
 struct ConnectRequested {
   MemberId member{};
 };
@@ -60,7 +63,7 @@ struct Progressed {
   MemberId member{};
   std::uint64_t bytes_done = 0;
 };
-/// A participant has all bytes, and they are right: it is told to commit.
+/// A participant has all bytes, and they are right. It was told to commit.
 struct DeliveryReported {
   MemberId member{};
   Epoch epoch{};
@@ -69,13 +72,13 @@ struct DeliveryReported {
 struct MemberFinished {
   MemberId member{};
   Status status = Status::failed;
-  Error cause;   ///< unless ok
-  Bytes report;  ///< of its committed(), if ok
+  Error cause;   ///< Valid unless the status is ok.
+  Bytes report;  ///< The report of its committed(), if the status is ok.
 };
-/// The last event: every participant has its outcome and no channel is needed any more.
+/// The last event. Every participant has its outcome, and no channel is needed any more.
 struct JobFinished {
-  std::optional<Error>
-      interrupted;  ///< the cause given to interrupt(), or that our application did not answer
+  /// The cause that interrupt() got, or a timeout of the coordinator's application. Empty otherwise.
+  std::optional<Error> interrupted;
 };
 
 using CoordinatorOutput = std::variant<Send, CloseChannel, ConnectRequested, ParametersNeeded, Progressed,
@@ -83,86 +86,101 @@ using CoordinatorOutput = std::variant<Send, CloseChannel, ConnectRequested, Par
 
 struct CoordinatorCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
-  std::uint64_t late_messages = 0;     ///< of an epoch that is over, or from a member that is out
-  std::uint64_t protocol_errors = 0;   ///< malformed or out of phase: each ends that member
-  std::uint64_t ignored_commands = 0;  ///< overtaken by an event
+  /// Messages of an epoch that has ended, or from a member that was removed.
+  std::uint64_t late_messages = 0;
+  /// Messages that were malformed or out of phase. Each one removes its sender.
+  std::uint64_t protocol_errors = 0;
+  /// Commands that came too late, because of an event that the application had not seen.
+  std::uint64_t ignored_commands = 0;
   std::uint64_t suspicions = 0, judgements = 0, stalls = 0, epochs = 0;
-  std::uint64_t stragglers = 0;  ///< found
+  /// Members that were found to be stragglers.
+  std::uint64_t stragglers = 0;
 };
 
 class Coordinator {
  public:
-  /// Ranks follow the order of `participants`, unless form() says otherwise.
+  /// Ranks follow the order of `participants`, unless form() gives another order.
   Coordinator(CoordinatorConfig config, std::vector<ParticipantSpec> participants);
 
-  /// Starts the clock and asks for the connections.
+  /// Starts to measure time and emits the requests for connections.
   void start(Time now);
 
-  // The driver's side. `member` is one of the specs'.
+  // Inputs from the driver. `member` must be a member of one of the specs.
   void on_connected(MemberId member, Time now);
-  /// Where its control listener was found: others may not know the name that it has here.
+  /// Sets the address at which the member's control listener was found. Other members get this address,
+  /// because they may not know the name that this process uses.
   void set_address(MemberId member, std::string address);
-  /// What bytes take to this member and back, as far as the driver knows. A member that is far from the
-  /// others is a straggler from the beginning.
+  /// Sets the round-trip time to this member, if the driver knows it. A member that is far from the others is
+  /// a straggler from the first epoch on.
   void set_round_trip(MemberId member, Duration round_trip);
   void on_message(MemberId member, std::span<const std::byte> bytes, Time now);
-  /// The channel is gone, or could not be made. Errc::authentication before the job makes the outcome
-  /// `refused`.
+  /// The channel is gone, or could not be made. If `cause` is Errc::authentication and the member has not yet
+  /// greeted, its outcome is `refused`.
   void on_closed(MemberId member, const Error& cause, Time now);
   void on_timer(Time now);
-  /// When on_timer() must be called at the latest; Time::never() once finished.
+  /// The time by which on_timer() must be called. Time::never() once the job has finished.
   Time next_deadline() const;
   std::optional<CoordinatorOutput> poll();
 
-  // The application's side: answers to events.
-  /// `source`: the candidate that is rank 0. `order`: candidates in the order of their ranks behind it; those
-  /// it does not name follow in theirs, others that it names do not count.
+  // Commands of the application that answer an event.
+  /// `source` is the candidate that gets rank 0. `order` contains the candidates for the following ranks.
+  /// Candidates that are missing in it come after them, in the order of the constructor. Numbers of members
+  /// that are no candidates are ignored.
   void form(Epoch epoch, Bytes parameters, Time now, MemberId source = kRoot,
             const std::vector<MemberId>& order = {});
 
-  // … and unasked.
-  /// What every Delivered must say; once it is known, and before the last block can reach anybody. The
-  /// participants keep it for the case of our death.
+  // Commands of the application at any time.
+  /// Sets the report that every Delivered must contain. The application must call it before the last block
+  /// can reach a member. The participants keep the report in case this process dies.
   void expect_report(Bytes report, Time now);
-  /// The same, or what the survivors know of it after a takeover.
+  /// The report that was set, or, after a failover, the report that the survivors know. nullopt if it is not
+  /// known.
   const std::optional<Bytes>& expected_report() const { return expected_; }
-  /// Ends the job with `cause` everywhere but where it is committed: Ctrl-C, an unreadable source, a data
-  /// plane that cannot be made. JobFinished follows within Timing::abort_timeout.
+  /// Ends the job with `cause` at all members that have not committed. Reasons are Ctrl-C, a source that
+  /// cannot be read, or a data plane that cannot be created. JobFinished follows within
+  /// Timing::abort_timeout.
   void interrupt(Error cause, Time now);
 
   bool finished() const { return phase_ == Phase::finished; }
-  /// `other`, who coordinates as well, has the better right to it, and nothing is begun here yet.
+  /// True if the other coordinator `other` has priority over this one, and this one has not chosen an epoch
+  /// yet.
   bool stands_down_for(MemberId other) const { return phase_ <= Phase::joining && other < config_.leader; }
   const CoordinatorCounters& counters() const { return counters_; }
 
  private:
   enum class Phase : std::uint8_t {
-    idle,        ///< before start()
-    joining,     ///< connections, greetings, answers to the job
-    choosing,    ///< the application owes the parameters of the next epoch
-    exchanging,  ///< blobs are due
-    connecting,  ///< readiness is due
+    idle,        ///< Before start().
+    joining,     ///< Connections, greetings and answers to the job are due.
+    choosing,    ///< The application must choose the parameters of the next epoch.
+    exchanging,  ///< Blobs are due.
+    connecting,  ///< Ready messages are due.
     running,
-    ending,      ///< states are due
-    completing,  ///< no further epoch: commits and aborts are due
+    ending,      ///< States are due.
+    completing,  ///< No further epoch follows. Commits and aborts are due.
     finished,
   };
   enum class Standing : std::uint8_t { unconnected, greeting, deciding, active, aborting, gone };
   enum class Delivery : std::uint8_t { none, reported, committing, committed };
-  /// How we part with a member that is lost.
+  /// How the coordinator ends its contact with a member that is lost.
   enum class Parting : std::uint8_t {
-    gone,     ///< the channel is closed
-    close,    ///< it has said its last word
-    dismiss,  ///< tell it why, close without waiting: it is silent, or not to be trusted
-    abort,    ///< tell it why and wait for AbortDone
+    /// The channel is closed already.
+    gone,
+    /// Close the channel: the member has sent its last message.
+    close,
+    /// Send the cause and close without waiting: the member is silent or cannot be trusted.
+    dismiss,
+    /// Send the cause and wait for AbortDone.
+    abort,
   };
 
-  /// What a data path waits for, since when, and since when without an excuse.
+  /// The wait that a member's data path has reported. `since` is the time when the wait was reported.
+  /// `blamed_since` is the time since which it has had no excuse.
   struct ToldWait {
     relay::Wait wait;
     Time since{}, blamed_since{};
   };
-  /// A member has said that another one holds up its ring: since when, and when it took that back.
+  /// A report of a member that another one delays its ring. `since` is the time of the report, `over` the
+  /// time when the member took it back.
   struct ToldLag {
     Rank rank{};
     Time since{};
@@ -172,43 +190,60 @@ class Coordinator {
     ParticipantSpec spec;
     Standing standing = Standing::unconnected;
     Delivery delivery = Delivery::none;
-    bool in_epoch = false;  ///< of epoch_, until the next is formed; its loss is named to the others
-    bool owes = false;      ///< this phase's answer: blobs, readiness, state
-    bool complete = false;  ///< has what this epoch sends, though it may lack more
+    /// True if it is in epoch_. Stays set until the next epoch is formed. If the member is lost meanwhile,
+    /// the others are told.
+    bool in_epoch = false;
+    /// True if it has not yet given the answer of this phase: blobs, Ready or state.
+    bool owes = false;
+    /// True if it has all that this epoch sends. It can lack other blocks.
+    bool complete = false;
     bool has_outcome = false;
     Rank rank{};
     Time last_heard{}, last_sent{};
-    Time deadline = Time::never();  ///< of what `due` says
+    /// The time by which it must have done what `due` names.
+    Time deadline = Time::never();
     std::string_view due;
-    Time commit_by = Time::never();  ///< of what `commit_due` says
+    /// The time by which it must have done what `commit_due` names.
+    Time commit_by = Time::never();
     std::string_view commit_due;
-    Time connect_by{}, connect_at = Time::never();  ///< bound of all attempts; the next one
-    bool follows_another = false;                   ///< said so when it was last asked
-    std::optional<Time> probed;                     ///< in this epoch
-    std::uint64_t probe_due = 0;                    ///< nonce of an unanswered probe; 0: none
+    /// The limit for all attempts to connect, and the time of the next attempt.
+    Time connect_by{}, connect_at = Time::never();
+    /// True if its last answer was that it follows another coordinator.
+    bool follows_another = false;
+    /// When it was probed in this epoch.
+    std::optional<Time> probed;
+    /// The nonce of an unanswered probe. 0 if there is none.
+    std::uint64_t probe_due = 0;
     std::uint64_t bytes_done = 0;
-    std::uint64_t bytes_before = 0;  ///< when this epoch started
-    std::optional<ToldWait> wait;    ///< in this epoch
-    std::vector<ToldLag> lags;       ///< in this epoch
+    /// Its bytes_done when this epoch started.
+    std::uint64_t bytes_before = 0;
+    std::optional<ToldWait> wait;  ///< Its last report in this epoch.
+    std::vector<ToldLag> lags;     ///< Its reports in this epoch.
     std::optional<Duration> round_trip;
     bool is_straggler = false;
-    Time quiet_since{};  ///< neither a wait nor a gain worth the name since then
+    /// The time since which it has sent no Wait and has not gained enough bytes (kLeastGain). At that time it
+    /// had `quiet_bytes`.
+    Time quiet_since{};
     std::uint64_t quiet_bytes = 0;
-    bool spared = false;        ///< has held up others once when it had all that its epoch sent
-    double messages_ahead = 0;  ///< of what it should have said by last_counted
+    /// True if it has already delayed others once while it had all that its epoch sent.
+    bool spared = false;
+    /// The messages by which it exceeded the allowed rate at `last_counted` (a leaky bucket).
+    double messages_ahead = 0;
     Time last_counted{};
     Bytes state;
     Bytes report;
-    std::vector<PeerBlob> inbox;  ///< blobs that the others made for it
+    /// Blobs that the others have made for this member.
+    std::vector<PeerBlob> inbox;
   };
   struct Suspicion {
     Rank observer{}, suspect{};
     std::string cause;
-    /// Whom it speaks against: the source cannot be left out.
+    /// The member that the suspicion counts against. The source cannot be left out, so a suspicion of the
+    /// source counts against its observer.
     Rank accused() const { return suspect == kRootRank ? observer : suspect; }
   };
 
-  // coordinator.cpp: dispatch, sending, losing members
+  // coordinator.cpp: dispatch, sending, removal of members
   void dispatch(Member& member, const wire::Envelope& envelope, Time now);
   void send(Member& member, const wire::Envelope& envelope, Time now);
   void send_abort(Member& member, const Error& cause, Time now);
@@ -229,7 +264,7 @@ class Coordinator {
   Member* at(Rank rank);
   bool ready_in_epoch() const;
   bool is_wanting() const;
-  /// Nobody here has been in an epoch yet.
+  /// True if no member here has been in an epoch yet.
   bool is_new_job() const { return candidate_ == Epoch{0}; }
 
   // coordinator_timers.cpp
@@ -300,20 +335,29 @@ class Coordinator {
 
   CoordinatorConfig config_;
   std::vector<Member> members_;
-  std::unordered_map<std::uint32_t, std::size_t> index_;  ///< member id -> position in members_
-  std::vector<std::size_t> by_rank_;                      ///< rank -> position in members_, of epoch_
+  /// Maps a member's number to its position in members_.
+  std::unordered_map<std::uint32_t, std::size_t> index_;
+  /// Maps a rank in epoch_ to the position in members_.
+  std::vector<std::size_t> by_rank_;
   Phase phase_ = Phase::idle;
-  Epoch epoch_{0};                  ///< the last one formed …
-  Time epoch_began_{};              ///< … and when its data path started
-  Epoch candidate_{0};              ///< the one whose parameters are asked for; only grows
-  bool choose_again_ = false;       ///< a candidate was lost while our application chooses
-  Time choose_by_ = Time::never();  ///< our application owes the parameters until then
+  /// The last epoch that was formed.
+  Epoch epoch_{0};
+  /// When the data path of epoch_ was started.
+  Time epoch_began_{};
+  /// The newest epoch whose parameters were asked for. It only grows.
+  Epoch candidate_{0};
+  /// True if a candidate was lost while the application chooses.
+  bool choose_again_ = false;
+  /// When the application must have chosen the parameters.
+  Time choose_by_ = Time::never();
   Time judge_at_ = Time::never();
   Time swept_at_{}, next_sweep_ = Time::never();
   std::vector<Suspicion> suspicions_;
-  std::vector<FailedMember> unnamed_;  ///< lost from epoch_, not yet told to the others
+  /// Members lost from epoch_ that were not yet named to the others.
+  std::vector<FailedMember> unnamed_;
   std::uint64_t next_nonce_ = 1;
-  std::uint64_t advance_ = 0;  ///< grows whenever anybody gets further; told in heartbeats
+  /// Grows whenever any member makes progress. Heartbeats contain it.
+  std::uint64_t advance_ = 0;
   std::optional<Error> interrupted_;
   std::optional<Bytes> expected_;
   std::deque<CoordinatorOutput> outputs_;

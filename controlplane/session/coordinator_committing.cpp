@@ -1,5 +1,5 @@
-// Committing: a participant has every byte, its report is compared with the root's, and it makes the copy
-// final. Each commits by itself, as soon as it can; none waits for the others.
+// Committing: a participant has every byte, its report is compared with the root's, and it makes its copy
+// final. Each participant commits as soon as it can, and does not wait for the others.
 #include <utility>
 
 #include "controlplane/session/coordinator.hpp"
@@ -7,7 +7,8 @@
 
 namespace rdmc::session {
 
-/// Also right while the epoch ends: a Delivered may cross our End, and comes before the member's Ended.
+/// A Delivered is also allowed while the epoch ends, because it can cross the End. It arrives before the
+/// member's Ended.
 void Coordinator::on_delivered(Member& member, Epoch epoch, std::string_view report, Time now) {
   if (epoch < epoch_ && epoch > Epoch{0}) {
     ++counters_.late_messages;
@@ -20,7 +21,8 @@ void Coordinator::on_delivered(Member& member, Epoch epoch, std::string_view rep
   take_report(member, report, now);
 }
 
-/// In an epoch the last block is sent after the expected report is known: whoever is whole before lies.
+/// In each epoch the expected report is known before the last block is sent. So a member that claims to
+/// have everything before the report is known is lying.
 void Coordinator::take_report(Member& member, std::string_view report, Time now) {
   if (!expected_) return broken_protocol(member, "says that it has blocks that were not sent", now);
   member.delivery = Delivery::reported;
@@ -61,8 +63,8 @@ void Coordinator::tell_expected(Time now) {
     if (member.standing == Standing::active) send(member, envelope, now);
 }
 
-/// A committed member is kept while others may need its blocks: as long as anybody lacks some, since the root
-/// may die.
+/// Sends Finish to the committed members when no member lacks blocks any more. They are kept until then,
+/// because their blocks may be needed if the root dies.
 void Coordinator::release_committed(Time now) {
   if (phase_ != Phase::completing) return;
   for (Member& member : members_) {

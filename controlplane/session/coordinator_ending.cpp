@@ -1,5 +1,6 @@
-// Ending an epoch: everyone is told at once who failed, stops its data plane and says which blocks it holds;
-// then the survivors that lack some are formed anew. Nobody waits for those states when nobody lacks any.
+// Ending an epoch: every member is told at once which members have failed. Each one stops its data plane
+// and answers with the blocks that it has. Then the survivors that lack blocks form the next epoch. If no
+// member lacks any, the coordinator does not wait for the answers.
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/messages.hpp"
 
@@ -17,7 +18,7 @@ void Coordinator::end_epoch(Time now) {
   }
 }
 
-/// At an epoch's end, and again for further losses before its successor.
+/// Called at the end of an epoch, and again for further losses before the next epoch.
 void Coordinator::name_failures(Time now) {
   wire::Envelope envelope;
   envelope.mutable_end()->set_epoch(value_of(epoch_));
@@ -34,7 +35,8 @@ void Coordinator::on_ended(Member& member, const wire::Ended& ended, Time now) {
     ++counters_.late_messages;
     return;
   }
-  if (member.delivery != Delivery::none && !member.owes) return;  // nothing is asked of it any more
+  // This member has delivered. Its state is not needed any more.
+  if (member.delivery != Delivery::none && !member.owes) return;
   if (!member.owes) return broken_protocol(member, "sent Ended twice", now);
   member.state = to_bytes(ended.state());
   member.owes = false;

@@ -1,5 +1,6 @@
-// Forming an epoch: its parameters from our application, everybody's blobs, everybody's readiness, one Start.
-// A member lost on the way ends the epoch, formed or not, like one lost later.
+// Forming an epoch: the application chooses the parameters, every member sends its blobs, every member
+// becomes ready, and the coordinator sends Start. If a member is lost meanwhile, the epoch ends, as it does
+// for a later loss.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -9,11 +10,12 @@
 
 namespace rdmc::session {
 
-/// Asks for the next epoch's parameters, or, with nobody left who lacks data, moves on to the last commits.
+/// Asks for the parameters of the next epoch. If no member lacks data any more, goes on to the last commits.
 void Coordinator::choose(Time now) {
   choose_again_ = false;
   if (phase_ == Phase::joining && expected_) {
-    tell_expected(now);  // what one survivor knows, all shall know, for we may die as well
+    // If one survivor knows the report, all must know it, because this process may die too.
+    tell_expected(now);
     for (Member& member : members_)
       if (member.standing == Standing::active && member.delivery == Delivery::reported)
         judge_report(member, now);
@@ -88,7 +90,7 @@ void Coordinator::form(Epoch epoch, Bytes parameters, Time now, MemberId source,
   }
 }
 
-/// Puts each blob where its addressee will get it: one for a peer at most.
+/// Keeps each blob for the member that it is made for. A sender may send at most one blob for each peer.
 void Coordinator::on_blobs(Member& member, const wire::Blobs& blobs, Time now) {
   const Epoch epoch{blobs.epoch()};
   if (stale(epoch)) return;

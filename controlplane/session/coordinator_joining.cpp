@@ -1,5 +1,5 @@
-// Joining: a connection, a greeting of equal versions, the job and each participant's answer to it. Who is
-// not in by then is left out; the others go on.
+// Joining: the connection, a greeting with equal versions, the job, and each participant's answer to it.
+// Participants that do not answer in time are left out. The others go on.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace rdmc::session {
 namespace {
 
-/// Between two attempts to win over a survivor that has not noticed its coordinator's death yet.
+/// A survivor that has not noticed the death of its coordinator yet is asked again after this time.
 constexpr Duration kAskAgain = milliseconds(50);
 
 }  // namespace
@@ -81,13 +81,14 @@ void Coordinator::on_accept(Member& member, const wire::Accept& accept, Time now
     member.delivery = Delivery::committing;
     expect_commit(member, "commit", config_.timing.commit_timeout, now);
   } else if (accept.has_report()) {
-    member.delivery = Delivery::reported;  // judged when all have said what they know
+    // The report is judged when all members have answered.
+    member.delivery = Delivery::reported;
     member.report = to_bytes(accept.report());
   }
 }
 
-/// It follows another coordinator, which it has not lost yet. Either that will pass, or we are the ones that
-/// were left out.
+/// The member follows another coordinator, which it has not lost. Either the member will soon notice that
+/// its coordinator has died, or this process is the one that was left out.
 void Coordinator::on_refused(Member& member, Error cause, Time now) {
   if (cause.code != Errc::would_block) return on_failed(member, std::move(cause), now);
   outputs_.emplace_back(CloseChannel{member.spec.member});
@@ -98,13 +99,15 @@ void Coordinator::on_refused(Member& member, Error cause, Time now) {
   member.connect_at = now + kAskAgain;
 }
 
-/// Of those who answer, no more follow us than follow somebody else: the coordinator that they have is right.
+/// True if the members that refuse, because they follow another coordinator, are at least as many as those
+/// that follow this one. Then this process is the one that was left out.
 bool Coordinator::is_left_out() const {
   const auto refuse = std::ranges::count_if(
       members_, [](const Member& m) { return m.standing == Standing::unconnected && m.follows_another; });
   const auto follow =
       std::ranges::count_if(members_, [](const Member& m) { return m.standing == Standing::active; });
-  return follow - 1 <= refuse;  // without our own
+  // This process's own participant does not count.
+  return follow - 1 <= refuse;
 }
 
 }  // namespace rdmc::session

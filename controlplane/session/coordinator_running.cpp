@@ -1,6 +1,6 @@
-// Running: progress, and the judgement of what data paths suspect. A queue pair in the error state cannot
-// recover within its epoch, so a suspicion always ends the epoch; the question is who is left out of the
-// next. README.md has the rule and its reasons.
+// Running: progress, and the judgement of suspicions that data paths report. A queue pair in the error state
+// cannot recover in its epoch, so a suspicion always ends the epoch. The judgement decides which members are
+// left out of the next epoch. README.md has the rule and its reasons.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,8 @@
 namespace rdmc::session {
 namespace {
 
-/// Who says to have gained less in the whole of stall_after creeps.
+/// A member that reports a smaller gain than this in the whole of stall_after does not count as making
+/// progress.
 constexpr std::uint64_t kLeastGain = 4096;
 
 }  // namespace
@@ -58,7 +59,7 @@ void Coordinator::add_suspicion(Rank observer, Rank suspect, std::string cause, 
   probe(observer, now);
 }
 
-/// Both ends of a suspected link are asked for a sign of life, once per epoch.
+/// Sends a probe to the member, at most once in each epoch. Both ends of a suspected link are probed.
 void Coordinator::probe(Rank rank, Time now) {
   Member* member = at(rank);
   if (member == nullptr || member->probed) return;
@@ -93,14 +94,14 @@ void Coordinator::judge(Time now) {
   end_epoch(now);
 }
 
-/// Of a member of epoch_, or one that was.
+/// The rank may belong to a present or a former member of epoch_.
 const std::string& Coordinator::name_of(Rank rank) const {
   return members_[by_rank_[value_of(rank)]].spec.name;
 }
 
-/// Among the suspicions that no loss explains yet: the first against the member with the most observers, the
-/// first suspected of equals. Links of members that have delivered need no victim: those members take no part
-/// in the next epoch anyway.
+/// Returns the suspicion that is judged next, or nullptr. Suspicions that a removed member explains are left
+/// out. The member with the most observers comes first, and among equals the one suspected first. Suspicions
+/// of members that have delivered are left out too, because these members take no part in the next epoch.
 const Coordinator::Suspicion* Coordinator::worst_suspicion() {
   const Suspicion* worst = nullptr;
   std::size_t most_observers = 0;

@@ -1,5 +1,5 @@
-// Members that hold up the others, or the end of the job, without a failure that a data path could notice;
-// and those that send more than anybody has to say. README.md has the rule and its reasons.
+// Finds members that delay the others, or the end of the job, without a failure that a data path could
+// notice. It also finds members that send too many messages. README.md has the rules and their reasons.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -12,14 +12,16 @@ namespace {
 
 using For = relay::Wait::For;
 
-/// Beside heartbeats a member has a few things to say a second.
+/// The number of messages that a member may send in a second in addition to its heartbeats.
 constexpr double kOtherMessagesPerSecond = 50;
-/// What may have gathered in sockets while we were stopped.
+/// A burst may contain the messages of this time. They may have gathered in sockets while this process was
+/// stopped.
 constexpr double kBurstSeconds = 10;
 
 }  // namespace
 
-/// A leaky bucket, so that one member cannot take the control loop's time from the others.
+/// True if the member sends too many messages (a leaky bucket). The limit keeps one member from using up the
+/// time of the control loop.
 bool Coordinator::floods(Member& member, Time now) {
   const double rate = kOtherMessagesPerSecond + 4 / config_.timing.heartbeat_interval.seconds();
   const double leaked = rate * (now - std::exchange(member.last_counted, now)).seconds();
@@ -53,8 +55,9 @@ void Coordinator::on_wait(Member& member, const wire::Wait& wait, Time now) {
     member.wait = ToldWait{*told, now, now};
 }
 
-/// Of the waits for another that have lasted for `age`, the earliest in the schedule: who waits, and for
-/// what. Every other wait may be its consequence.
+/// Returns the earliest wait in the schedule and the member that has it. Only waits for another member (room
+/// or block) count, and only if they have lasted for `age`. Every other wait may be a consequence of this
+/// one.
 std::optional<std::pair<Rank, Coordinator::ToldWait>> Coordinator::earliest_wait(Duration age, Time now) {
   std::optional<std::pair<Rank, ToldWait>> earliest;
   const auto key = [](const ToldWait& told) { return std::tuple(told.wait.step, told.wait.what); };
@@ -67,7 +70,7 @@ std::optional<std::pair<Rank, Coordinator::ToldWait>> Coordinator::earliest_wait
   return earliest;
 }
 
-/// Does the member that `observer` waits for say what keeps it, and may that be?
+/// True if the member that `observer` waits for reports what delays it, and this reason is acceptable.
 bool Coordinator::is_excused(Rank observer, const ToldWait& told, Time now) {
   const Member& member = *at(told.wait.peer);
   if (!member.wait) return false;
@@ -77,7 +80,7 @@ bool Coordinator::is_excused(Rank observer, const ToldWait& told, Time now) {
   return what == For::store || (what == For::link && peer == observer) || step < told.wait.step;
 }
 
-/// What has been waited for until now was waited for with reason: everybody's time begins anew.
+/// The waits until now were justified, so the time of every member begins again.
 void Coordinator::forgive(Rank excused, Time now) {
   const bool source_is_slow = excused == kRootRank && at(excused)->wait->wait.what == For::store;
   for (Member& member : members_) {
@@ -101,18 +104,20 @@ void Coordinator::end_stall(Time now) {
   lay_blame(observer, told, now);
 }
 
-/// Nothing excuses the member that `observer` waits for. Whoever has what the epoch sends does not lose it:
-/// the epoch ends instead, once for each.
+/// Called when nothing excuses the member that `observer` waits for. If this member has all that the epoch
+/// sends, it is not lost. The epoch ends instead. This happens once for each member.
 void Coordinator::lay_blame(Rank observer, const ToldWait& told, Time now) {
   const Rank peer = told.wait.peer;
   const std::string lasted = " for " + to_text(config_.timing.stall_after) + " while others waited";
   Member* const blamed = at(peer);
   const bool is_source = peer == kRootRank;
   if (is_source && blamed->wait && blamed->wait->wait.what == For::store) {
-    // By its own word, and it is not the root: another survivor may hold the blocks.
+    // The source itself reports that it cannot read, and it is not the root. Another survivor may have the
+    // blocks.
     lose(*blamed, {Errc::timed_out, "read no block for " + to_text(config_.timing.patience)},
          Parting::dismiss, now);
-  } else if (is_source) {  // to wait for a source that has given speaks against the observer
+  } else if (is_source) {
+    // The source has sent its blocks, so a wait for it counts against the observer.
     lose(*at(observer), {Errc::protocol_error, "says that it waits for the source, which has given"},
          Parting::abort, now);
   } else if ((blamed->delivery != Delivery::none || blamed->complete) &&
@@ -124,20 +129,21 @@ void Coordinator::lay_blame(Rank observer, const ToldWait& told, Time now) {
   }
 }
 
-/// A wait of a member's own, or one that nobody else is to blame for, counts as long as any excuse. The root
-/// may wait for ever: what it has not given yet, nobody else has.
+/// True if the member reports what it waits for, and has not reported the same wait for longer than
+/// Timing::patience. The root may wait without a limit, because no other member has what it has not sent yet.
 bool Coordinator::says_why(const Member& member, Time now) const {
   return member.wait && (member.spec.member == kRoot || now - member.wait->since < config_.timing.patience);
 }
 
-/// Has the source had nothing to do for long?
+/// True if the source has had nothing to do for stall_after.
 bool Coordinator::is_source_quiet(Time now) {
   const Member* const source = at(kRootRank);
   return source != nullptr && !says_why(*source, now) &&
          now - source->quiet_since >= config_.timing.stall_after;
 }
 
-/// When the source has nothing left to do and somebody neither has all, nor says why, nor gains anything.
+/// Called when no wait is to blame. If the source has nothing left to do, removes the members that lack
+/// blocks, do not report why, and gain nothing.
 void Coordinator::lose_quiet(Time now) {
   if (!is_source_quiet(now)) return;
   for (Member& member : members_) {

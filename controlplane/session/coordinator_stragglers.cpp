@@ -1,6 +1,7 @@
-// Stragglers are members whose links are slower than the others', or that are far from them. The coordinator
-// finds the former by what data paths say of their neighbours, and the latter by their round trips. The
-// application gives them a part in the next epoch in which they hold up nobody. README.md has the rule.
+// Stragglers are members whose links are slower than those of the others, or which are far from the others.
+// The coordinator finds slow links by the lags that data paths report, and far members by their round-trip
+// times. In the next epoch the application gives stragglers a part in which they delay nobody. README.md has
+// the rule.
 #include <algorithm>
 
 #include "controlplane/session/coordinator.hpp"
@@ -9,18 +10,20 @@
 namespace rdmc::session {
 namespace {
 
-/// At most one member of so many can be a straggler; where more are slow, none stands out.
+/// At most one in this number of members can be a straggler. If more members are slow, none differs from the
+/// rest.
 constexpr std::size_t kMembersPerStraggler = 4;
-/// Among so many one can be a straggler nevertheless.
+/// If at least this number of members lack data, one of them can be a straggler in any case.
 constexpr std::size_t kLeastLacking = 3;
-/// A new epoch is worthwhile if a member would lack something for so many times `straggler_after`.
+/// A new epoch is worthwhile if a member would otherwise lack data for this multiple of `straggler_after`.
 constexpr int kWorthwhile = 2;
-/// A lag that comes back within this time was not over.
+/// A lag that comes back within this time has not ended.
 constexpr Duration kLagPause = milliseconds(200);
-/// Members look for lags every tenth of a second, and a busy one later: two lags that are told within this
-/// time may have begun in the other order.
+/// Members look for lags ten times a second, and a busy member later. So two lags that are reported within
+/// this time may have begun in the opposite order.
 constexpr Duration kLookApart = milliseconds(150);
-/// A member is far if bytes take at least so long to it and back, and so many times as long as to the others.
+/// A member is far if its round-trip time is at least kFar, and at least kTimesAsFar times the median of all
+/// members.
 constexpr Duration kFar = milliseconds(10);
 constexpr int kTimesAsFar = 4;
 
@@ -56,7 +59,7 @@ void Coordinator::on_lag(Member& member, const wire::Lag& lag, Time now) {
   member.lags = std::move(told);
 }
 
-/// When the earliest lag began that the member tells of, or told of less than kLagPause ago.
+/// Returns when the earliest lag began that the member reports now or took back less than kLagPause ago.
 std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
   std::optional<Time> since;
   for (const ToldLag& lag : member.lags)
@@ -65,7 +68,7 @@ std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
 }
 
 /// A lag spreads from a straggler to the members that send to it, and on towards the source. So a member that
-/// holds up another one's ring is a straggler if nobody held up its own ring before.
+/// delays another one's ring is a straggler if nobody delayed its own ring before.
 void Coordinator::find_stragglers(Time now) {
   if (!config_.finds_stragglers || config_.has_slow_uplinks) return;
   if (phase_ != Phase::running || judge_at_ != Time::never()) return;
@@ -92,9 +95,9 @@ void Coordinator::find_stragglers(Time now) {
   end_epoch(now);
 }
 
-/// Whoever receives from a far member is late by as much as that member is, and blocks to it stay in a ring
-/// for long. A member is far if its round trip is kTimesAsFar times that of
-/// the member in the middle.
+/// Finds far members. A member that receives from a far member gets everything late by the far member's
+/// delay, and blocks for a far member stay in a ring for a long time. A member is far if its round-trip time
+/// is kTimesAsFar times the median.
 void Coordinator::find_far() {
   if (!config_.finds_stragglers) return;
   std::vector<Member*> lacking;
@@ -124,7 +127,7 @@ bool Coordinator::lacks(const Member& member) {
   return member.in_epoch && member.delivery == Delivery::none && !member.complete;
 }
 
-/// At the pace that members have had in this epoch, would one that was not found lack something for long?
+/// True if a member that is no straggler would lack data for a long time, at its pace in this epoch.
 bool Coordinator::is_worthwhile(std::span<Member* const> found, Time now) const {
   const double least = kWorthwhile * config_.timing.straggler_after.seconds();
   return std::ranges::any_of(members_, [&](const Member& member) {

@@ -1,5 +1,5 @@
-// Time: one sweep over all members a few times per heartbeat looks at everything that can be due, so that the
-// cost of a deadline does not grow with the number of members.
+// Time: a few times per heartbeat, one sweep checks the deadlines of all members. So the cost of a deadline
+// does not grow with the number of members.
 #include <algorithm>
 #include <utility>
 
@@ -16,8 +16,8 @@ Time Coordinator::next_deadline() const {
   return next_sweep_;
 }
 
-/// A look that comes late by more than a look's interval shows that this process did not run. What arrived
-/// meanwhile is still unread, so that time counts against nobody: everything that is due moves by it.
+/// A check that is late by more than the check interval shows that this process did not run. What arrived
+/// meanwhile is still unread, so this time must not count against any member: all deadlines move by it.
 void Coordinator::excuse_absence(Time now) {
   const Duration late = now - next_sweep_;
   if (late <= tick()) return;
@@ -40,8 +40,8 @@ void Coordinator::excuse_absence(Time now) {
   for (Time* const time : {&choose_by_, &judge_at_, &swept_at_, &next_sweep_, &epoch_began_}) move(*time);
 }
 
-/// What the last sweep already found due, but for the time between two sweeps: whatever arrived before that
-/// sweep has been read by now.
+/// True if the deadline has passed, and the last sweep was at most one sweep interval before it, or after it.
+/// Everything that arrived before the last sweep has been read by now.
 bool Coordinator::is_due(Time deadline, Time now) const {
   return now >= deadline && swept_at_ >= deadline - tick();
 }

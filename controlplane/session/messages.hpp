@@ -1,5 +1,6 @@
-// Between the wire's messages (protobuf, generated from session.proto) and the session's values: parsing with
-// bounds, error codes by number, and texts of peers made fit to print. Private to this folder. Stateless.
+// Conversions between the protocol's messages (protobuf, generated from session.proto) and the values of the
+// session. Parsing checks limits, error codes are mapped to numbers, and texts of peers are made fit to
+// print. Private to this folder. Stateless.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-// Generated code does not hold our warning level.
+// The generated code does not compile without warnings at this project's warning level.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -21,28 +22,28 @@
 
 namespace rdmc::session {
 
-/// Errors: protocol_error (too long, not an Envelope, or of a kind we don't know).
+/// Errors: protocol_error if the message is too long, is no Envelope, or is of an unknown kind.
 Result<wire::Envelope> parse_envelope(std::span<const std::byte> bytes);
 Bytes serialize(const wire::Envelope& envelope);
-/// What the oneof holds, for causes: "Blobs".
+/// Returns the name of the message in the oneof, for error texts: "Blobs".
 std::string_view name(const wire::Envelope& envelope);
 
 Bytes to_bytes(std::string_view text);
 std::string_view to_view(std::span<const std::byte> bytes);
-/// Cut to kMaxTextBytes; control characters become '?'.
+/// Returns the text, cut to kMaxTextBytes. Control characters are replaced by '?'.
 std::string printable(std::string_view text);
 
 void store(wire::Cause& to, const Error& from);
 Error load(const wire::Cause& from);
 void store(wire::Member& to, const MemberInfo& from);
 MemberInfo load(const wire::Member& from);
-/// Of an epoch's member; nothing: it waits no more.
+/// nullopt means that the member does not wait any more.
 void store(wire::Wait& to, const std::optional<relay::Wait>& from);
 std::optional<relay::Wait> load(const wire::Wait& from);
 void store(wire::FailedMember& to, const FailedMember& from);
 std::vector<FailedMember> load_failed(const wire::End& end);
 
-/// "0.6 s", "300 ms".
+/// Returns the duration as text, for example "1 s" or "300 ms".
 std::string to_text(Duration duration);
 
 }  // namespace rdmc::session

@@ -1,5 +1,5 @@
-// Inputs, joining, time, and the ways out. Forming and running an epoch, and committing, have files of their
-// own.
+// The inputs of a participant, joining, time, and the ways in which it ends. Forming and running an epoch,
+// and committing, are in other files.
 #include "controlplane/session/participant.hpp"
 
 #include <algorithm>
@@ -140,7 +140,8 @@ void Participant::on_closed(const Error& cause, Time now) {
   leave({Errc::peer_failed, "the coordinator's channel closed: " + cause.what}, true, now);
 }
 
-/// Our own view of a coordinator that breaks the protocol or makes no sense of the job any more.
+/// Called when the coordinator breaks the protocol or does not go on in time. Sends the cause to the
+/// coordinator and ends the job here.
 void Participant::give_up(Error cause, Time now) {
   if (listening() && phase_ != Phase::aborting) {
     wire::Envelope envelope;
@@ -158,9 +159,9 @@ void Participant::broken_protocol(std::string_view what, Time now) {
   give_up({Errc::protocol_error, std::string("the coordinator ").append(what)}, now);
 }
 
-/// The job is over for us without our having failed, unless survivors can go on with it. What is committed
-/// stays; what is being committed is decided by our application alone; anything else is undone first, if the
-/// application has been offered the job at all.
+/// Ends the job here although this process has not failed, unless the survivors can go on with it. A
+/// committed copy stays. If a commit has begun, the application's answer alone decides. Everything else is
+/// undone first, if the application was offered the job.
 void Participant::leave(Error cause, bool coordinator_lost, Time now) {
   if (phase_ == Phase::finished || phase_ == Phase::aborting || detached_) return;
   if (coordinator_lost && was_formed()) return become_orphan(std::move(cause), now);
@@ -198,8 +199,8 @@ void Participant::finish(Status status, Error cause) {
   outputs_.emplace_back(Finished{status, std::move(cause)});
 }
 
-/// A call that comes later than it was due, by more than a look's interval, shows that this process did not
-/// run. What arrived meanwhile is still unread, so that time counts against nobody: all our times move by it.
+/// A call that is late by more than the check interval shows that this process did not run. What arrived
+/// meanwhile is still unread, so this time must not count against the coordinator: all times move by it.
 void Participant::excuse_absence(Time now) {
   const Duration late = now - std::max(next_deadline(), looked_at_);
   if (late <= look_interval(config_.timing)) return;
@@ -249,7 +250,7 @@ Time Participant::next_deadline() const {
                      doubted_ ? last_heard_ + config_.timing.suspect_after : doubt_at()});
     if (owes_progress()) next = std::min(next, last_progress_ + kProgressInterval);
   }
-  // A long wait is looked at now and then, so that an absence in it is noticed.
+  // During a long wait the timer runs now and then, so that a stop of this process is noticed.
   return next == Time::never() ? next : std::min(next, looked_at_ + config_.timing.heartbeat_interval);
 }
 

@@ -1,15 +1,16 @@
-// The receiving end of a group session as a pure state machine: no socket, clock, thread or randomness. The
-// driver feeds it messages, closes and time and drains poll() after each call; the application answers its
-// events with the commands below, at once or later. It owns all it keeps; one thread at a time.
+// The participant of a group session, as a core: it has no socket, clock, thread or randomness. The driver
+// gives it messages, closed channels and the time, and must drain poll() after each call. The application
+// answers its events with the commands below, at once or later. It owns all its data. Only one thread may use
+// it at a time.
 //
-// Exactly one Finished ends it, whatever the coordinator does. A command that no longer fits (its epoch is
-// over, the job is being aborted) is ignored, because the application may have been overtaken by an event it
-// has not seen.
+// Exactly one Finished ends it, whatever the coordinator does. A command that does not fit any more is
+// ignored, for example because its epoch has ended or the job is being aborted. The application may not yet
+// have seen the event that made the command useless.
 //
-// A participant that loses its coordinator once an epoch has been formed is an orphan: it ends the epoch,
-// keeps what it holds for Timing::orphan_timeout, and follows the first survivor that greets it with the same
-// session. When its own turn comes first, it asks its driver to lead: to run a Coordinator in which it is one
-// of the participants.
+// A participant that loses its coordinator after an epoch has been formed is an orphan. It ends the epoch and
+// keeps what it holds for Timing::orphan_timeout. It follows the first survivor that greets it with the same
+// session. If no survivor with a lower number does so in time, it asks its driver to run a Coordinator, in
+// which it is one of the participants.
 #pragma once
 
 #include <cstdint>
@@ -34,25 +35,26 @@ class Peers;
 class End;
 }  // namespace wire
 
-/// Answer accept() or fail() within Timing::job_timeout.
+/// Answer with accept() or fail() within Timing::job_timeout.
 struct JobOffered {
   SessionId session{};
   Bytes description;
 };
-/// The report was right: make the file durable, rename it, answer committed() or fail(). From here on the
-/// commit stands whatever happens to the coordinator. The data plane goes on: others may still need our
-/// blocks.
+/// The report was right. Make the file durable, rename it, and answer with committed() or fail(). From now on
+/// the coordinator cannot undo the commit. The data plane must go on, because other members may still need
+/// this member's blocks.
 struct CommitRequested {};
-/// Orphaned, and nobody of a lower number has led on in time: run a Coordinator of these. Our own participant
-/// is one of them; its channel may be a queue in the process.
+/// This participant is an orphan, and no survivor with a lower number has become the coordinator in time. Run
+/// a Coordinator with these participants. This participant is one of them. Its channel may be a queue in the
+/// process.
 struct LeadRequested {
   CoordinatorConfig config;
   std::vector<ParticipantSpec> participants;
 };
-/// Stop the data plane, remove what is unfinished, answer abort_done(). Nothing but Finished follows, with
-/// the cause.
+/// Stop the data plane, remove everything unfinished, and answer with abort_done(). Only Finished follows,
+/// with the cause.
 struct AbortRequested {};
-/// The last event. Stop whatever still runs. `cause` is meaningful unless status is ok.
+/// The last event. Stop everything that still runs. `cause` is valid unless the status is ok.
 struct Finished {
   Status status = Status::failed;
   Error cause;
@@ -63,68 +65,79 @@ using ParticipantOutput =
                  CommitRequested, LeadRequested, AbortRequested, Finished>;
 
 struct ParticipantConfig {
-  std::string agent;  ///< program and version, for the coordinator's reports
-  Timing timing;      ///< heartbeat_interval and suspect_after are overruled by the coordinator's Hello
+  /// The name and version of the program, for the coordinator's messages to people.
+  std::string agent;
+  /// The coordinator's Hello replaces heartbeat_interval and suspect_after.
+  Timing timing;
 };
 
 struct ParticipantCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
-  std::uint64_t late_messages = 0;     ///< of an epoch that is over, or after the end
-  std::uint64_t protocol_errors = 0;   ///< malformed or out of phase: each ends the job here
-  std::uint64_t ignored_commands = 0;  ///< overtaken by an event
-  std::uint64_t orphaned = 0;          ///< a coordinator was lost, and what is held was kept for the next
+  /// Messages of an epoch that has ended, or that arrived after the end of the job.
+  std::uint64_t late_messages = 0;
+  /// Messages that were malformed or out of phase. Each one ends the job here.
+  std::uint64_t protocol_errors = 0;
+  /// Commands that came too late, because of an event that the application had not seen.
+  std::uint64_t ignored_commands = 0;
+  /// Losses of a coordinator after which this participant kept its data for the next one.
+  std::uint64_t orphaned = 0;
 };
 
 class Participant {
  public:
   explicit Participant(ParticipantConfig config);
 
-  // The driver's side.
-  /// A channel to the coordinator; once more when is_orphan() and a survivor that leads on has connected.
+  // Inputs from the driver.
+  /// Tells that there is a channel to the coordinator. The driver calls this again when a new coordinator has
+  /// connected while is_orphan() is true.
   void on_connected(Time now);
   void on_message(std::span<const std::byte> bytes, Time now);
-  /// The control channel is gone, by the peer or the network.
+  /// The control channel has ended, because of the peer or the network.
   void on_closed(const Error& cause, Time now);
   void on_timer(Time now);
-  /// When on_timer() must be called at the latest; Time::never() once finished.
+  /// The time by which on_timer() must be called. Time::never() once the participant has finished.
   Time next_deadline() const;
   std::optional<ParticipantOutput> poll();
 
-  // The application's side: answers to events.
-  void accept(Bytes state,
-              Time now);  ///< `state`: what is held already (resume), for the coordinator's application
-  /// Instead: all is here already, under its final name. The root's own answer, which makes it a source.
+  // Commands of the application that answer an event.
+  /// `state` tells the coordinator's application what this member has already from an earlier attempt.
+  void accept(Bytes state, Time now);
+  /// The alternative to accept() if everything is here already under its final name. The root's application
+  /// calls it, and so the root becomes a source.
   void accept_whole(Time now);
   void blobs_made(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
   void connected(Epoch epoch, Time now);
-  /// `state`: which blocks are held, for the successor; `report`: what delivered() would say, if all are.
+  /// `state` tells which blocks this member has, for the next epoch. `report` is the argument that
+  /// delivered() would get, if it has all blocks.
   void ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now);
   void committed(Bytes report, Time now);
   void abort_done(Time now);
 
-  // … and unasked.
-  /// The data path gave up on a neighbour, for `cause` (said once per epoch and rank; repetitions are
-  /// dropped).
+  // Commands of the application at any time.
+  /// The data path has given up on a neighbour because of `cause`. Only the first call for each epoch and
+  /// rank has an effect.
   void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
-  /// Bytes of the whole job held so far; any rate of calls, at most four messages a second.
+  /// `bytes_done` is how many bytes of the whole job this member has now. The application may call it at any
+  /// rate. At most four messages a second are sent.
   void progress(std::uint64_t bytes_done, Time now);
-  /// What the data path of the epoch waits for now. A wait is told when it has lasted for a second, and when
-  /// it is over; but a source says at each call that it waits, since that shows the others that it has
-  /// something left to do.
+  /// Sets what the data path of the epoch waits for now. A wait is reported after it has lasted for
+  /// kWaitTold, and again when it has ended. A source reports its wait at each call, because this shows the
+  /// others that it still has something to do.
   void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
-  /// Who hold up the slots of the epoch's data path now. Any rate of calls; only changes are told.
+  /// Sets the members that delay the slots of the epoch's data path now. The application may call it at any
+  /// rate. Only changes are sent.
   void lags(Epoch epoch, std::vector<Rank> ranks, Time now);
-  /// All bytes are here and verified; `report` is what the coordinator's application compares (the digest).
+  /// All bytes are here and verified. The coordinator compares `report` (the digest) with the expected one.
   void delivered(Epoch epoch, Bytes report, Time now);
-  /// All bytes that this epoch sends are here, which is not all that there are: it had another source than
-  /// the root.
+  /// All bytes that this epoch sends are here, but they are not the whole job. This happens if the epoch has
+  /// another source than the root.
   void complete(Epoch epoch, Time now);
-  /// Our own failure (disk full, interrupt, a data plane that cannot be made), in any phase. The application
-  /// cleans up by itself: Finished follows at once.
+  /// This process has failed (disk full, interrupt, a data plane that cannot be created). Allowed in any
+  /// phase. The application must clean up by itself, because Finished follows at once.
   void fail(Error cause, Time now);
 
   bool finished() const { return phase_ == Phase::finished; }
-  /// Without a coordinator, and ready to follow the next.
+  /// True if it has no coordinator and is ready to follow the next one.
   bool is_orphan() const { return phase_ == Phase::orphaned; }
   const SessionId& session() const { return session_; }
   const ParticipantCounters& counters() const { return counters_; }
@@ -132,17 +145,17 @@ class Participant {
  private:
   enum class Phase : std::uint8_t {
     unconnected,
-    greeting,   ///< Hello is due
-    offering,   ///< Job is due
-    deciding,   ///< the application owes its answer to the job
-    idle,       ///< no epoch: before the first, or Ended has been sent
-    blobs,      ///< the application owes its blobs
-    exchanged,  ///< Peers is due
-    joining,    ///< the application owes its readiness
-    ready,      ///< Start is due
+    greeting,   ///< Hello is due.
+    offering,   ///< Job is due.
+    deciding,   ///< The application must answer the job.
+    idle,       ///< There is no epoch: the first one is not formed yet, or Ended has been sent.
+    blobs,      ///< The application must give its blobs.
+    exchanged,  ///< Peers is due.
+    joining,    ///< The application must connect its queue pairs.
+    ready,      ///< Start is due.
     running,
-    ending,    ///< the application owes its state
-    orphaned,  ///< the coordinator is lost, and nobody leads on yet
+    ending,    ///< The application must give its state.
+    orphaned,  ///< The coordinator is lost, and there is no new one yet.
     aborting,
     finished,
   };
@@ -184,7 +197,7 @@ class Participant {
   bool listening() const { return channel_open_ && phase_ > Phase::greeting; }
   bool has_joined() const { return channel_open_ && phase_ >= Phase::idle; }
   bool was_formed() const { return epoch_ > Epoch{0}; }
-  /// The first of the two looks that make a silence count.
+  /// The time of the first of the two checks that must both see a silence.
   Time doubt_at() const { return last_heard_ + config_.timing.suspect_after - look_interval(config_.timing); }
   bool owes_progress() const { return phase_ == Phase::running && bytes_done_ > bytes_reported_; }
   void ignore() { ++counters_.ignored_commands; }
@@ -197,25 +210,36 @@ class Participant {
   Epoch epoch_{0};
   Rank rank_{};
   MemberId self_{}, coordinator_ = kRoot;
-  std::vector<MemberInfo> members_;  ///< of the last epoch formed
-  std::vector<MemberInfo> holders_;  ///< that had everything by then
-  bool owes_state_ = false;          ///< the application was told to end an epoch
-  Bytes state_;                      ///< what it said last
+  /// The members of the last epoch that was formed.
+  std::vector<MemberInfo> members_;
+  /// The members that had everything when that epoch was formed.
+  std::vector<MemberInfo> holders_;
+  /// True if the application was told to end an epoch and has not answered.
+  bool owes_state_ = false;
+  /// The state that the application gave last.
+  Bytes state_;
   std::optional<Bytes> report_, expected_;
   Time lead_at_ = Time::never();
-  Time orphan_until_ = Time::never();  ///< set until a successor epoch is formed
+  /// When this orphan gives up. Set until the next epoch is formed.
+  Time orphan_until_ = Time::never();
   bool channel_open_ = false;
-  bool detached_ = false;  ///< the coordinator went while our application commits: its answer is the outcome
-  Error cause_{};          ///< why we are aborting
+  /// True if the coordinator was lost while the application commits. The application's answer is then the
+  /// outcome.
+  bool detached_ = false;
+  /// Why the job is being aborted.
+  Error cause_{};
   Time last_heard_{}, last_sent_{}, last_progress_{}, looked_at_{};
-  bool doubted_ = false;  ///< the last look found the coordinator silent for nearly too long
+  /// True if the last check found that the coordinator was silent for almost suspect_after.
+  bool doubted_ = false;
   Time phase_deadline_ = Time::never();
   std::uint64_t bytes_done_ = 0, bytes_reported_ = 0, group_advance_ = 0;
   std::vector<Rank> suspected_;
-  std::optional<relay::Wait> wait_;  ///< of this epoch's data path
+  /// The newest wait of this epoch's data path.
+  std::optional<relay::Wait> wait_;
   Time wait_since_{};
   bool wait_told_ = false;
-  std::vector<Rank> lagging_;  ///< as it was told in this epoch
+  /// The members named in the last Lag message of this epoch.
+  std::vector<Rank> lagging_;
   std::deque<ParticipantOutput> outputs_;
   ParticipantCounters counters_;
 };

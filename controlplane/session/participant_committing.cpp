@@ -1,5 +1,5 @@
-// Committing at a participant: delivered, found right, durable under its name; and the end of a job that went
-// well.
+// Committing at a participant: the data is delivered, found right, and made durable under its name. Also the
+// end of a job that has succeeded.
 #include "controlplane/session/messages.hpp"
 #include "controlplane/session/participant.hpp"
 
@@ -22,7 +22,7 @@ void Participant::complete(Epoch epoch, Time now) {
   send(envelope, now);
 }
 
-/// Kept for the case that the coordinator dies: then it is us who must know which bytes are right.
+/// The report is kept in case the coordinator dies. Then the survivors must know which bytes are right.
 void Participant::on_expect(const std::string& report, Time now) {
   if (phase_ < Phase::idle) return broken_protocol("sent Expect out of turn", now);
   expected_ = to_bytes(report);
@@ -38,7 +38,8 @@ void Participant::committed(Bytes report, Time now) {
   if (delivery_ != Delivery::committing || phase_ == Phase::finished) return ignore();
   delivery_ = Delivery::committed;
   if (detached_) return finish(Status::ok, {});
-  if (!has_joined()) return;  // whoever leads on hears it with our Accept
+  // The next coordinator learns of the commit from the Accept.
+  if (!has_joined()) return;
   wire::Envelope envelope;
   envelope.mutable_committed()->set_report(std::string(to_view(report)));
   send(envelope, now);

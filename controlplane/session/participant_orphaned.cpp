@@ -1,5 +1,6 @@
-// A participant without a coordinator: it fences the epoch, keeps what it holds, and follows whoever of the
-// survivors leads on, or leads itself when its turn comes. README.md has the rules and why they are safe.
+// A participant without a coordinator. It fences the epoch and keeps what it has. It follows the survivor
+// that becomes the coordinator, or becomes the coordinator itself when its turn comes. README.md has the
+// rules and the reasons why they are safe.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +10,8 @@
 namespace rdmc::session {
 namespace {
 
-/// Turns are given out up to here; those behind lead at the same time, and all but the lowest stand down.
+/// The last turn. All orphans after it become coordinators at the same time, and then all except the one with
+/// the lowest number give up this role.
 constexpr std::size_t kLastTurn = 15;
 
 }  // namespace
@@ -33,7 +35,8 @@ void Participant::become_orphan(Error cause, Time now) {
   cause_ = std::move(cause);
 }
 
-/// How many others come before us: survivors of a lower number than ours.
+/// Returns how many survivors have a lower number, up to kLastTurn. They become the coordinator before this
+/// one.
 std::size_t Participant::turn() const {
   const auto before = std::ranges::count_if(members_, [&](const MemberInfo& member) {
     return member.member != kRoot && member.member != coordinator_ && member.member < self_;
@@ -45,7 +48,8 @@ void Participant::lead() {
   lead_at_ = Time::never();
   LeadRequested request{{.session = session_, .timing = config_.timing, .leader = self_, .epoch = epoch_},
                         {}};
-  // Whoever is out of reach must not hold up the others; who has not noticed the death yet soon will.
+  // A member that cannot be reached must not delay the others. A member that has not noticed the death yet
+  // will soon notice it.
   request.config.timing.connect_timeout = config_.timing.suspect_after + seconds(1);
   request.config.timing.greet_timeout = config_.timing.suspect_after;
   for (const auto* list : {&members_, &holders_}) {
@@ -57,7 +61,7 @@ void Participant::lead() {
   outputs_.emplace_back(std::move(request));
 }
 
-/// Nobody leads on.
+/// Called when no survivor has become the coordinator in time.
 void Participant::end_orphan(Time now) {
   lead_at_ = Time::never();
   if (delivery_ == Delivery::committed) return finish(Status::ok, {});
@@ -70,7 +74,7 @@ void Participant::end_orphan(Time now) {
   outputs_.emplace_back(AbortRequested{});
 }
 
-/// False when this Hello is not for us: of another session, or of one that we know nothing of.
+/// Returns false if the Hello is not for this participant: the session is another one or is unknown here.
 bool Participant::on_takeover(const wire::Hello& hello, Time now) {
   if (!was_formed()) {
     wire::Envelope envelope;
@@ -88,7 +92,7 @@ bool Participant::on_takeover(const wire::Hello& hello, Time now) {
   return true;
 }
 
-/// Answers the question of a takeover, once the data plane has ended.
+/// Answers the Job of a failover, as soon as the data plane has ended.
 void Participant::accept_takeover(Time now) {
   if (!owes_state_) send_accept(now);
 }

@@ -1,5 +1,6 @@
-// What a driver must know of a channel's first message before it hands it to a participant: whether a
-// survivor that leads on has come for an orphan of this process, and for which. Pure functions.
+// Checks that a driver makes on the first message of a channel before it gives the message to a participant.
+// They tell whether the message begins a failover of an orphan of this process, and in which session. Pure
+// functions.
 #pragma once
 
 #include <optional>
@@ -13,11 +14,12 @@ struct Takeover {
   SessionId session{};
   MemberId leader{};
 };
-/// Nothing for any other message than the Hello of a survivor that leads on.
+/// Returns nullopt unless the message is the Hello of a survivor that has become the coordinator.
 std::optional<Takeover> takeover_of(std::span<const std::byte> message);
 
-/// The only answer to a takeover by a process whose participant has a coordinator: it will be asked again,
-/// and if that does not change, whoever asks is out.
+/// Returns the message with which a process must answer a failover if its participant has a coordinator. The
+/// new coordinator then asks again. If the answer stays the same, the new coordinator is the one that was
+/// left out.
 Bytes takeover_refusal();
 
 }  // namespace rdmc::session

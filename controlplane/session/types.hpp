@@ -1,7 +1,8 @@
-// The values that a group session's two state machines exchange with their drivers and applications. A
-// session fans one job out from one participant, the root, to the others; it forms epochs, notices failures
-// and brings every participant to one outcome. The coordinator runs in the root's process, and when that
-// process dies, in the process of another participant. Plain values, owned by whoever holds them; any thread.
+// The values that the two state machines of a group session exchange with their drivers and applications. A
+// session copies the bytes of one job from one participant, the root, to all others. It forms epochs, notices
+// failures and gives every participant one outcome. The coordinator runs in the root's process. When that
+// process dies, the coordinator runs in the process of another participant. All types are plain values. Any
+// thread may use them.
 #pragma once
 
 #include <algorithm>
@@ -19,53 +20,74 @@ namespace rdmc::session {
 using Bytes = std::vector<std::byte>;
 using SessionId = std::array<std::byte, 16>;
 
-/// Names a process for the whole job, while its rank changes from epoch to epoch. Chosen by the coordinator's
-/// driver, never reused.
+/// Names a process for the whole job. Its rank changes from epoch to epoch. The coordinator's driver chooses
+/// the number. A number is never used again.
 enum class MemberId : std::uint32_t {};
-/// The member that has every byte from the start. It is the first to have the coordinator in its process.
+/// The member that has every byte from the start. The first coordinator runs in its process.
 inline constexpr MemberId kRoot{0};
-/// The source of an epoch.
+/// The rank of the source of an epoch.
 inline constexpr Rank kRootRank{0};
 
-/// Both ends speak exactly this version or part with Errc::version_mismatch.
+/// Both ends must have exactly this version. Otherwise the session ends with Errc::version_mismatch.
 inline constexpr std::uint32_t kProtocolVersion = 4;
-/// A longer control message is a protocol error; the opaque parts of an application must fit.
+/// The largest size of a control message, including the opaque parts that an application puts into it. A
+/// longer message is a protocol error.
 inline constexpr std::size_t kMaxMessageBytes = 16u << 20;
-/// Texts from a peer (causes, names) are cut to this and stripped of control characters before anyone prints
-/// them.
+/// Texts from a peer (causes, names) are cut to this length, and their control characters are replaced,
+/// before they are printed.
 inline constexpr std::size_t kMaxTextBytes = 1024;
-/// Follows the cause of a loss that leaves open whether the rename has happened.
+/// Appended to the cause of a loss if the renaming of the file may have happened.
 inline constexpr const char* kMayBeInPlace = " while it was committing: its copy may be in place";
-/// Progress messages of one participant are at least this far apart.
+/// The shortest time between two Progress messages of one participant.
 inline constexpr Duration kProgressInterval = milliseconds(250);
-/// A participant names at most so many members that hold up its ring.
+/// The largest number of members that a participant names in one Lag message.
 inline constexpr std::size_t kMostLags = 64;
-/// A participant tells what its data path waits for once it has waited so long for the same.
+/// A participant reports what its data path waits for when the same wait has lasted for this time.
 inline constexpr Duration kWaitTold = seconds(1);
 
-/// Every wait of the session. The first two are the coordinator's choice and travel in its Hello.
+/// The limits of all waits of the session. The coordinator chooses the first two and sends them in its Hello.
 struct Timing {
-  Duration heartbeat_interval = milliseconds(100);  ///< 1 ms … 60 s; a message goes out at least this often
-  Duration suspect_after = milliseconds(600);  ///< silence that makes a member failed; at least 2 heartbeats
-  Duration probe_timeout = milliseconds(300);  ///< from the first suspicion of an epoch to the judgement
-  Duration connect_timeout = seconds(10);      ///< from start() to on_connected()
-  Duration greet_timeout = seconds(5);         ///< connected, but no Hello or Welcome
-  Duration job_timeout = seconds(30);          ///< for the participant's application to answer the job
-  Duration form_timeout = seconds(10);         ///< for blobs, and again for readiness
-  Duration straggler_after = milliseconds(300);  ///< for which a straggler holds up another's ring
-  Duration stall_after = seconds(30);            ///< that others wait for a member without an excuse
-  Duration end_timeout = seconds(30);  ///< for an ended data plane's state; a slow disk takes what has come
-  Duration commit_timeout = seconds(600);  ///< for fsync and rename; an application adds what its size takes
-  Duration abort_timeout = seconds(2);     ///< for temporary files to be removed
-  Duration application_timeout = seconds(60);  ///< for the coordinator's own application to decide
-  Duration patience = seconds(300);  ///< a participant's wait for a coordinator that only heartbeats, and how
-                                     ///< long an excuse counts
-  Duration lead_stagger = milliseconds(200);  ///< between the turns of survivors to lead on without the root
-  Duration orphan_timeout = seconds(10);      ///< for somebody to lead on and form an epoch
+  /// The longest time between two messages to one peer. From 1 ms to 60 s.
+  Duration heartbeat_interval = milliseconds(100);
+  /// A member that is silent for this time has failed. At least 2 heartbeat intervals, and at most 1 h.
+  Duration suspect_after = milliseconds(600);
+  /// The time from the first suspicion of an epoch to the judgement.
+  Duration probe_timeout = milliseconds(300);
+  /// The limit for the time from start() to on_connected().
+  Duration connect_timeout = seconds(10);
+  /// The coordinator waits this long for a Welcome after a connection. A participant waits this long for the
+  /// Hello, and again for the Job.
+  Duration greet_timeout = seconds(5);
+  /// The time in which the participant's application must answer the job.
+  Duration job_timeout = seconds(30);
+  /// The time in which a member must send its blobs. The same time again in which it must become ready.
+  Duration form_timeout = seconds(10);
+  /// A member that delays another one's ring for this time is a straggler.
+  Duration straggler_after = milliseconds(300);
+  /// A member for which others wait for this time, and which has no excuse, is lost.
+  Duration stall_after = seconds(30);
+  /// The time in which a member must answer End with Ended. In this time, a slow disk must write the data
+  /// that has arrived.
+  Duration end_timeout = seconds(30);
+  /// The time for fsync and rename. An application adds the time that the size of its data needs.
+  Duration commit_timeout = seconds(600);
+  /// The time in which a participant must remove its temporary files.
+  Duration abort_timeout = seconds(2);
+  /// The time in which the coordinator's application must choose the parameters of an epoch.
+  Duration application_timeout = seconds(60);
+  /// How long a participant waits for a coordinator that only sends heartbeats, and how long an excuse
+  /// counts.
+  Duration patience = seconds(300);
+  /// The time between the turns of orphans to become the coordinator. The one with the lowest number has the
+  /// first turn, at once.
+  Duration lead_stagger = milliseconds(200);
+  /// The time after which an orphan gives up if no new coordinator has formed an epoch with it.
+  Duration orphan_timeout = seconds(10);
 };
 
-/// Between two looks at what can be due. What arrived before a look is read before the next one, so nobody is
-/// lost for a silence that only one look has seen; and who looks later than that was not running.
+/// The time between two checks of all deadlines. A process reads everything that arrived before one check
+/// before it makes the next one. So a peer is lost only for a silence that two checks have seen. If a check
+/// is late by more than this time, the process was not running.
 inline Duration look_interval(const Timing& timing) {
   return std::min(timing.heartbeat_interval / 4, milliseconds(25));
 }
@@ -73,18 +95,19 @@ inline Duration look_interval(const Timing& timing) {
 struct MemberInfo {
   MemberId member{};
   Rank rank{};
-  std::string name;     ///< as the user wrote it
-  std::string address;  ///< of its control listener, "10.0.0.5:7700"; empty when it has none
+  std::string name;  ///< The name as the user wrote it.
+  /// The address of its control listener, for example "10.0.0.5:7700". Empty if it has none.
+  std::string address;
 };
 
-/// `cause.what` reads after the member's name: "fell silent for 600 ms".
+/// `cause.what` continues a sentence that begins with the member's name: "fell silent for 600 ms".
 struct FailedMember {
   Rank rank{};
   std::string name;
   Error cause;
 };
 
-/// A connection blob for (or from) the member with that rank.
+/// A connection blob for the member with that rank, or from it.
 struct PeerBlob {
   Rank peer{};
   Bytes blob;
@@ -93,65 +116,70 @@ struct PeerBlob {
 enum class Status : std::uint8_t { ok, failed, refused };
 
 struct ParticipantSpec {
-  MemberId member{};    ///< unique
-  std::string name;     ///< for people
-  std::string address;  ///< of its control listener
-  Bytes job;            ///< what its application is asked to do
+  MemberId member{};    ///< Unique in the job.
+  std::string name;     ///< The name that people see.
+  std::string address;  ///< The address of its control listener.
+  Bytes job;            ///< The session job: what its application is asked to do.
 };
 
 struct CoordinatorConfig {
-  SessionId session{};  ///< random, from the driver
+  SessionId session{};  ///< A random number that the driver chooses.
   Timing timing;
-  MemberId leader = kRoot;  ///< the participant in the coordinator's own process; it has a spec like all
-  Epoch epoch{0};           ///< the last one that this process was in; 0: the job is new
-  std::uint64_t job_bytes = ~std::uint64_t{0};  ///< nobody can have more
-  /// An epoch ends when members are found whose links are slower than the others'. The application gives them
-  /// in the next one a part in which they hold up nobody. Far members get it in the first one.
+  /// The participant in the coordinator's own process. It has a spec like all others.
+  MemberId leader = kRoot;
+  Epoch epoch{0};  ///< The last epoch that this process took part in. 0 for a new job.
+  /// The size of the job. A member that reports more bytes breaks the protocol.
+  std::uint64_t job_bytes = ~std::uint64_t{0};
+  /// If true, an epoch ends when members are found whose links are slower than those of the others. In the
+  /// next epoch the application gives them a part in which they delay nobody. Members that are far from the
+  /// others get this part in the first epoch.
   bool finds_stragglers = false;
-  /// Whoever is behind such an uplink lags, so that only far members are found.
+  /// True if racks are behind slow uplinks. Then all members there lag, so only far members are found.
   bool has_slow_uplinks = false;
 };
 
-// What a machine asks of its driver.
+// The outputs with which a state machine asks something of its driver.
 
-/// One whole message; the channel keeps message boundaries and order. A participant's only correspondent is
-/// kRoot.
+/// Send this message to `member`. The channel must keep messages whole and in order. A participant sends only
+/// to its coordinator, and `member` is then always kRoot.
 struct Send {
   MemberId member{};
   Bytes bytes;
 };
-/// Close the channel once the sends before this one are flushed; a driver may give up flushing after a
-/// second. on_closed() may or may not follow.
+/// Close the channel after all earlier Sends are flushed. The driver may give up flushing after one second.
+/// It may call on_closed() for this channel afterwards, but need not.
 struct CloseChannel {
   MemberId member{};
 };
 
-// What a participant tells its application, in this order for each epoch.
+// The outputs of a participant for its application. They come in this order in each epoch.
 
-/// Create queue pairs towards the neighbours that the parameters imply; answer blobs_made().
+/// Create queue pairs to the neighbours that the parameters imply, and answer with blobs_made().
 struct FormRequested {
   Epoch epoch{};
-  Rank rank{};  ///< our own
+  Rank rank{};  ///< The rank of this process.
   std::vector<MemberInfo> members;
   Bytes parameters;
 };
-/// The neighbours' blobs for us: connect; answer connected().
+/// The blobs that the neighbours have made for this process. Connect the queue pairs, and answer with
+/// connected().
 struct PeersReady {
   Epoch epoch{};
   std::vector<PeerBlob> blobs;
 };
-/// Every member is connected: move data.
+/// Every member is connected. Start to move data.
 struct StartData {
   Epoch epoch{};
 };
-/// Stop the data plane of this epoch, whatever it has come to (it may not have started); answer
-/// ended_state(). Our own process is never in the list; an empty list means that everyone has delivered or
-/// that the job ends.
+/// Stop the data plane of this epoch, and answer with ended_state(). It is possible that the data plane has
+/// not started yet.
+/// `failed` never contains this process. It is empty if all members have delivered, or if the job ends.
 struct EndData {
   Epoch epoch{};
   std::vector<FailedMember> failed;
 };
-/// Further members of the epoch failed after its EndData and before the next FormRequested. No answer.
+/// Further members of the epoch have failed, after its EndData and before the next FormRequested. Needs no
+/// answer.
 struct AlsoFailed {
   Epoch epoch{};
   std::vector<FailedMember> failed;

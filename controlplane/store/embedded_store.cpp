@@ -14,9 +14,9 @@
 namespace rdmc::store {
 namespace {
 
-/// Before a node is tried again, while somebody waits for an answer …
+/// The pause before the store connects to a node again, while a request waits for an answer.
 constexpr Duration kTryAgain = milliseconds(50);
-/// … and while groups are only watched.
+/// The same pause while groups are only watched.
 constexpr Duration kWatchAgain = seconds(1);
 
 std::unexpected<Error> no_group() {
@@ -70,7 +70,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     control::Connecting connecting;
     bool reaching = false;
     std::optional<control::Channel> channel;
-    Time not_before;  ///< when it may be tried again
+    Time not_before;  ///< The time from which the node may be tried again.
     control::Timer again;
   };
 
@@ -85,7 +85,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     pump();
   }
 
-  // Links.
+  // The links to the nodes.
 
   void reach_all() {
     for (std::size_t node = 0; node < links_.size(); ++node) reach(node);
@@ -140,10 +140,12 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
       watched.push_back(group);
     }
     pump();
-    for (const std::string& group : watched) tell(group, std::nullopt);  // changes may have been missed
+    for (const std::string& group : watched)
+      tell(group, std::nullopt);  // changes may have been missed without the link
   }
 
-  /// Its process has ended, as a rule: whether there is another one is seen at once.
+  /// Called when a channel has ended. Normally the node's process has ended. The client connects again at
+  /// once, because there may already be a new process.
   void lose(std::size_t node) {
     links_[node].channel.reset();
     requester_.link_lost(node);
@@ -152,7 +154,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void say(Link& link, const Request& request) {
-    // What the channel does not take is asked again when its time is over.
+    // If the channel refuses the message, the core sends the request again after its time limit.
     static_cast<void>(link.channel->send(encode(request)));
   }
 
@@ -173,7 +175,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     if (const auto found = hints_.find(group); found != hints_.end() && found->second) found->second(epoch);
   }
 
-  // What the core wants done.
+  // The actions that the core asks for.
 
   void pump() {
     for (const Requester::ToNode& to : requester_.take_requests())
@@ -181,7 +183,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     arm();
     for (Requester::Finished& finished : requester_.take_finished()) {
       auto asked = asked_.extract(finished.number);
-      // Whoever is answered may ask again, or end the store.
+      // The handler may start another request or destroy the store.
       if (!asked.empty()) asked.mapped()(std::move(finished.outcome));
       if (closed_) return;
     }
@@ -204,7 +206,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
   control::ControlLoop& loop_;
   const EmbeddedOptions options_;
   Requester requester_;
-  std::vector<Link> links_;  ///< by the number of the node
+  std::vector<Link> links_;  ///< Indexed by node number.
   bool closed_ = false;
   std::map<std::uint64_t, Answer> asked_;
   std::map<std::string, ViewStore::Hint> hints_;
@@ -243,7 +245,7 @@ void EmbeddedStore::compare_and_swap(const std::string& group, const view::View&
     if (!outcome) return done(std::unexpected(outcome.error()));
     auto current = view_in(std::get<Accepted>(*outcome));
     if (!current) return done(std::unexpected(current.error()));
-    // The same proposal, said twice, swaps once and is told so twice.
+    // A proposal that is sent twice is swapped once, and both answers report success.
     done(view::SwapResult{*current == next, std::move(*current)});
   });
 }

@@ -1,6 +1,6 @@
-// A client of the embedded store (StoreNode): it proposes views to all nodes at once, and a majority of them
-// is enough. So the loss of one node of three delays nothing. It reaches nodes when it is first asked, and
-// reaches them again by itself while somebody waits for an answer or watches a group.
+// A client of the embedded store (StoreNode). It sends each proposal to all nodes at once, and needs the
+// answers of a majority. So the loss of one of three nodes delays nothing. It connects to the nodes with the
+// first request. It connects again by itself while a request waits for an answer or a group is watched.
 #pragma once
 
 #include <functional>
@@ -15,18 +15,21 @@
 namespace rdmc::store {
 
 struct EmbeddedOptions {
-  std::vector<Address> nodes;  ///< all of the store's, in the order in which each knows them: one or three
-  control::ChannelOptions channel;             ///< the longest message is the store's own
-  Duration answer_within = milliseconds(900);  ///< as Requester's
+  /// The addresses of all nodes of the store, one or three, in the order in which the nodes themselves know
+  /// them.
+  std::vector<Address> nodes;
+  /// For the connections to the nodes. The store replaces the limit of the message length by its own.
+  control::ChannelOptions channel;
+  Duration answer_within = milliseconds(900);  ///< See Requester::Options::answer_within.
 };
 
 class EmbeddedStore final : public view::ViewStore {
  public:
-  /// `loop` outlives the store, or has stopped. Errors: invalid_argument (no nodes, or too many), and those
-  /// of SystemRandom::open.
+  /// `loop` must outlive the store. It may have stopped before. Errors: invalid_argument if there are neither
+  /// one nor three nodes, and those of SystemRandom::open.
   static Result<std::unique_ptr<EmbeddedStore>> create(control::ControlLoop& loop,
                                                        const EmbeddedOptions& wanted);
-  /// Any thread; no handler is called any more.
+  /// Any thread. No handler is called afterwards.
   ~EmbeddedStore() override;
 
   void read(const std::string& group, ReadDone done) override;

@@ -49,7 +49,7 @@ const json* member(const json& object, const char* name) {
   return found == object.end() ? nullptr : &*found;
 }
 
-/// 64-bit numbers come as strings.
+/// Parses a 64-bit number, which etcd's JSON holds as a string.
 std::optional<std::int64_t> number(const json* value) {
   if (value == nullptr || !value->is_string()) return std::nullopt;
   const auto& text = value->get_ref<const std::string&>();
@@ -73,7 +73,7 @@ Result<EtcdEntry> parse_entry(const json& kv) {
   return EtcdEntry{*key, std::move(*view), *revision};
 }
 
-/// "kvs" of a range, which is left out when there are none.
+/// Parses the member "kvs" of a range. etcd leaves it out if there are no keys.
 Result<std::vector<EtcdEntry>> parse_entries(const json& range) {
   std::vector<EtcdEntry> entries;
   if (!range.is_object()) return nonsense();
@@ -88,7 +88,7 @@ Result<std::vector<EtcdEntry>> parse_entries(const json& range) {
   return entries;
 }
 
-/// Nothing, unless it is etcd that answers: every answer has a header.
+/// Returns nullopt if the answer is not from etcd. Every answer of etcd has a header with a revision.
 std::optional<json> parse(std::string_view answer) {
   json parsed = json::parse(answer, nullptr, false);
   const json* const header = member(parsed, "header");

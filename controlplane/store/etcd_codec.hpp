@@ -1,5 +1,6 @@
-// What is said to etcd's HTTP/JSON gateway (v3): requests as JSON texts with keys and values in base64, and
-// answers with every field checked, since what listens there need not be etcd. Stateless; any thread.
+// The requests to etcd's HTTP/JSON gateway (v3), and its answers. Requests are JSON texts with keys and
+// values in base64. Every field of an answer is checked, because the process that listens there need not be
+// etcd. Stateless; any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +14,35 @@
 
 namespace rdmc::store {
 
-/// What stands under a key. Without one: epoch 0, revision 0.
+/// The value of a key. If the key does not exist, the epoch and the revision are 0.
 struct EtcdEntry {
   std::string key;
   view::View view;
-  std::int64_t revision = 0;  ///< of the key's last change (mod_revision)
+  std::int64_t revision = 0;  ///< The revision of the key's last change (mod_revision).
 };
 
 struct EtcdSwap {
   bool swapped = false;
-  EtcdEntry entry;  ///< what stands now; after a swap only its revision
+  EtcdEntry entry;  ///< The current value. After a swap only its revision is set.
 };
 
-/// /v3/kv/range of one key, or of all that begin with `prefix`.
+/// Return the body of a /v3/kv/range request, for one key or for all keys that begin with `prefix`.
 std::string range_request(std::string_view key);
 std::string prefix_request(std::string_view prefix);
-/// /v3/kv/txn: puts `view` if the key's last change is that `revision` (0: there is no key); else reads it.
+/// Returns the body of a /v3/kv/txn request. The transaction puts `view` if `revision` is that of the key's
+/// last change. Revision 0 means that the key does not exist. If the comparison fails, the transaction reads
+/// the key.
 std::string swap_request(std::string_view key, std::int64_t revision, const view::View& view);
-/// /v3/watch of one key.
+/// Returns the body of a /v3/watch request for one key.
 std::string watch_request(std::string_view key);
 
-/// Errors: protocol_error (not etcd's words), corrupt (a value that is no view).
+/// Errors: protocol_error if the answer is not from etcd, corrupt if a value is no view.
 Result<std::vector<EtcdEntry>> parse_range(std::string_view answer);
 Result<EtcdSwap> parse_swap(std::string_view answer);
-/// The epoch that an event of a watch shows; nothing when it has another form, or is in pieces.
+/// Returns the epoch that an event of a watch reports. Returns nullopt if `piece` is another message, or only
+/// a part of a message.
 std::optional<Epoch> watched_epoch(std::string_view piece);
-/// What etcd says of its error, for people; else the begin of `answer`.
+/// Returns etcd's error message for people, or the beginning of `answer` if there is none.
 std::string error_text(std::string_view answer);
 
 }  // namespace rdmc::store

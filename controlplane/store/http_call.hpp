@@ -1,6 +1,6 @@
-// One HTTP request on a connection of its own: asked rarely enough that nothing is kept open, so that there
-// is nothing to repair when a server has been restarted. It brings in Boost.Beast; for the files of this
-// folder alone. The loop's thread.
+// One HTTP request on a connection of its own. Requests are so rare that no connection is kept open. So there
+// is nothing to repair after a server was restarted. This header includes Boost.Beast, so only files of this
+// folder may include it. Loop's thread only.
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
@@ -19,16 +19,17 @@ namespace rdmc::store {
 
 class HttpCall final : public control::LoopMember, public std::enable_shared_from_this<HttpCall> {
  public:
-  /// The whole body. Errors: peer_failed, timed_out, protocol_error; io_error when the status is not 200,
-  /// with what the server says.
+  /// Receives the whole body. Errors: peer_failed, timed_out, protocol_error, or io_error with the server's
+  /// message if the status is not 200.
   using Done = std::move_only_function<void(Result<std::string>)>;
-  /// A piece of the body, as it comes.
+  /// Receives a part of the body as soon as it has arrived.
   using Piece = std::move_only_function<void(const std::string&)>;
 
   HttpCall(std::shared_ptr<control::LoopCore> core, const Address& server);
 
-  /// POSTs `body` as JSON. `done` is called once, later, unless cancel() comes first. `silence` bounds the
-  /// whole call; with `piece`, each wait for one, and done() comes with its end, which is an error.
+  /// Sends `body` as JSON in a POST request. `done` is called once, after this function has returned, unless
+  /// cancel() is called first. Without `piece`, `silence` is the time limit for the whole call. With `piece`,
+  /// it is the time limit for each part of the body, and `done` is called with an error when the body ends.
   void post(const std::string& target, std::string body, Duration silence, Done done, Piece piece = nullptr);
   void cancel();
   void on_loop_stop() override;

@@ -1,6 +1,6 @@
 // The journal of an acceptor as a file in a directory of its own. A process locks the directory while it uses
-// it. A whole record is written to a new file that takes the journal's place only when it is durable; another
-// record is appended. Every call may wait for the disk. Movable; one thread at a time.
+// the journal. A whole entry is written to a new file. The new file replaces the journal only when it is
+// durable. Any other entry is appended. Every call may wait for the disk. Movable; one thread at a time.
 #pragma once
 
 #include <string>
@@ -12,15 +12,16 @@ namespace rdmc::store {
 
 class JournalFile {
  public:
-  /// Makes the directory, for its owner alone, if it is not there. Errors: already_exists (another process
-  /// uses it), corrupt (the journal is damaged), and what the system says of its files.
+  /// Opens the journal. Creates the directory, for its owner alone, if it does not exist. Errors:
+  /// already_exists if another process uses the directory, corrupt if the journal is damaged, and those of
+  /// the system for its files.
   static Result<JournalFile> open(const std::string& directory);
 
-  /// What the journal held when it was opened; without an id if there was none.
+  /// The state that the journal held when it was opened. It has no id if there was no journal.
   const Durable& recovered() const { return recovered_; }
 
-  /// Returns when the disk has it. After an error nothing is known of what the disk holds, and there must be
-  /// no other write. The first write must be a whole one.
+  /// Writes an entry, and returns when it is durable. The first entry must be whole. After an error the
+  /// content of the disk is unknown, and the caller must not write again.
   Result<void> write(const Acceptor::Write& write);
 
  private:
@@ -29,7 +30,7 @@ class JournalFile {
   Result<void> read();
   Result<void> replace(const Bytes& journal);
 
-  std::string path_;  ///< of the directory, for people
+  std::string path_;  ///< The path of the directory, for messages to people.
   Descriptor directory_, lock_, file_;
   Journal journal_;
   Durable recovered_;

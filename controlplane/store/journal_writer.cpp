@@ -11,7 +11,7 @@
 namespace rdmc::store {
 namespace {
 
-/// Before the end of a write is told again, for which there was no memory.
+/// The pause before the end of a write is reported again, if there was no memory to report it.
 constexpr std::chrono::milliseconds kTellAgain{10};
 
 }  // namespace
@@ -63,7 +63,8 @@ Result<void> JournalWriter::do_write(const Acceptor::Write& write) {
   }
 }
 
-/// Whoever waits for the write must hear of its end, or would wait for ever.
+/// Reports the end of a write. The caller waits for this report, so it is repeated until it succeeds or the
+/// writer is destroyed.
 void JournalWriter::tell(Job& job, const Result<void>& written) {
   for (;;) {
     try {

@@ -1,5 +1,5 @@
-// Writes a journal on a thread of its own. A disk may take seconds for one write, and the control loop, on
-// which a member's heartbeats may run as well, must not wait for it. One write is under way at a time.
+// Writes a journal on a thread of its own. A disk may need seconds for one write. The control loop must not
+// wait for it, because a member's heartbeats may run there as well. There is one write at a time.
 #pragma once
 
 #include <condition_variable>
@@ -17,16 +17,16 @@ class JournalWriter {
  public:
   using Done = std::move_only_function<void(const Result<void>&)>;
 
-  /// Errors: resource_limit.
+  /// Errors: resource_limit if the thread cannot be started.
   static Result<std::unique_ptr<JournalWriter>> start(JournalFile file);
-  /// Waits for the write that is under way. Not on the writer's thread.
+  /// Waits for the current write. Must not be called on the writer's thread.
   ~JournalWriter();
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  /// `done` is called on the writer's thread, and once more after a while if it throws std::bad_alloc. The
-  /// write before must be done. Errors for `done`: those of JournalFile::write, resource_limit (no memory:
-  /// what the file holds is not known).
+  /// Begins a write. The write before it must have ended. `done` is called on the writer's thread. If `done`
+  /// throws std::bad_alloc, it is called again after a pause. Errors for `done`: those of JournalFile::write,
+  /// and resource_limit if there was no memory, in which case the content of the file is unknown.
   void write(Acceptor::Write write, Done done);
 
  private:

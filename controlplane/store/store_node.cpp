@@ -17,12 +17,14 @@
 namespace rdmc::store {
 namespace {
 
-/// Of one client; what it asks beyond is not served.
+/// The limit of watched groups for each client. Watches above it are ignored.
 constexpr std::size_t kMostWatches = 64;
-/// The members of a group hear of a change from each other sooner; what is said meanwhile delays them.
+/// A hint is sent after this delay. Normally the members of a group inform each other sooner, and earlier
+/// hints would only delay them.
 constexpr Duration kHintAfter = milliseconds(10);
 constexpr Duration kReachWithin = seconds(2);
-/// What is said to another node while it is being reached; the oldest is forgotten, and asked again.
+/// The limit of messages that wait while a connection to another node is made. The oldest one is dropped, and
+/// the core asks again.
 constexpr std::size_t kMostUnsent = 16;
 
 std::uint64_t seconds_since_1970() {
@@ -109,7 +111,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Client {
     control::Channel channel;
-    std::uint64_t heard = 0;  ///< when, in turns
+    std::uint64_t heard = 0;  ///< The value of turn_ when the client last sent a request.
     std::set<std::string> watches;
   };
   struct Peer {
@@ -119,9 +121,9 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     std::deque<Bytes> unsent;
   };
 
-  // Who asks.
+  // Clients.
 
-  /// Who has been silent longest gives way.
+  /// If the limit is reached, closes the connection that has been silent for the longest time.
   void make_room() {
     if (clients_.size() < kMostClients) return;
     clients_.erase(
@@ -154,7 +156,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     step([&] { node_.receive(id, std::move(*request), monotonic_now()); });
   }
 
-  /// A client that does not read its answers loses its channel.
+  /// Sends a reply. A client that does not read its replies loses its channel.
   void answer(Node::Client id, const Reply& reply) {
     const auto client = clients_.find(id);
     if (client != clients_.end() && !client->second.channel.send(encode(reply))) clients_.erase(client);
@@ -182,7 +184,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
 
   void say(std::size_t number, Bytes message) {
     Peer& peer = peers_[number];
-    // What the channel does not take is lost: the core asks again.
+    // A message that the channel refuses is lost, and the core asks again.
     if (peer.channel) return static_cast<void>(peer.channel->send(std::move(message)));
     peer.unsent.push_back(std::move(message));
     if (peer.unsent.size() > kMostUnsent) peer.unsent.pop_front();
@@ -195,7 +197,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
                            if (!impl || impl->closed_) return;
                            Peer& reached = impl->peers_[number];
                            reached.reaching = false;
-                           // Nobody is there: the core asks again after a pause of its own.
+                           // The node cannot be reached now. The core asks again after a pause of its own.
                            if (!made) return reached.unsent.clear();
                            impl->use(number, std::move(*made));
                          });
@@ -222,10 +224,11 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     step([&] { node_.hear(number, *reply, monotonic_now()); });
   }
 
-  // What the core wants done.
+  // The actions that the core asks for.
 
-  /// One step of the core, and all that follows. Without memory the core may be in the middle of the step,
-  /// and what it knows may not be what it has written. So it fails, as if the disk had refused a write.
+  /// Runs one step of the core, and everything that follows from it. If memory runs out, the core may be in
+  /// the middle of the step, and its state may differ from what it has written. So the node fails, as after a
+  /// refused write.
   template <typename Step>
   void step(Step step) {
     try {
@@ -250,7 +253,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     arm();
   }
 
-  /// True: what was to be written counts as durable, and more may be said.
+  /// Returns true if a write counts as durable at once, so that more replies may be sent.
   bool write() {
     if (writing_since_) return false;
     auto writes = node_.take_writes();
@@ -263,7 +266,8 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     }
     writer_->write(std::move(writes.front()),
                    [self = weak_from_this(), loop = &loop_, sequence](const Result<void>& written) {
-                     // Not locked here: the last owner must not be the writer's own thread.
+                     // The weak pointer is not locked here, because the writer's own thread must not become
+                     // the last owner.
                      loop->post([self, sequence, written] {
                        if (const auto impl = self.lock(); impl && !impl->closed_)
                          impl->wrote(sequence, written);
@@ -300,19 +304,19 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
   control::ControlLoop& loop_;
   const NodeOptions options_;
   Node node_;
-  std::unique_ptr<JournalWriter> writer_;  ///< none without a disk
+  std::unique_ptr<JournalWriter> writer_;  ///< Null without a disk.
   std::optional<Time> writing_since_;
   std::optional<control::Listener> listener_;
   bool closed_ = false;
-  bool is_ended_ = false;  ///< and the owner was told
+  bool is_ended_ = false;  ///< True once the node has ended and its owner was informed.
 
   Node::Client last_client_ = 0;
   std::uint64_t turn_ = 0;
   std::map<Node::Client, Client> clients_;
   std::map<Errc, std::uint64_t> refused_;
-  std::map<std::string, Hint> hints_;  ///< and not said yet
+  std::map<std::string, Hint> hints_;  ///< Hints that are not sent yet.
   control::Timer hints_due_;
-  std::vector<Peer> peers_;  ///< by number; this node's own entry is unused
+  std::vector<Peer> peers_;  ///< Indexed by node number. This node's own entry is not used.
   Time armed_ = Time::never();
   control::Timer timer_;
 };

@@ -1,6 +1,6 @@
-// The operator's word after a majority of the store's nodes has lost its state: what one node keeps is all
-// that is left, and the store begins again with it. What a lost majority had agreed on and this node had not
-// is gone, so nobody but an operator decides that.
+// The operator's command after a majority of the store's nodes has lost its state. One node's state becomes
+// the state of the whole store. Anything that the lost majority had agreed on and this node does not have is
+// lost. So only an operator may give this command.
 #pragma once
 
 #include "controlplane/connect/channel_options.hpp"
@@ -9,10 +9,11 @@
 
 namespace rdmc::store {
 
-/// The node asks the others first, for at most 3 s, and refuses while a majority of them has its state: what
-/// they keep would be lost. `force`: it does not ask. Waits for the node's answer; not on the loop's thread.
-/// Returns when what the node keeps is durable in its new place. Errors: peer_failed (the node has no state,
-/// is not needed as the survivor, or cannot be reached), timed_out, and those of connect.
+/// Makes `node` the surviving node, and waits for its answer. The node first asks the other nodes, for at
+/// most 3 s. It refuses while a majority answers and has its state, because that state would be lost. If
+/// `force` is true, the node does not ask. Returns when the node has made its new configuration durable. Must
+/// not be called on the loop's thread. Errors: peer_failed if the node has no state, is not needed as the
+/// surviving node, or cannot be reached, timed_out, and those of connect.
 Result<void> name_survivor(control::ControlLoop& loop, const Address& node,
                            const control::ChannelOptions& options, bool force = false);
 

@@ -1,24 +1,26 @@
-// A joiner that says that it listens at the address of a member, on the same network stack, is that member's
-// next life, or another process that has the same private address, or a liar. It alone does not decide which:
-// we ask who listens at the address now. When it is the joiner, the member is not there any more.
+// Address claims. A joiner that says that it listens at the address of a member, on the same network stack,
+// may be that member's next life, another process with the same private address, or a liar. The claim alone
+// does not decide this. So this process asks who listens at the address now. If it is the joiner, the member
+// has ended.
 #include <algorithm>
 
 #include "controlplane/view/failure_view.hpp"
 
 namespace rdmc::view {
 
-/// When the joiner's status is older than the member, the joiner is the former process and the dead one.
+/// If the joiner's status is older than the member, the joiner is the former process at this address, and is
+/// dead.
 bool FailureView::claims_address_of(const Peer& joiner, const Member& former) const {
   return is_joining(joiner) && joiner.status.epoch >= former.since &&
          view::claims_address_of(former, *joiner.status.joining);
 }
 
-/// Called with every status of a joiner. So nothing needs a timer: who waits for its turn, or for the next
-/// question, is here again with the next status.
+/// Called with every status of a joiner. So no timer is needed: a process that waits for its turn, or for its
+/// next question, checks the claim again with the next status.
 void FailureView::check_address_claim(const Peer& joiner) {
   const auto former = std::ranges::find_if(
       view_.members, [&](const Member& member) { return claims_address_of(joiner, member); });
-  // We know that we are here.
+  // This process is certainly alive, so it does not ask about itself.
   if (former == view_.members.end() || former->id == self_.id || gone_.contains(former->id)) return;
   const Time now = local_.now();
   AddressClaim& claim = address_claims_.try_emplace(former->id, AddressClaim{now, now, {}}).first->second;
@@ -31,9 +33,9 @@ void FailureView::check_address_claim(const Peer& joiner) {
   outputs_.push_back(AskListener{*claim.request, former->address});
 }
 
-/// Our place among those who ask. One answer is enough for the group, so those ask first whose turn it is to
-/// propose; and the later its place, the more rarely a process asks about a claim that is made for ever. A
-/// joiner does not know yet who else will join, and lets the first moment pass.
+/// The position of this process in the order of asking. One answer is enough for the group, so the members
+/// that would propose first ask first. The later the position, the more rarely a process asks about a claim
+/// that is repeated for ever. A joiner does not know yet who else will join, so it does not ask at once.
 std::size_t FailureView::place_to_ask(const Member& former) const {
   if (state_ == State::joining)
     return 1 + static_cast<std::size_t>(std::ranges::count_if(
@@ -58,8 +60,9 @@ void FailureView::on_listener(RequestId request, std::optional<MemberId> listene
                                           [&](const auto& entry) { return entry.second.request == request; });
   if (asked != address_claims_.end()) {
     asked->second.request.reset();
-    const Member& former = *view_.find(asked->first);  // learn() forgets the claims to all others
-    const bool lives = newest_word_of(former.id) > asked->second.said;  // whoever else listens there
+    const Member& former = *view_.find(asked->first);  // learn() erases the claims about all others
+    const bool lives =
+        newest_word_of(former.id) > asked->second.said;  // then it lives, whoever listens there
     const auto peer = listener && !lives ? peers_.find(*listener) : peers_.end();
     if (peer != peers_.end() && claims_address_of(peer->second, former))
       note_gone(former.id);

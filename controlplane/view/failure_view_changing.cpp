@@ -1,4 +1,4 @@
-// From what everybody says to a proposal, and from an agreed view to acting on it.
+// From testimony to a proposal, and from an agreed view to its installation.
 #include <algorithm>
 #include <utility>
 
@@ -6,12 +6,12 @@
 
 namespace rdmc::view {
 
-/// `view` stands, or stood, in the store.
+/// Handles a view that the store has, or has had.
 void FailureView::learn(const View& view) {
   counters_.disagreements += view.epoch == view_.epoch && view != view_ ? 1 : 0;
   if (view.epoch <= view_.epoch) return;
-  View next = view;  // a view is never known by halves, though memory runs out
-  // Who was removed does not come in again on words from before.
+  View next = view;  // copied first, so that the view is never half changed if memory runs out
+  // A member that was removed must not join again because of its former status as a joiner.
   for (const Member& member : view_.members)
     if (const auto peer = peers_.find(member.id); peer != peers_.end()) peer->second.status.joining.reset();
   const bool newcomer = state_ != State::member;
@@ -19,7 +19,7 @@ void FailureView::learn(const View& view) {
   member_heard_ = learnt_at_ = local_.now();
   if (shown_ <= view_.epoch) behind_at_ = Time::never();
   dirty_ = true;
-  // Who is to join next needs it.
+  // The next joiners need the new status of this process.
   say_soon_ = std::ranges::any_of(peers_, [&](const auto& entry) { return is_joining(entry.second); });
   wanted_since_ = Time::never();
   for (auto id = gone_.begin(); id != gone_.end();) id = view_.contains(*id) ? id + 1 : gone_.erase(id);
@@ -29,7 +29,7 @@ void FailureView::learn(const View& view) {
       if (member.id == self_.id) continue;
       const auto peer = peers_.try_emplace(member.id, Peer{member, nobody_yet_}).first;
       if (peer->second.said_anything) continue;
-      // Someone new to us has its time to say the first word.
+      // A member that is new to this process gets time to send its first status.
       peer->second.suspicion.restart(listening_now());
       peer->second.silent = false;
       introduce_ourselves();
@@ -46,7 +46,7 @@ void FailureView::learn(const View& view) {
   } else {
     for (const Member& member : view_.members)
       if (const auto [peer, fresh] = peers_.try_emplace(member.id, Peer{member, nobody_yet_}); fresh)
-        peer->second.silent = true;  // until it says something
+        peer->second.silent = true;  // until it sends a status
     introduce_ourselves();
   }
 }
@@ -57,7 +57,8 @@ void FailureView::note_gone(MemberId id) {
   dirty_ = say_soon_ = true;
 }
 
-/// Whoever has not joined yet has nobody to agree with. A view that we have proposed may have us.
+/// A process that has not joined yet needs no agreement of others to leave. If it has proposed a view, it
+/// waits for the store's answer, because that view may contain it.
 void FailureView::tend_leaving() {
   if (!leaves_ || state_ != State::joining || swap_) return;
   state_ = State::removed;
@@ -83,7 +84,8 @@ void FailureView::evaluate() {
 void FailureView::evaluate_as_member() {
   const Testimony words = testimony();
   Judgement judgement = judge(view_, words);
-  // What we know of the others is from before we were stopped, and they know no better of us.
+  // The testimony is from before this process was stopped, and the others know nothing newer about this
+  // process. So it removes only members that are gone.
   if (is_recovering())
     for (auto id = judgement.removed.begin(); id != judgement.removed.end();)
       id = gone_.contains(*id) ? id + 1 : judgement.removed.erase(id);
@@ -106,8 +108,9 @@ void FailureView::evaluate_as_member() {
        judgement.minority);
 }
 
-/// A joiner waits for the members to take it in, unless there are none any more: then it and the joiners that
-/// it hears begin anew. It knows that they are all dead, or has heard none of them for long.
+/// A joiner waits until the members let it in, unless no member is left. Then it forms the group anew, with
+/// the joiners that it hears. It does so if it knows that all members are dead, or if it has heard none of
+/// them for a long time.
 void FailureView::evaluate_as_joiner() {
   if (!view_was_read_) return;
   MemberSet joining, removed;
@@ -119,7 +122,7 @@ void FailureView::evaluate_as_joiner() {
         joining_at.insert(peer.member.address).second)
       joining.insert(id);
   }
-  // That we listen at a member's address ourselves needs no question.
+  // A member whose address this process itself listens at counts as gone without a question.
   bool all_gone = true;
   for (const Member& member : view_.members) {
     removed.insert(member.id);
@@ -131,8 +134,9 @@ void FailureView::evaluate_as_joiner() {
        timing_.stagger * turn + (all_gone ? Duration{} : timing_.takeover));
 }
 
-/// The change that we would propose, after `wait`. The time of a change that only grows runs on; but those
-/// whom a minority would remove have their time from the moment that it would.
+/// Stores the change that this process would propose after `wait`. If the change only grows, its waiting time
+/// goes on. But if this process is in a minority and wants to remove other members than before, the waiting
+/// time begins anew.
 void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool minority) {
   const bool anew = minority && (!minority_ || removed != removed_);
   if (removed.empty() && joining.empty() && !needs_renewal())
@@ -147,8 +151,8 @@ void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool
   wait_ = wait;
 }
 
-/// When it is our turn to propose; not while more joiners come, or a member is silent for suspiciously long,
-/// within bounds: they may belong to the same change.
+/// The time at which this process may propose the change. Within limits it waits while more joiners come, or
+/// while a member is silent for suspiciously long, because these changes may belong together.
 Time FailureView::not_before() const {
   if (state_ == State::joining) {
     const Time at = std::max(wanted_since_, member_heard_) + wait_;
@@ -177,7 +181,7 @@ void FailureView::propose() {
     joiner.since = proposal.epoch;
   }
   proposal.held = may_be_held(proposal);
-  // What nobody could read would be the group's last view.
+  // A view that no process can decode would be the last view of the group.
   if (!decode_view(encode_view(proposal))) {
     wanted_since_ = Time::never();
     return;

@@ -1,6 +1,7 @@
-// A joiner that hears no member cannot tell the dead from those that a firewall keeps from it. Before it
-// replaces them it asks in the store, where the living look now and then, and waits for an answer: a view is
-// taken only from members that neither it nor the store hears.
+// Liveness queries. A joiner that hears no member cannot know whether the members are dead or a firewall
+// separates it from them. Before it replaces them, it writes a query to the store, at which living members
+// look at intervals, and waits for an answer. So a group is replaced only if its members reach neither the
+// joiner nor the store.
 #include <utility>
 
 #include "controlplane/view/failure_view.hpp"
@@ -25,7 +26,8 @@ void FailureView::tend_claim() {
   outputs_.push_back(ReadStore{request, StoreEntry::claim});
 }
 
-/// What stands. Members take a claim away; a joiner puts one there, and sees when it is taken away.
+/// Handles the liveness query that the store has. A member removes a query. A joiner writes one, and notices
+/// when it is removed.
 void FailureView::on_claims(const View& claims) {
   const bool stands = !claims.members.empty();
   if (state_ == State::joining) {

@@ -1,12 +1,13 @@
-// Two members that cannot reach each other stay in one view as long as most others reach both of them. The
-// view does not show that, so each of the two tells its application.
+// Two members that cannot reach each other stay in one view while most others reach both of them. The view
+// does not show the bad link, so each of the two reports it to its application.
 #include <utility>
 
 #include "controlplane/view/failure_view.hpp"
 
 namespace rdmc::view {
 
-/// Judged by the member's status only when the status is about our view: in an older one it may not know us.
+/// The member's status counts only if it is about the current view. In an older view the member may not know
+/// this process.
 bool FailureView::is_link_good(MemberId id, const Peer& peer) const {
   const bool has_said = peer.said_anything && peer.status.epoch == view_.epoch;
   return heard_.contains(id) && (!has_said || peer.status.hears.contains(self_.id));
@@ -15,7 +16,7 @@ bool FailureView::is_link_good(MemberId id, const Peer& peer) const {
 void FailureView::tend_links() {
   if (state_ != State::member) return;
   for (auto& [id, peer] : peers_) {
-    if (!view_.contains(id) || gone_.contains(id)) {  // a view without it is on the way
+    if (!view_.contains(id) || gone_.contains(id)) {  // the member is about to be removed
       peer.link_bad_since = Time::never();
       peer.unreachable = peer.unreachable && view_.contains(id);
     } else if (is_link_good(id, peer)) {
@@ -31,7 +32,7 @@ void FailureView::tend_links() {
   }
 }
 
-/// When a bad link is to be reported next, on the local clock.
+/// The next time at which a bad link must be reported, on the local clock.
 Time FailureView::next_report() const {
   Time next = Time::never();
   for (const auto& [id, peer] : peers_)

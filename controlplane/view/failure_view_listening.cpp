@@ -1,16 +1,16 @@
 // Silence that is measured by a process that was not running itself is no evidence. Three rules keep a
-// starved process, and those that hear it again, from removing the healthy:
-// - silence counts only in time in which this process has proven that it listened (Listening);
-// - a process that was stopped removes nobody for silence until its knowledge is fresh again;
-// - who is silent for suspiciously long has no say, and that somebody does not hear a process counts for
-//   nothing while that process has only just come back.
+// starved process, and those that hear it again, from removing healthy members:
+// - Silence counts only in time in which this process has proven that it listened (Listening).
+// - A process that was stopped removes no member for silence until its knowledge is fresh again.
+// - A member that is silent for suspiciously long has no say about others. A complaint about a process that
+//   has only just been heard again does not count.
 #include <utility>
 
 #include "controlplane/view/failure_view.hpp"
 
 namespace rdmc::view {
 
-/// Every input begins with this.
+/// Every input begins with this function.
 void FailureView::advance(Time clock) {
   clock_ = clock;
   const std::uint64_t jumps = local_.jumps();
@@ -38,7 +38,8 @@ void FailureView::tend_listening() {
   outputs_.emplace_back(Listen{listen_});
 }
 
-/// Every heartbeat, and when somebody's silence is to be judged. On the local clock.
+/// The time of the next Listen, on the local clock: every heartbeat, and when the silence of a peer must be
+/// judged.
 Time FailureView::next_listen() const {
   if (peers_.empty() || listening_.is_asking()) return Time::never();
   Time next = listening_.last_asked() + heartbeat();
@@ -47,7 +48,7 @@ Time FailureView::next_listen() const {
   return next;
 }
 
-/// In listening time: it takes hearing the others to know better.
+/// Measured in listening time, because a process must hear the others before it knows better.
 bool FailureView::is_recovering() const {
   return listening_.proven() < recovered_at_ || listening_.is_late(local_.now());
 }
@@ -56,7 +57,8 @@ bool FailureView::is_doubtful(const Peer& peer) const {
   return listening_now() - peer.suspicion.last_heard() > timing_.doubt;
 }
 
-/// Which words count changes with time alone; the next heartbeat is early enough to notice.
+/// Finds the processes whose testimony counts for less. This changes with time alone, and the next heartbeat
+/// is early enough to notice it.
 void FailureView::weigh_words() {
   MemberSet returned, doubtful;
   if (is_recovering()) returned.insert(self_.id);

@@ -1,5 +1,6 @@
-// Asking the store: one reading and one proposal at a time, each with a deadline, and pauses after failures.
-// While it can't be reached the view goes on as it is.
+// Requests to the store: at most one reading, one proposal and one request about a liveness query at a time.
+// Each has a time limit, and a pause follows a failure. While the store cannot be reached, the view stays as
+// it is.
 #include <algorithm>
 #include <utility>
 
@@ -14,21 +15,23 @@ void FailureView::on_hint(std::optional<Epoch> epoch, Time clock) {
   settle();
 }
 
-/// Somebody shows a newer view than ours. As a rule who proposed it is about to bring it.
+/// Another process or the store shows a newer view than the current one. Normally the proposer of that view
+/// is about to send it.
 void FailureView::read_if_behind(Epoch epoch) {
   if (epoch <= view_.epoch) return;
   shown_ = std::max(shown_, epoch);
   behind_at_ = std::min(behind_at_, local_.now() + timing_.behind);
 }
 
-/// The request of one that is awaited from now on.
+/// Begins to wait for an answer to a request, and returns the id of the request.
 RequestId FailureView::ask(std::optional<Pending>& pending) {
   pending = Pending{RequestId{++last_request_}, local_.now() + timing_.store_timeout, view_.epoch, clock_};
   return pending->request;
 }
 
-/// A store that shows an older view than we had when we asked is not the one that we had it from: a backup, a
-/// member that has lost its disk. What it says is not believed.
+/// True if the store shows an older view than this process had when it sent the request. Then the store has
+/// lost data: it may have been restored from a backup, or a node may have lost its disk. Its answer is not
+/// believed.
 bool FailureView::is_lost(const Pending& pending, const View& shown) {
   if (shown.epoch >= pending.known) return false;
   store_failed({Errc::corrupt, "the store has gone back to an older view"});
@@ -51,7 +54,8 @@ void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
       dirty_ = dirty_ || !view_was_read_;
       view_was_read_ = true;
       learn(*result);
-      confirmed_at_ = std::max(confirmed_at_, asked.asked);  // it showed no later view than ours is now
+      confirmed_at_ =
+          std::max(confirmed_at_, asked.asked);  // the store showed no later view than the current one
     }
   }
   settle();
@@ -80,16 +84,17 @@ void FailureView::swapped(const SwapResult& result) {
   learn(result.current);
   dirty_ = true;
   if (!result.swapped || state_ != State::member) return;
-  // Who brought it about tells everybody, those too that are out.
+  // The proposer sends the new view to everybody, also to the members that were removed.
   for (const Member& member : before.members)
     if (!view_.contains(member.id)) tell_agreed(member.address);
   for (const Member& member : view_.members)
     if (member.id != self_.id) tell_agreed(member.address);
 }
 
-/// As soon as possible; anew, when a reading is under way that may have missed what we ask for.
+/// Reads the store as soon as possible. If a reading is already in progress, another one follows, because the
+/// first one may miss what the caller asks for.
 void FailureView::read_store() {
-  if (!reachable_) return;  // it is read when its pause is over
+  if (!reachable_) return;  // it is read after the pause
   read_again_ = read_again_ || read_.has_value();
   read_at_ = local_.now();
 }
@@ -102,7 +107,7 @@ void FailureView::tend_store() {
   bool failed = false;
   for (auto* const pending : {&read_, &swap_, &claim_}) {
     if (!late(*pending)) continue;
-    pending->reset();  // what it brings yet is not listened to
+    pending->reset();  // its answer is ignored from now on
     failed = true;
   }
   if (failed) store_failed({Errc::timed_out, "the store has not answered in time"});
@@ -111,7 +116,8 @@ void FailureView::tend_store() {
     read_store();
   }
   if (read_ || now < read_at_) return;
-  // A minority's time is to be one in which the store was there for the others.
+  // A minority reads the store often, because its waiting time must be a time in which the others could use
+  // the store.
   const bool often = state_ == State::joining || (minority_ && wanted_since_ != Time::never());
   const Duration again = asks_for_lease() ? timing_.lease_reread : timing_.reread;
   read_at_ = now + (often ? timing_.often : again);
@@ -124,7 +130,8 @@ void FailureView::answered() {
   if (std::exchange(read_again_, false)) read_at_ = local_.now();
   if (std::exchange(reachable_, true)) return;
   dirty_ = true;
-  // It may have been away to those, too, whom a minority would remove, and they ask it again later than we.
+  // The members that a minority would remove may have lost the store, too, and may ask it again later than
+  // this process.
   if (minority_ && wanted_since_ != Time::never()) wanted_since_ = local_.now() + timing_.store_timeout * 2;
   outputs_.push_back(StoreFound{});
 }

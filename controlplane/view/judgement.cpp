@@ -9,7 +9,7 @@ const Row* row_of(const Testimony& testimony, MemberId id) {
   return found == testimony.rows.end() ? nullptr : &found->second;
 }
 
-/// A member with a say about the others, and its word if there is one.
+/// A member with a say about the others, and its row if that is known.
 struct Voter {
   MemberId id;
   const Row* row;
@@ -23,7 +23,7 @@ std::vector<Voter> voters(const View& view, const Testimony& testimony) {
   return result;
 }
 
-/// `row` of nobody yet heard about this view complains of nobody.
+/// True if the owner of `row` does not hear `of`. A null row complains about no member.
 bool complains(const Testimony& testimony, const Row* row, MemberId of) {
   return row != nullptr && !row->contains(of) && !testimony.returned.contains(of);
 }
@@ -49,7 +49,7 @@ Judgement judge(const View& view, const Testimony& testimony) {
     present += gone ? 0 : 1;
     staying += stays ? 1 : 0;
   }
-  // The last one closes the door.
+  // The last member that leaves may propose its own removal.
   if (staying == 0 && testimony.gone.contains(testimony.self)) judgement.turn = 0;
   judgement.minority = staying * 2 < present;
   return judgement;

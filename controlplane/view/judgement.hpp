@@ -1,5 +1,6 @@
-// Who is to be removed from a view, and who may join it, as far as one process can tell from what it and
-// those that it hears say about each other. A pure function: the same words give the same judgement.
+// Decides which members must be removed from a view and which joiners may join it, as far as one process can
+// know from its own testimony and that of the processes that it hears. A pure function: the same testimony
+// gives the same judgement.
 #pragma once
 
 #include <cstddef>
@@ -12,37 +13,44 @@
 
 namespace rdmc::view {
 
-/// Whom a process hears, by its own word.
+/// The processes that one process hears, according to its own status.
 using Row = MemberSet;
 
-/// What one process knows.
+/// All that one process knows.
 struct Testimony {
   MemberId self{};
-  Row hears;                     ///< whom self hears
-  std::map<MemberId, Row> rows;  ///< of those that self hears and whose word is about this view
-  MemberSet gone;                ///< to be removed on one word: see FailureView::on_gone and on_refused
-  MemberSet doubtful;  ///< of `hears`, but silent for suspiciously long: without a say about the others
-  /// Only just heard again, or self when it was not running: that others do not hear them may be over.
+  Row hears;  ///< The processes that `self` hears.
+  /// The rows of those that `self` hears and whose last status is about this view.
+  std::map<MemberId, Row> rows;
+  /// Members to remove on the word of one process. See FailureView::on_gone and FailureView::on_refused.
+  MemberSet gone;
+  /// Processes that are silent for suspiciously long. They have no say about the others.
+  MemberSet doubtful;
+  /// Processes that have only just been heard again, and `self` if it was not running. Complaints about them
+  /// do not count, because they may be out of date.
   MemberSet returned;
 };
 
 struct Judgement {
   MemberSet removed;
-  /// The place of self among those who may propose the change: the oldest member that stays comes first.
-  /// Nothing, when self is not to stay.
+  /// The position of `self` among the members that may propose the change. The oldest member that stays has
+  /// position 0. nullopt if `self` does not stay. But the last member that leaves has position 0.
   std::optional<std::size_t> turn;
-  /// Fewer than half of the members that are not gone would stay: more likely it is self that is cut off.
+  /// True if fewer than half of the members that are not gone would stay. Then `self` is more likely to be
+  /// the one that is cut off.
   bool minority = false;
 };
 
-/// A member is removed when it is gone, or when most of those that `self` hears (and self) have a bad link to
-/// it. A link is bad when either end does not hear the other; of one that is heard and has not yet said
-/// anything of this view, it is good. So one observer's word removes nobody while there are others, a
-/// one-way loss counts against who has it with most, and who is silent has no say. After Rapid's cut
-/// detection (Suresh et al., ATC 2018), with everybody as observer.
+/// A member is removed if it is gone, or if more than half of the voters have a bad link to it. The voters
+/// are `self` and the members that it hears. A link is bad if either end does not hear the other. A voter
+/// that has not reported on this view yet complains about no member. So the testimony of one observer removes
+/// no member while there are other observers. A loss in one direction counts against the end that has such
+/// losses with most of the others. A silent member has no say. This follows Rapid's cut detection (Suresh et
+/// al., ATC 2018), with every member as an observer.
 Judgement judge(const View& view, const Testimony& testimony);
 
-/// Whether most of `self` and those it hears have a good link to the joiner, whose row is `row`.
+/// True if most voters, that is `self` and the members that it hears, have a good link to the joiner. `row`
+/// is the joiner's row.
 bool may_join(const View& view, const Testimony& testimony, MemberId joiner, const Row& row);
 
 }  // namespace rdmc::view

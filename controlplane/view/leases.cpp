@@ -4,7 +4,8 @@
 
 namespace rdmc::view {
 
-/// The other clock may be too slow and ours too fast. This is (1 + drift) / (1 - drift) times, rounded up.
+/// The other process's clock may be too slow, and this process's clock too fast. The result is `duration`
+/// times (1 + drift) / (1 - drift), rounded up.
 Duration stretched(Duration duration) {
   constexpr std::int64_t kSlow = 1'000'000 - kClockDrift;
   return duration + nanoseconds((duration.ns / kSlow + 1) * 2 * kClockDrift);
@@ -48,13 +49,14 @@ std::vector<Held> LeaseGrants::held_outside(const View& view, Time now) const {
     if (!view.contains(id) && holder.until > now)
       held.push_back({id, std::min(holder.until - now, kMaxHeld)});
   if (held.size() <= kMaxMembers) return held;
-  // More than a view can name: one wait for all of them.
+  // A view cannot name so many holders, so one wait stands for all of them.
   const auto longest = std::ranges::max(held, {}, &Held::remaining);
   return {{kAnybody, longest.remaining}};
 }
 
 void Lease::begin_view(const View& view, MemberId self) {
-  // Made first: without its granters, because memory ran out, a process would grant the lease to itself.
+  // The granters are collected first. If memory ran out halfway and the process had no granters, it would
+  // grant the lease to itself.
   std::map<MemberId, Time> granters;
   for (const Member& member : view.members)
     if (member.id != self) granters[member.id] = Time{};

@@ -1,10 +1,11 @@
 // Leases (Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file cache
 // consistency", SOSP 1989), as far as one process knows of them. A member of a view holds a lease while every
 // other member of the view (its granters) has granted it one. While it holds the lease, no process serves in
-// a later view. No clock is compared with another: the holder counts the term from when it sent the request,
-// a granter from when the request arrived, and the granter adds as much as the rates of two clocks may
-// differ. Times are of a clock that goes on while the machine is suspended (CLOCK_BOOTTIME), never jumps, and
-// whose rate is right within kClockDrift. Pure; one thread.
+// a later view. No clock is compared with another clock. The holder counts the term from the time at which it
+// sent the request. A granter counts from the arrival of the request, and adds the greatest difference that
+// the rates of two clocks can make. All times are of a clock that goes on while the machine is suspended
+// (CLOCK_BOOTTIME), that never jumps, and whose rate is right within kClockDrift. This code does no I/O and
+// reads no clock; one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,21 @@
 
 namespace rdmc::view {
 
-/// The granter's side: until when others may believe that they hold a lease.
+/// The granter's side: the times until which other processes may hold leases.
 class LeaseGrants {
  public:
-  /// `holder` may hold a lease for `remaining`, on a clock of its own, from `now` on.
+  /// `holder` may hold a lease for the time `remaining` from `now` on, on a clock of its own.
   void note(MemberId holder, Duration remaining, Time now);
-  /// That process has installed the view of `epoch`: it serves in no earlier one.
+  /// That process has installed the view of `epoch`, so it serves in no earlier view.
   void has_installed(MemberId holder, Epoch epoch);
-  /// That process is proven dead.
+  /// That process is certainly dead.
   void forget(MemberId holder) { holders_.erase(holder); }
   void forget_over(Time now);
 
   /// The end of all leases of processes that have not shown that they have installed the view of `epoch`.
-  /// Time{} when there are none.
+  /// Time{} if there are no such leases.
   Time earlier_over_at(Epoch epoch) const;
-  /// What may still be held by who is not in `view`.
+  /// The leases that processes outside `view` may still hold.
   std::vector<Held> held_outside(const View& view, Time now) const;
   bool empty() const { return holders_.empty(); }
 
@@ -41,30 +42,32 @@ class LeaseGrants {
   std::map<MemberId, Holder> holders_;
 };
 
-/// The holder's side.
+/// The holder's side: the lease of this process.
 class Lease {
  public:
   explicit Lease(Duration term) : term_(term) {}
 
-  /// The view is installed. What the granters of the last view have granted stands; nothing more is added to
-  /// it.
+  /// Called when the view is installed. The grants in the view before stay valid, but no further grants are
+  /// added to them.
   void begin_view(const View& view, MemberId self);
-  /// Our status with that number left, or leaves soon, and asks for grants.
+  /// Called when this process's status with that number asks for lease grants and is about to be sent.
   void asked(std::uint64_t sequence, Time now);
   void granted(MemberId by, std::uint64_t sequence);
-  /// The lease is given up, whatever has been granted.
+  /// Gives up the lease, whatever has been granted.
   void end();
 
-  /// Until when all granters of this view, or of an earlier one, have granted the lease. A process that is
-  /// alone in a view grants the lease to itself when it asks.
+  /// The time until which every granter of this view, or of an earlier one, has granted the lease. A process
+  /// that is alone in a view grants the lease to itself when it asks.
   Time granted_until() const;
 
  private:
-  static constexpr std::size_t kMostAsked = 64;  // statuses that an answer may still come to
+  static constexpr std::size_t kMostAsked = 64;  // the number of statuses whose grants may still arrive
 
   const Duration term_;
-  Time earlier_{};                    ///< by grants of earlier views
-  std::map<MemberId, Time> granted_;  ///< by each granter of this view; Time{}: not yet
+  Time earlier_{};  ///< The end of the lease by the grants of earlier views.
+  /// For each granter of this view, the time until which it has granted the lease. Time{} if it has granted
+  /// none yet.
+  std::map<MemberId, Time> granted_;
   std::deque<std::pair<std::uint64_t, Time>> asked_;
 };
 

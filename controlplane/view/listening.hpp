@@ -1,8 +1,8 @@
-// The time in which this process has listened to its peers. What a peer keeps silent counts by this time
-// only. Messages arrive on other threads and in sockets than the one that judges, so the judge asks now and
-// then that everything that has arrived is handed over ("drained"), and only the time up to an answered
-// question is proven: a thread that gets no processor hands nothing over and does not answer either. Pure;
-// one thread.
+// The time in which this process has listened to its peers. The silence of a peer counts in this time only.
+// Messages arrive in sockets and on other threads than the one that judges. So the judging thread asks from
+// time to time that everything that has arrived is handed over. Only the time up to an answered question is
+// proven, because a thread that gets no processor time hands nothing over and does not answer either. This
+// code does no I/O and reads no clock; one thread.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace rdmc::view {
 
 class Listening {
  public:
-  /// `max_step`: what may count of the time between two questions.
+  /// `max_step` is the greatest time that counts between two questions.
   explicit Listening(Duration max_step) : max_step_(max_step) {}
 
-  /// The listening time of something that is heard at the local time `local`, which never falls.
+  /// The listening time of a message that is heard at the local time `local`. Listening time never falls.
   Time at(Time local) const { return proven_ + std::min(local - asked_, max_step_); }
   /// Everything that arrived before this listening time has been heard.
   Time proven() const { return proven_; }
@@ -28,9 +28,9 @@ class Listening {
     pending_ = local;
   }
   bool is_asking() const { return pending_.has_value(); }
-  /// The answer takes so long that whoever listens cannot be running.
+  /// True if the answer is so late that the listening threads cannot be running.
   bool is_late(Time local) const { return pending_ && local - *pending_ >= max_step_; }
-  /// False: it was late.
+  /// Returns false if the answer was late.
   bool answered(Time local) {
     assert(pending_);
     const bool soon = !is_late(local);
@@ -39,9 +39,10 @@ class Listening {
     pending_.reset();
     return soon;
   }
-  /// When the last answered question was asked, in local time.
+  /// The local time of the last answered question.
   Time last_asked() const { return asked_; }
-  /// The local time at which `listening` is reached if whoever listens goes on running.
+  /// The local time at which the listening time `listening` is reached, if the listening threads keep
+  /// running.
   Time to_local(Time listening) const { return asked_ + (listening - proven_); }
 
  private:

@@ -1,7 +1,8 @@
-// The time as far as this process took part in it. A process that was stopped, a virtual machine that was
-// suspended and a clock that jumped all look alike from inside: much time between two turns. What silence
-// the others kept meanwhile says nothing about them, so a turn counts at most a step. (Lifeguard's
-// local health, Dadgar et al. 2018, in its simplest form.) Pure; one thread.
+// The time in which this process was running. A process that was stopped, a virtual machine that was
+// suspended and a clock that jumped all look alike from inside: much time passes between two turns. The
+// silence of the others in that time says nothing about them. So a turn counts as at most one step.
+// (Lifeguard's local health, Dadgar et al. 2018, in its simplest form.) This code does no I/O and reads no
+// clock; one thread.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,8 @@ class LocalTime {
  public:
   explicit LocalTime(Duration max_step) : max_step_(max_step) {}
 
-  /// The local time of a turn at `clock`. It never falls, and rises by at most a step, whatever the clock
-  /// does.
+  /// Returns the local time of a turn at `clock`. It never falls, and it rises by at most one step, whatever
+  /// the clock does.
   Time advance(Time clock) {
     if (!started_) last_ = clock;
     started_ = true;
@@ -26,10 +27,10 @@ class LocalTime {
     local_ = local_ + step;
     return local_;
   }
-  /// What the clock shows when the local time comes, if nothing jumps before.
+  /// The time on the clock when the local time is `local`, if the clock does not jump before.
   Time to_clock(Time local) const { return local == Time::never() ? local : last_ + (local - local_); }
   Time now() const { return local_; }
-  /// Turns that came late by more than a step, or before the last one.
+  /// The number of turns that came more than one step after the turn before, or at an earlier clock time.
   std::uint64_t jumps() const { return jumps_; }
 
  private:

@@ -4,7 +4,7 @@
 
 #include "controlplane/view/view_store.hpp"
 
-// Generated code does not hold our warning level.
+// Generated code produces warnings at this project's warning level.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"

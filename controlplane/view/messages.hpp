@@ -1,5 +1,5 @@
-// Between bytes and the values of a failure view, with every bound checked: no peer and no store can make a
-// process hold more than a group of kMaxMembers has. Stateless; any thread.
+// Encodes and decodes the values of a failure view. Decoding checks every bound, so no peer and no store can
+// make a process keep more than a group of kMaxMembers has. Stateless; any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace rdmc::view {
 
-/// That a lease is granted, as asked for with that status.
+/// States that a lease is granted, as `holder` has requested with its status of that number.
 struct Granted {
   MemberId holder{};
   std::uint64_t sequence = 0;
@@ -21,7 +21,7 @@ struct Granted {
   friend bool operator==(const Granted&, const Granted&) = default;
 };
 
-/// What a process says of itself and the others; see Status in view.proto.
+/// The report of a process about itself and the others. See Status in view.proto.
 struct Status {
   MemberId from{};
   std::uint64_t sequence = 0;
@@ -37,22 +37,25 @@ struct Status {
 
 using Message = std::variant<Status, View>;
 
-/// The longest that is understood: what kMaxMembers need, with the longest names of everything.
+/// The longest message that is decoded. A group of kMaxMembers needs at most this, with the longest names of
+/// everything.
 inline constexpr std::size_t kMaxMessageBytes = 1 << 20;
 
 Bytes encode(const Message& message);
 /// Errors: protocol_error.
 Result<Message> decode(std::span<const std::byte> bytes);
 
-/// Whether it can be in a view. Errors: invalid_argument (texts too long or with control characters, too many
-/// fabrics, a lease shorter than kMinLease or longer than kMaxLease).
+/// Checks that a view can contain this member. Errors: invalid_argument if a text is too long or has control
+/// characters, if there are too many fabrics, or if a lease is shorter than kMinLease or longer than
+/// kMaxLease.
 Result<void> check(const Member& member);
 
-/// Whether a group can have that name: 1 to kMaxGroupBytes bytes, no control characters, not that of a claim.
-/// Errors: invalid_argument.
+/// Checks that a group can have this name: 1 to kMaxGroupBytes bytes, no control characters, and not the name
+/// of a liveness query. Errors: invalid_argument.
 Result<void> check_group(const std::string& name);
 
-/// As stores keep it. Errors: protocol_error (malformed, or no view: two members of one id or address).
+/// A view as stores keep it. Errors: protocol_error if the bytes are malformed, or if two members have the
+/// same id or address.
 Bytes encode_view(const View& view);
 Result<View> decode_view(std::span<const std::byte> bytes);
 

@@ -7,7 +7,7 @@
 namespace rdmc::view {
 namespace {
 
-constexpr double kMostLevel = 300;  // about where a double's tail probability ends
+constexpr double kMostLevel = 300;  // about where the tail probability becomes 0 in a double
 
 double to_ms(Duration duration) {
   return static_cast<double>(duration.ns) * 1e-6;
@@ -19,7 +19,7 @@ double level_of(double deviations) {
   return tail > 0 ? std::min(kMostLevel, -std::log10(tail)) : kMostLevel;
 }
 
-/// The inverse, by bisection: once for each peer.
+/// The inverse of level_of, by bisection. Called once for each peer.
 double deviations_of(double level) {
   double low = -10, high = 38;
   for (int i = 0; i < 60; ++i) {
@@ -43,7 +43,8 @@ Suspicion::Suspicion(const Timing& timing, Time now)
 
 void Suspicion::heard(Time now) {
   assert(now >= last_);
-  // Statuses also come out of turn, when something changes; they say nothing about how regular the peer is.
+  // Statuses are also sent between heartbeats when something has changed. They say nothing about how regular
+  // the peer is.
   if (now - last_ >= timing_.heartbeat / 2) {
     gaps_ms_[next_] = static_cast<float>(to_ms(now - last_));
     next_ = (next_ + 1) % kWindow;

@@ -1,6 +1,6 @@
-// The values that a failure view is made of: who is in a group, since which epoch, where, and by which
-// fabrics. A view is agreed in a store before anybody acts on it, and there is one of each epoch. Plain
-// values, owned by whoever holds them; any thread.
+// The values of a failure view: the members of a group, with their addresses, their fabrics, and the epochs
+// since which they are members. A view is agreed in a store before any process acts on it. There is one view
+// of each epoch. Plain values; any thread.
 #pragma once
 
 #include <algorithm>
@@ -17,58 +17,63 @@ namespace rdmc::view {
 
 using Bytes = std::vector<std::byte>;
 
-/// One life of one process: random, from the operating system, never reused. A program that is started again
-/// at the same address is another member.
+/// Identifies one life of one process: a random number from the operating system, which is never used again.
+/// A program that is started again at the same address is another member.
 enum class MemberId : std::uint64_t {};
-/// Flat: some are made of every word that is heard.
+/// A flat set, because several are made for every status that arrives.
 using MemberSet = boost::container::flat_set<MemberId>;
 
 inline constexpr std::size_t kMaxMembers = 256;
-inline constexpr std::size_t kMaxGroupBytes = 249;  ///< a store's name has 255, with a claim's suffix
+/// The name of a store entry has at most 255 bytes, with the suffix of a liveness query.
+inline constexpr std::size_t kMaxGroupBytes = 249;
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxFabrics = 16;
 inline constexpr std::size_t kMaxFabricBytes = 31;
-inline constexpr Duration kMinLease = milliseconds(20);  ///< the shortest term of a lease: a status leaves
-                                                         ///< in each quarter of it
-inline constexpr Duration kMaxLease = seconds(1);        ///< the longest
-inline constexpr Duration kMaxHeld = seconds(10);        ///< the longest that one may still be held
+/// The shortest term of a lease. A status is sent in each quarter of the term.
+inline constexpr Duration kMinLease = milliseconds(20);
+inline constexpr Duration kMaxLease = seconds(1);  ///< The longest term of a lease.
+inline constexpr Duration kMaxHeld = seconds(10);  ///< The longest Held::remaining.
 
 struct Member {
   MemberId id{};
-  std::string name;                  ///< for people; no control characters
-  Address address;                   ///< of its control listener; no two members of a view have the same
-  std::vector<std::string> fabrics;  ///< "udp", "verbs", …, best first
-  std::uint64_t host = 0;            ///< the network stack that `address` is of: a running kernel's network
-                                     ///< namespace (fabric::host_identity); 0: not known
-  Epoch since{};                     ///< the first view that it is in; the view's proposer fills it in
-  Duration lease{};                  ///< the term of the lease that it asks for; 0: it asks for none
+  std::string name;  ///< For people. It has no control characters.
+  /// The address of the control listener. No two members of a view have the same address.
+  Address address;
+  std::vector<std::string> fabrics;  ///< "udp", "verbs", and so on; the best one is first.
+  /// The network stack of `address`: the network namespace of a running kernel (fabric::host_identity). 0 if
+  /// it is not known.
+  std::uint64_t host = 0;
+  /// The epoch of the first view that has this member. The proposer of that view sets it.
+  Epoch since{};
+  Duration lease{};  ///< The term of the lease that it asks for. 0 if it asks for none.
 
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-/// Whether `later` says that it listens where `former` does: one network stack has one listener at an
-/// address, so one of the two is not there any more. Another stack may use the same address: private
-/// addresses and loopback are in use many times. It is a claim and proves nothing: two virtual machines from
-/// one snapshot may have the same `host`, and a process may lie.
+/// True if `later` says that it listens where `former` does, on the same network stack. A network stack has
+/// only one listener at an address, so one of the two processes must have ended. Another network stack may
+/// use the same address, because private addresses and loopback are used many times. The claim proves
+/// nothing: two virtual machines from one snapshot may have the same `host`, and a process may lie.
 inline bool claims_address_of(const Member& former, const Member& later) {
   return later.id != former.id && later.address == former.address && later.host != 0 &&
          later.host == former.host;
 }
 
-/// A lease that a process outside a view may still hold when the view is proposed, and for how long.
+/// A lease that a process outside a view may still hold for the time `remaining` when the view is proposed.
 struct Held {
-  MemberId holder{};  ///< kAnybody: whoever was in an earlier view
+  MemberId holder{};  ///< kAnybody stands for all members of earlier views.
   Duration remaining{};
 
   friend bool operator==(const Held&, const Held&) = default;
 };
 inline constexpr MemberId kAnybody{0};
 
-/// Epoch 0, without members, stands for a group that nobody has formed yet.
+/// The members of a group in one epoch. A view with epoch 0 and without members stands for a group that does
+/// not exist yet.
 struct View {
   Epoch epoch{};
-  std::vector<Member> members;  ///< oldest first: a member's rank only falls
-  std::vector<Held> held{};     ///< as far as its proposer knows
+  std::vector<Member> members;  ///< The oldest is first. So the rank of a member never rises.
+  std::vector<Held> held{};     ///< The leases that its proposer knows.
 
   const Member* find(MemberId id) const {
     const auto found = std::ranges::find(members, id, &Member::id);
@@ -82,54 +87,76 @@ inline constexpr Epoch next(Epoch epoch) {
   return Epoch{value_of(epoch) + 1};
 }
 
-/// How much the rate of a clock may differ from the true one, in parts per million. Linux changes a clock's
-/// rate by at most 500.
+/// The greatest error of a clock's rate, in parts per million. Linux changes the rate of a clock by at most
+/// 500.
 inline constexpr std::uint32_t kClockDrift = 1000;
-/// How long a process waits on its own clock until `duration` has passed on every other process's clock.
+/// Returns how long a process must wait on its own clock until `duration` has passed on the clock of every
+/// other process.
 Duration stretched(Duration duration);
 
-/// The view after `view` without that member, as a process outside the group makes it. How long the removed
-/// member may still hold its lease is not known, so the whole term is to be waited for.
+/// Returns the view after `view` without that member, as a process outside the group makes it. Such a process
+/// does not know how long the removed member may still hold its lease, so the new view names the whole term.
 View without(const View& view, MemberId member);
 
-/// Every wait of a failure view. The defaults keep a process that was stopped for 300 ms and remove a host
-/// within 700 ms of its last word (docs/decisions/0060-suspicion-between-two-bounds.md).
+/// All times and limits of a failure view. With the defaults, a process that was stopped for 300 ms stays a
+/// member, and a host is removed within 700 ms of its last message
+/// (docs/decisions/0060-suspicion-between-two-bounds.md).
 struct Timing {
-  Duration heartbeat = milliseconds(50);       ///< a status goes to every member at least this often
-  Duration soon = milliseconds(2);             ///< what has changed is said so soon, once for all of it, …
-  std::size_t front = 2;                       ///< to so many who would propose a change of it
-  Duration behind = milliseconds(10);          ///< a newer view than ours is read after so long, if nobody
-                                               ///< brings it: who proposed it tells everybody
-  double phi = 8;                              ///< the level at which a silent member is suspected …
-  Duration phi_pause = milliseconds(350);      ///< … by a distribution of gaps moved by this pause
-  Duration suspect_floor = milliseconds(450);  ///< but never sooner after its last word,
-  Duration suspect_cap = milliseconds(600);    ///< and never later
-  Duration doubt = milliseconds(250);          ///< silence that makes a change wait for a verdict
-  Duration batch = milliseconds(1);            ///< a change waits for others to come along,
-  Duration batch_joins = milliseconds(8);      ///< if nobody is to be removed, so long after the last came,
-  Duration batch_limit = milliseconds(60);     ///< and for them and for doubtful members at most this long
-  Duration stagger = milliseconds(30);         ///< between the turns of members to propose the same change
-  Duration minority_wait =
-      milliseconds(1500);  ///< more, for those who see less than half of the others: time
-                           ///< for them to be told that the store is back, and to ask it
-  Duration unreachable_after = milliseconds(500);  ///< a bad link between members that stay is reported
-  Duration path_failed_for = seconds(2);           ///< a data path that gave up counts against both its ends
-  Duration store_timeout = seconds(1);             ///< for an answer of the store
-  Duration store_backoff = milliseconds(100);      ///< after a failure, doubled up to store_timeout
-  Duration reread = seconds(2);                    ///< between readings of the store, hints or not
-  Duration often = milliseconds(200);              ///< the same for a joiner, and for a minority
-  Duration takeover = seconds(5);  ///< a joiner that hears no member for so long replaces them,
-  Duration claim_after =
-      milliseconds(1500);  ///< having asked in the store, after so long, whether any lives,
-  Duration claim_stands = milliseconds(3400);  ///< if none has answered for so long; longer than reread
-  Duration ask_listener_again = seconds(2);    ///< who listens at an address is asked at most so often
-  Duration max_step = milliseconds(100);       ///< what may count of the time between two turns,
-                                               ///< and between two proofs that we listen
-  Duration recovery = milliseconds(300);       ///< who was not running, or has just been heard again, is
-                                               ///< given so long until the others' words know it
-  Duration store_fresh = milliseconds(2500);   ///< a lease is held at most so long after the holder asked
-                                               ///< the store and was shown no later view
-  Duration lease_reread = milliseconds(500);   ///< so often a holder of a lease asks
+  Duration heartbeat = milliseconds(50);  ///< A status goes to every member at least this often.
+  /// A changed status is sent after this delay, so that one message reports several changes.
+  Duration soon = milliseconds(2);
+  /// The number of members that get a changed status before the others: those that would propose first.
+  std::size_t front = 2;
+  /// A newer view than the current one is read from the store after this delay. Normally its proposer sends
+  /// it before that.
+  Duration behind = milliseconds(10);
+  double phi = 8;  ///< The level at which a silent member is suspected.
+  /// Added to the mean gap between messages before the level of a silence is computed.
+  Duration phi_pause = milliseconds(350);
+  /// A member is never suspected after a shorter silence.
+  Duration suspect_floor = milliseconds(450);
+  /// A member is always suspected after this silence.
+  Duration suspect_cap = milliseconds(600);
+  /// After this silence of a member a change waits until the member is heard or suspected.
+  Duration doubt = milliseconds(250);
+  Duration batch = milliseconds(1);  ///< A change waits this long for other changes.
+  /// A change that removes no member waits this long after the last joiner.
+  Duration batch_joins = milliseconds(8);
+  /// The longest wait for joiners and for members with a suspicious silence.
+  Duration batch_limit = milliseconds(60);
+  Duration stagger = milliseconds(30);  ///< The time between the turns of members to propose the same change.
+  /// The additional wait of a process that would keep fewer than half of the members. In this time the other
+  /// members can learn that the store is back, and ask it.
+  Duration minority_wait = milliseconds(1500);
+  /// A bad link between members that stay is reported after this time.
+  Duration unreachable_after = milliseconds(500);
+  /// For this time a data path that gave up counts as a bad link.
+  Duration path_failed_for = seconds(2);
+  Duration store_timeout = seconds(1);  ///< The time limit for an answer of the store.
+  /// The pause after a failure of the store. It is doubled up to store_timeout.
+  Duration store_backoff = milliseconds(100);
+  /// The time between two readings of the store without hints.
+  Duration reread = seconds(2);
+  Duration often = milliseconds(200);  ///< The same for a joiner, and for a minority.
+  /// A joiner that has heard no member for this time may replace the group.
+  Duration takeover = seconds(5);
+  /// A joiner that has heard no member for this time writes a liveness query to the store.
+  Duration claim_after = milliseconds(1500);
+  /// The liveness query must have no answer for this time. It is longer than `reread`, because members look
+  /// for queries that often.
+  Duration claim_stands = milliseconds(3400);
+  /// The shortest time between two questions about who listens at the address of a member.
+  Duration ask_listener_again = seconds(2);
+  /// The greatest time that counts between two turns, and between two proofs that this process listens.
+  Duration max_step = milliseconds(100);
+  /// For this time after a process was not running, or after it was heard again, silence and complaints do
+  /// not count. Then the statuses of the others include its return.
+  Duration recovery = milliseconds(300);
+  /// A lease is held for at most this time after the holder has asked the store, if the store then showed no
+  /// later view.
+  Duration store_fresh = milliseconds(2500);
+  /// The time between two such readings of the store by a process that asks for a lease.
+  Duration lease_reread = milliseconds(500);
 };
 
 }  // namespace rdmc::view

@@ -1,5 +1,6 @@
-// A UDP or TCP endpoint: an IPv4 or IPv6 address and a port. A plain value with a total order, so that it can
-// be a key, printed, parsed, and fed to the ICRC, which covers the addresses byte by byte.
+// A UDP or TCP endpoint: an IPv4 or IPv6 address and a port number. It is a plain value with a total order,
+// so it can be a key. It can be printed and parsed. Its bytes can be fed to the ICRC, which covers the
+// addresses byte by byte.
 #pragma once
 
 #include <array>
@@ -16,8 +17,9 @@ namespace rdmc {
 
 struct Address {
   bool ipv6 = false;
-  std::array<std::uint8_t, 16> bytes{};  ///< network order; IPv4 uses the first four, the rest stay zero
-  std::uint16_t port = 0;                ///< host order
+  /// The address in network order. IPv4 uses the first four bytes, and the others are zero.
+  std::array<std::uint8_t, 16> bytes{};
+  std::uint16_t port = 0;  ///< in host order
 
   friend auto operator<=>(const Address&, const Address&) = default;
 
@@ -28,17 +30,19 @@ struct Address {
   std::span<const std::uint8_t> ip() const { return {bytes.data(), ipv6 ? std::size_t{16} : std::size_t{4}}; }
 };
 
-/// "10.0.0.5:7700" or "[2001:db8::1]:7700".
+/// The address and the port number, for example "10.0.0.5:7700" or "[2001:db8::1]:7700".
 std::string to_string(const Address& address);
-/// The same without the port, and without brackets.
+/// The address without the port number and without brackets.
 std::string host_string(const Address& address);
 
-/// fe80::/10: means nothing without the interface that its link hangs on, which an Address does not hold.
+/// True for an IPv6 link-local address (fe80::/10). Such an address is valid only together with a network
+/// interface, which an Address does not hold.
 bool is_link_local(const Address& address);
 
-/// Parses a numeric "ADDR[:PORT]" ("[V6]:PORT" or bare V6 without a port). Names are not resolved here, and a
-/// zone ("%eth0") is refused: it holds on one host only, and addresses are passed on. Errors:
-/// invalid_argument, naming the text.
+/// Parses a numeric "ADDR[:PORT]": an IPv4 address, "[V6]:PORT", or an IPv6 address without a port number.
+/// Without a port number in `text`, the port number is `default_port`. Names are not resolved here. A zone
+/// ("%eth0") is refused: it is valid on one host only, and addresses are passed on to other hosts. Errors:
+/// invalid_argument, with the text in its message.
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port);
 
 }  // namespace rdmc

@@ -1,5 +1,5 @@
-// Big-endian loads and stores: every integer of the RoCE headers and of our control frames is big endian. The
-// caller guarantees the room; parsers check lengths once, before they load.
+// Big-endian loads and stores. Every integer of the RoCE headers and of rdmc's control frames is big endian.
+// The caller must guarantee that the memory is large enough; parsers check lengths once, before they load.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
-// The one place where drivers read the time. Protocol cores never include this: they are handed the time.
+// The only functions by which drivers read the time. Protocol cores must not include this file: their
+// callers give them the time.
 #pragma once
 
 #include <time.h>
@@ -7,14 +8,15 @@
 
 namespace rdmc {
 
-/// CLOCK_MONOTONIC; every driver's deadlines are on this clock.
+/// The time of CLOCK_MONOTONIC. The deadlines of all drivers are on this clock.
 inline Time monotonic_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return {now.tv_sec * 1'000'000'000 + now.tv_nsec};
 }
 
-/// CLOCK_BOOTTIME: the monotonic clock, which also goes on while the machine is suspended. Leases run on it.
+/// The time of CLOCK_BOOTTIME: the monotonic clock that also runs while the machine is suspended. Leases use
+/// it.
 inline Time boottime_now() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);

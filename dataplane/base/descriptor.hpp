@@ -1,6 +1,7 @@
-// Owns one file descriptor, so that no path of an error leaks it. Descriptors are handed between
-// files, sockets, processes and threads; every one is opened close-on-exec, and known to be ours when the
-// process forks. Move-only; any thread.
+// Owns one file descriptor, so that no error path leaks it. Descriptors belong to files and sockets, and
+// they are passed between processes and threads. Every one must be opened with close-on-exec. A Descriptor
+// records its number as rdmc's own, for the case that the process forks (own_descriptors.hpp). It can be
+// moved but not copied. Any thread may use it.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +15,7 @@ namespace rdmc {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Takes over `fd`; -1 stands for none.
+  /// Takes ownership of `fd`. -1 means no descriptor.
   explicit Descriptor(int fd) noexcept : fd_(fd) { note_own(fd); }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -28,7 +29,7 @@ class Descriptor {
 
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// The caller owns the descriptor from here on.
+  /// Gives the descriptor to the caller, which owns it from then on.
   int release() noexcept {
     forget_own(fd_);
     return std::exchange(fd_, -1);

@@ -1,4 +1,4 @@
-// What stands between a packet and its host's link. A plain value; any thread.
+// The delay of a packet before it reaches the link of its host. A plain value that any thread may use.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,13 @@
 
 namespace rdmc {
 
-/// The queue of a host in front of its own link, as far as the host can tell.
+/// The send queue of a host in front of its own link, as far as the host can measure it.
 struct Egress {
-  Duration wait{};                     ///< of a packet that is sent now, until its first bit is on the link
-  std::uint64_t bytes_per_second = 0;  ///< that leave the queue; 0: nobody has seen it drain, it is short
+  /// The time that a packet that is sent now waits until its first bit is on the link.
+  Duration wait{};
+  /// The rate at which the queue drains. 0 if this rate has not been measured; the queue counts as short
+  /// then.
+  std::uint64_t bytes_per_second = 0;
 };
 
 }  // namespace rdmc

@@ -1,6 +1,6 @@
-// The one error type of the project. Libraries return Result<T>; they never exit, abort, print or throw for
-// what a peer, a user or the operating system can cause. `code` is for programs, `what` is for the person who
-// reads it and names the thing concerned (a host, a path, an option).
+// The only error type of the project. Library functions return Result<T>. They never exit, abort, print or
+// throw because of something that a peer, a user or the operating system can cause. `code` is for programs.
+// `what` is for people, and it names the host, path or option concerned.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@
 namespace rdmc {
 
 enum class Errc : std::uint8_t {
-  invalid_argument,   ///< the caller's mistake: a bad option, a length that does not fit, a wrong state
+  invalid_argument,   ///< a mistake of the caller: a bad option, a length that does not fit, a wrong state
   would_block,        ///< a queue is full now; try again after progress
-  not_found,          ///< no such host, file, member
-  already_exists,     ///< destination is there and was not to be replaced, or is in use by another transfer
-  permission_denied,  ///< the operating system said no
-  no_space,           ///< disk or quota full
+  not_found,          ///< no such host, file or member
+  already_exists,     ///< the destination exists and must not be replaced, or another transfer uses it
+  permission_denied,  ///< the operating system refused permission
+  no_space,           ///< the disk or the quota is full
   io_error,           ///< any other failure of a file or a socket
   unsupported,        ///< this kernel, device or build cannot do it
-  authentication,     ///< wrong key, or no proof of one
+  authentication,     ///< the key is wrong, or the peer did not prove that it has a key
   version_mismatch,   ///< the peer speaks another version of the protocol
   protocol_error,     ///< the peer broke the protocol
   corrupt,            ///< a digest or checksum does not match
-  timed_out,          ///< no answer in the time allowed
-  peer_failed,        ///< a member died, was stopped or fell silent
-  cancelled,          ///< ended on request
-  resource_limit,     ///< memory, descriptors, queue pairs
+  timed_out,          ///< no answer within the time limit
+  peer_failed,        ///< a member died, was stopped or became silent
+  cancelled,          ///< the operation was cancelled on request
+  resource_limit,     ///< too little memory, too few descriptors or queue pairs
 };
 
-/// The code's name in words, e.g. "no space".
+/// The name of the code for people, for example "no space".
 std::string_view name(Errc code) noexcept;
 
 struct Error {
@@ -44,8 +44,8 @@ inline std::unexpected<Error> fail(Errc code, std::string what) {
   return std::unexpected(Error{code, std::move(what)});
 }
 
-/// The error that `errno_value` stands for, as "WHAT: strerror". ENOSPC and EDQUOT become no_space, EACCES
-/// and EPERM permission_denied, ENOENT not_found, and so on.
+/// Makes the error for `errno_value`, with the text "WHAT: strerror". ENOSPC and EDQUOT become no_space,
+/// EACCES and EPERM become permission_denied, ENOENT becomes not_found, and so on.
 std::unexpected<Error> fail_errno(std::string_view what, int errno_value);
 
 }  // namespace rdmc

@@ -1,5 +1,5 @@
-// Tells an address that other hosts cannot reach: between processes of one machine it is offered to nobody
-// else, and the caches count more than the distance.
+// Recognizes an address that other hosts cannot reach. Such an address must not be given to processes of
+// other hosts. Between the processes of one host, caches matter more than the distance.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace rdmc {
 
-/// 127.0.0.0/8 or ::1.
+/// True for 127.0.0.0/8 and ::1.
 inline bool is_loopback(const Address& address) {
   if (!address.ipv6) return address.bytes[0] == 127;
   return std::all_of(address.bytes.begin(), address.bytes.end() - 1, [](auto byte) { return byte == 0; }) &&

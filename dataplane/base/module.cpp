@@ -9,7 +9,8 @@
 namespace rdmc {
 namespace {
 
-/// The loader's words end with the system's, where these are the cause.
+/// Makes the error for a failed dlopen. The code is resource_limit if the loader's message ends with the
+/// system's message for EMFILE, ENFILE or ENOMEM, and unsupported otherwise.
 std::unexpected<Error> no_module(std::string_view why) {
   for (const int limit : {EMFILE, ENFILE, ENOMEM}) {
     if (why.ends_with(std::generic_category().message(limit)))
@@ -27,7 +28,7 @@ Result<void*> find_in_module(const std::string& file, const char* maker) {
   void* const found = dlsym(handle, maker);
   if (version == nullptr || found == nullptr)
     return fail(Errc::unsupported, file + " is not a module of rdmc");
-  // Classes cross the boundary: only the very same version has the same ones.
+  // C++ classes cross the boundary of the module. Only the same version is certain to have the same classes.
   if (const std::string_view theirs = version(); theirs != RDMC_VERSION) {
     return fail(Errc::version_mismatch,
                 file + " is of version " + std::string(theirs) + ", this program of " RDMC_VERSION);

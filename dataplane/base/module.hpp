@@ -1,8 +1,10 @@
-// Shared objects of ours that are loaded when they are first needed, so that nobody else needs what they link
-// (DPDK, PMIx). Such a module exports, with default visibility and C linkage,
-//   const char* rdmc_module_version();     RDMC_VERSION of its build
-// and a function that makes what it is for. Once loaded it stays until the process ends: libraries like those
-// leave threads and maps behind. Any thread.
+// Loads modules: shared libraries of rdmc that are loaded when they are first needed, so that other programs
+// do not need the libraries that a module links (DPDK, PMIx).
+//
+// A module exports two functions with default visibility and C linkage: `const char* rdmc_module_version()`,
+// which returns the RDMC_VERSION of its build, and a function that makes the object for which the module
+// exists. A loaded module stays until the process ends, because such libraries leave threads and memory
+// mappings behind. Any thread may call this function.
 #pragma once
 
 #include <string>
@@ -11,10 +13,10 @@
 
 namespace rdmc {
 
-/// The function `maker` of the module in `file`, which is a path, or a name that is found as dlopen finds it:
-/// on the runpath of the program or library that this is linked into, then the system's. Errors: unsupported
-/// (it is not there, or no module with that function), resource_limit, version_mismatch (of another build's
-/// version).
+/// Returns the function `maker` of the module in `file`. `file` is a path, or a name that dlopen searches:
+/// first on the runpath of the program or library that contains this function, then in the system's
+/// directories. Errors: unsupported if the file does not exist or is not a module with this function,
+/// resource_limit, version_mismatch if the module was built with another version.
 Result<void*> find_in_module(const std::string& file, const char* maker);
 
 }  // namespace rdmc

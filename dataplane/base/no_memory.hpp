@@ -1,5 +1,5 @@
-// What a thread of the library's own does when memory runs out. A std::bad_alloc that leaves a thread ends
-// the process; so it becomes a named error for whoever owns the work, and the thread goes on.
+// Functions for the library's own threads when memory runs out. A std::bad_alloc that leaves a thread ends
+// the process. So these functions turn it into an error for the owner of the work, and the thread goes on.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,13 @@ concept IsResult = requires {
 }
 &&std::same_as<typename T::error_type, Error>;
 
-/// resource_limit. The text is short enough to need no memory itself.
+/// The error resource_limit. Its text is so short that it needs no allocation.
 inline Error no_memory() {
   return {Errc::resource_limit, "no memory"};
 }
 
-/// A copy for whoever must be told; without memory for the text, the same code with the text of no_memory().
+/// Copies an error for everything that must receive it. Without memory for the text, the copy has the same
+/// code and the text of no_memory().
 inline Error copy_of(const Error& error) noexcept {
   try {
     return error;
@@ -32,7 +33,7 @@ inline Error copy_of(const Error& error) noexcept {
   }
 }
 
-/// The result of `work`; no_memory() if it met std::bad_alloc.
+/// Returns the result of `work`, or no_memory() if `work` throws std::bad_alloc.
 template <typename Work>
 requires IsResult<std::invoke_result_t<Work>> std::invoke_result_t<Work> or_no_memory(Work&& work) {
   try {
@@ -42,8 +43,8 @@ requires IsResult<std::invoke_result_t<Work>> std::invoke_result_t<Work> or_no_m
   }
 }
 
-/// Runs `work` again and again until it does not meet std::bad_alloc. For a thread that may wait and that
-/// somebody waits for; `work` must have changed nothing when it throws.
+/// Runs `work` again and again until it does not throw std::bad_alloc. It is only for a thread that is
+/// allowed to block, and for which another thread waits. `work` must have changed nothing when it throws.
 template <typename Work>
 void when_there_is_memory(Work&& work) {
   for (;;) {

@@ -11,8 +11,9 @@
 namespace rdmc {
 namespace {
 
-/// As many as Linux allows a process unless an administrator raises it (fs.nr_open); pages of zeros until
-/// they are used. Those above are not known here.
+/// The number of descriptors in the table. Linux allows a process at most this number by default
+/// (fs.nr_open). The pages of the table take no memory until they are used. Descriptors with a larger number
+/// are not recorded.
 constexpr std::size_t kDescriptors = std::size_t{1} << 20, kBits = 64;
 std::array<std::atomic<std::uint64_t>, kDescriptors / kBits> own;
 

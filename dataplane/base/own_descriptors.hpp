@@ -1,18 +1,20 @@
-// Which descriptors of the process are ours, and not the application's. A child of fork() inherits them all,
-// and as long as it lives the kernel keeps what they stand for: peers of a parent that has died would wait
-// for it. So the child closes them, knowing no more than their numbers. The table is the process's, as the
-// numbers are. Any thread; in the child without locks or memory.
+// Records which descriptors of the process belong to rdmc and not to the application. A child of fork()
+// inherits all descriptors. While it lives, the kernel keeps the connections behind them open, so the peers
+// of a dead parent would wait for the child. Therefore the child closes these descriptors. It knows nothing
+// of them but their numbers. There is one table for the process, because descriptor numbers belong to the
+// process. Any thread may call these functions. In the child, they use no locks and allocate no memory.
 #pragma once
 
 namespace rdmc {
 
-/// `fd` has just been opened; less than 0 is none.
+/// Records that `fd` has just been opened. A negative number has no effect.
 void note_own(int fd) noexcept;
-/// It is about to be closed, or to become another's.
+/// Must be called before `fd` is closed or passed to another owner.
 void forget_own(int fd) noexcept;
 
-/// In a child, before it uses any of us: closes them all, and changes nothing that it shares with its parent.
-/// Between the system call that opens one and note_own() a fork() in another thread misses it.
+/// A child of fork() calls this before it uses the library. It closes all recorded descriptors, and it
+/// changes no state that the child shares with its parent. It misses a descriptor if another thread forks
+/// between the system call that opens the descriptor and note_own().
 void close_inherited() noexcept;
 
 }  // namespace rdmc

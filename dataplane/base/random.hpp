@@ -1,6 +1,6 @@
-// A small seeded generator (xoshiro256**, Blackman and Vigna 2018). Cores and the simulator are handed one,
-// so that a run is a function of its seed. Not for secrets: keys, QPNs and first PSNs of real connections
-// come from the operating system (see controlplane/auth).
+// A small seeded random number generator (xoshiro256**, Blackman and Vigna 2018). Cores and the simulator
+// receive one from their owner, so that a run is a function of its seed. It must not be used for secrets:
+// the keys, QPNs and first PSNs of real connections come from the operating system (see controlplane/auth).
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace rdmc {
 class Random {
  public:
   explicit constexpr Random(std::uint64_t seed) {
-    for (auto& word : state_) {  // splitmix64, as its authors advise for seeding
+    for (auto& word : state_) {  // splitmix64, which the authors recommend for seeding
       seed += 0x9E3779B97F4A7C15;
       std::uint64_t z = seed;
       z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
@@ -33,12 +33,12 @@ class Random {
     return result;
   }
 
-  /// Uniform in [0, bound); bound > 0.
+  /// Uniform in [0, bound). Precondition: bound > 0.
   constexpr std::uint64_t below(std::uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
   }
-  /// Uniform in [low, high], both ends included.
+  /// Uniform in [low, high], including both ends.
   constexpr std::uint64_t between(std::uint64_t low, std::uint64_t high) {
     return low + below(high - low + 1);
   }

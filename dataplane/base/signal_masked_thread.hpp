@@ -1,5 +1,5 @@
-// Starts a thread of the library's own: one that the program did not ask for and that must not run its signal
-// handlers.
+// Starts a thread of the library. The program did not ask for this thread, and its signal handlers must not
+// run there, so all signals are blocked in the thread.
 #pragma once
 
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 namespace rdmc {
 
-/// `what` it does, for people. Errors: resource_limit.
+/// `what` is the purpose of the thread, for the error message: "no thread WHAT". Errors: resource_limit.
 template <typename Function>
 Result<std::thread> start_signal_masked_thread(const char* what, Function function) {
   sigset_t all, before;

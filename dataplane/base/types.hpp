@@ -1,6 +1,6 @@
-// Strong types shared by every room: time, byte counts, and the numbers that name things on the wire and in a
-// group. They exist so that a PSN is never compared like an integer and a rank never passed as a block index.
-// Values only; nothing here allocates, blocks or throws.
+// Strong types that all folders use: time, and the numbers that identify things on the wire and in a group.
+// They prevent mistakes, such as comparing a PSN like an integer or passing a rank as a block index. They
+// are values only; nothing here allocates, blocks or throws.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@
 
 namespace rdmc {
 
-/// A span of time in nanoseconds. Signed: differences may be negative.
+/// A span of time in nanoseconds. It is signed, because differences may be negative.
 struct Duration {
   std::int64_t ns = 0;
   friend constexpr auto operator<=>(Duration, Duration) = default;
@@ -37,7 +37,7 @@ constexpr Duration seconds(std::int64_t n) {
 }
 
 /// A point on a monotonic clock, in nanoseconds since an origin that only its driver knows. Protocol cores
-/// are handed the time; they never read a clock.
+/// receive the time from their callers and never read a clock.
 struct Time {
   std::int64_t ns = 0;
   static constexpr Time never() { return {std::numeric_limits<std::int64_t>::max()}; }
@@ -48,7 +48,7 @@ struct Time {
 };
 
 /// A 24-bit packet sequence number with serial arithmetic (IBTA vol. 1, 9.7.2). `a - b` is the signed
-/// distance, right while the two are less than 2^23 apart.
+/// distance. It is correct while the two are less than 2^23 apart.
 class Psn {
  public:
   static constexpr std::uint32_t kMask = 0xFF'FFFF;
@@ -71,27 +71,30 @@ class Psn {
   std::uint32_t value_ = 0;
 };
 
-/// A 24-bit queue pair number. 0 and 1 are reserved by the specification (subnet and general management).
+/// A 24-bit queue pair number. The specification reserves 0 and 1 for subnet management and general
+/// management.
 enum class Qpn : std::uint32_t {};
-/// The key that lets a peer write into (or read from) one memory region; random, so that it can't be guessed.
+/// The key that lets a peer write into (or read from) one memory region. It is random, so that nobody can
+/// guess it.
 enum class RemoteKey : std::uint32_t {};
-/// What a remote key permits, named as in verbs (IBV_ACCESS_REMOTE_*); a set of flags. `invalidate`: a peer's
-/// SEND with invalidate may take the key out of use.
+/// The operations that a remote key permits, as a set of flags with the names of verbs
+/// (IBV_ACCESS_REMOTE_*). `invalidate` lets a peer make the key invalid by a SEND with invalidate.
 enum class RemoteAccess : std::uint8_t { none = 0, write = 1, read = 2, atomic = 4, invalidate = 8 };
 constexpr RemoteAccess operator|(RemoteAccess a, RemoteAccess b) {
   return static_cast<RemoteAccess>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
 }
-/// Whether `granted` includes all of `needed`.
+/// True if `granted` includes all of `needed`.
 constexpr bool permits(RemoteAccess granted, RemoteAccess needed) {
   const auto wanted = static_cast<std::uint8_t>(needed);
   return (static_cast<std::uint8_t>(granted) & wanted) == wanted;
 }
-/// The connection that alone may use a remote key; its fabric never gives the number to another one.
-/// `anyone`: every connection may that knows the key.
+/// The only connection that may use a remote key. A fabric gives each number to one connection only, and
+/// never again. `anyone` means that every connection that knows the key may use it.
 enum class KeyHolder : std::uint64_t { anyone = 0 };
-/// A member's position in its group's member list, 0 … members-1.
+/// A member's position in its group's member list, from 0 to members - 1.
 enum class Rank : std::uint32_t {};
-/// The number of a view. Everything that belongs to one membership carries it; it only grows.
+/// A number that only grows and that names one version of a view, a group or a transfer. Everything that
+/// belongs to this version carries the number.
 enum class Epoch : std::uint64_t {};
 
 template <typename Enum>

@@ -1,5 +1,5 @@
-// Numbers in as few bytes as they need (LEB128), for the maps and plans that members tell each other. Pure
-// functions.
+// Encodes numbers in as few bytes as they need (LEB128), for the block maps and plans that members send to
+// each other. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 namespace rdmc {
 
-/// Appends `value` in 1 … 10 bytes.
+/// Appends `value` in 1 to 10 bytes.
 inline void put_varint(std::vector<std::byte>& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::byte>(value | 0x80));
   out.push_back(static_cast<std::byte>(value));
 }
 
-/// Takes a number off the front of `in`, which has one spelling for each: no trailing zero groups, no bits
-/// past the 64th. Nothing: that is none, or cut off.
+/// Removes one number from the front of `in`. A number has only one valid encoding: without trailing zero
+/// groups, and without bits beyond the 64th. Returns nullopt if the encoding is invalid or incomplete; `in`
+/// may be shorter then.
 inline std::optional<std::uint64_t> take_varint(std::span<const std::byte>& in) {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {

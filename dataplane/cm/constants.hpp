@@ -1,4 +1,4 @@
-// The knobs of connection management, with the reason for their values.
+// The tunable constants of connection management, with the reasons for their values.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,22 @@
 
 namespace rdmc::cm {
 
-/// How long an answer may take before a message is repeated, as told to the peer: 4.096 us x 2^18 = 1.07 s.
-/// rdma_cm itself says 20 (4.3 s); a lost message need not cost that much.
+/// The time after which a message without an answer is repeated: 4.096 us x 2^18 = 1.07 s. The peer is told
+/// this value. rdma_cm itself uses 20 (4.3 s), but a lost message need not cost so much time.
 inline constexpr std::uint8_t kResponseTimeout = 18;
-/// Repetitions until a peer is taken for gone; the most that fits its field, and rdma_cm's own.
+/// How often a message is repeated before the peer counts as unreachable. It is the largest value that fits
+/// its field, and rdma_cm uses it too.
 inline constexpr std::uint8_t kRetries = 15;
-/// A connection that has ended is kept as long as its peer may repeat what it has not seen answered: rdma_cm
-/// repeats after 4.3 s at the latest.
+/// How long an ended connection is kept, to answer messages that the peer repeats. rdma_cm repeats a message
+/// after 4.3 s at the latest.
 inline constexpr Duration kTimeWait = seconds(10);
-/// What is begun and neither made nor ended by then is given up, whatever timeouts a request named and
-/// however much more time its sender asked for since: with the wait after it, strangers have us keep what
-/// they began for a minute at most. Every peer that answers is there much sooner.
+/// The longest time that a connection may take to be made, or to be ended. Then it is given up, whatever
+/// timeouts the request named and however often the peer asked for more time. Together with kTimeWait,
+/// foreign endpoints can make this side keep what they began for a minute at most. Every peer that answers is
+/// much faster.
 inline constexpr Duration kPatience = seconds(50);
-/// Where the other end is a program in the kernel's hands, as in every answer of ours (IBTA 9.7.6.1.3).
+/// The ACK timeout that a request proposes: 4.096 us x 2^14 = 67 ms. The time is long, because the peer's
+/// packets are answered by a program that the kernel schedules (IBTA 9.7.6.1.3).
 inline constexpr std::uint8_t kAckTimeout = 14;
 
 }  // namespace rdmc::cm

@@ -17,8 +17,9 @@ bool Manager::same_host(const Address& a, const Address& b) {
   return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
 }
 
-/// Of what is at its end and kept to answer what is repeated, that goes which has least time left. False:
-/// there is none, and no room.
+/// Makes space for one more connection. If the table is full, this function removes a connection that has
+/// ended, or is being ended, and is kept only for repeated messages. It takes the one with the least time
+/// left. Returns false if there is no such connection.
 bool Manager::make_room() {
   if (connections_.size() < kMostConnections) return true;
   auto least = connections_.end();
@@ -33,7 +34,8 @@ bool Manager::make_room() {
   return true;
 }
 
-// A connection is known by our number; the peer's must be the one it gave, and come from its host.
+// A connection is found by its local number. The message must come from the peer's host and must carry the
+// peer's number, once that is known.
 Manager::Connection* Manager::find(CommunicationId local, const Address& source, CommunicationId remote) {
   const auto found = connections_.find(local);
   if (found == connections_.end()) return nullptr;
@@ -66,8 +68,8 @@ void Manager::disconnect(CommunicationId id, Time now) {
   if (found == connections_.end()) return;
   Connection& connection = found->second;
   switch (connection.state) {
-    // IBTA vol. 1, 12.9.7.1 and 12.9.7.2: a DREQ ends what is established, and nothing else; what is being
-    // made is ended by a REJ, from REP Rcvd and REP Sent as well.
+    // IBTA vol. 1, 12.9.7.1 and 12.9.7.2: a DREQ ends an established connection and nothing else. A
+    // connection that is being made is ended by a REJ, also in the states REP Rcvd and REP Sent.
     case State::request_sent:
     case State::requested:
     case State::accepted:
@@ -95,7 +97,8 @@ void Manager::reject(CommunicationId id, RejectReason reason, Time now) {
   end(id, connection, now);
 }
 
-/// What it answers is what the peer said last, if that asks for an answer (12.6.7, Message REJected).
+/// The REJ names the message of the peer that it answers: the latest one, if that one asks for an answer
+/// (12.6.7, Message REJected).
 void Manager::send_reject(CommunicationId id, Connection& connection, RejectReason reason) {
   const bool replied = connection.state == State::accepted || connection.state == State::ended;
   const auto answered = connection.state == State::requested ? Answered::request
@@ -115,7 +118,7 @@ void Manager::on_datagram(const Address& source, std::span<const std::byte> mad,
   std::visit([&](const auto& body) { on_message(source, *message, body, now); }, message->body);
 }
 
-// The peer asks for patience: it counts from now.
+// The peer asks for more time. That time counts from now.
 void Manager::on_message(const Address& source, const Message&, const MessageReceived& received, Time now) {
   Connection* const connection = find(received.remote, source, received.local);
   const bool waits = connection != nullptr && connection->latest && connection->deadline != Time::never() &&
@@ -128,7 +131,8 @@ void Manager::on_message(const Address& source, const Message&, const MessageRec
   connection->repeats = 0;
 }
 
-// Answered in every state, and even for a connection that is long gone: else the peer asks for a minute.
+// A DREQ is answered in every state, even if the connection is long gone. Otherwise the peer repeats it for a
+// minute.
 void Manager::on_message(const Address& source, const Message& message, const DisconnectRequest& request,
                          Time now) {
   send(source, encode({message.transaction, DisconnectReply{request.remote, request.local}}));
@@ -156,7 +160,8 @@ void Manager::on_message(const Address& source, const Message&, const Reject& re
     ++counters_.strays;
     return;
   }
-  // Our confirmation was lost, or came after the peer had lost its patience: it has no connection.
+  // The confirmation of this side was lost, or it arrived after the peer had given up. So the peer has no
+  // connection.
   if (connection->state == State::established || connection->state == State::disconnect_sent)
     return end(reject.remote, *connection, now);
   events_.push_back({.kind = Event::Kind::rejected,
@@ -172,7 +177,7 @@ void Manager::give_up(CommunicationId id, Connection& connection, Time now) {
     end(id, connection, now);
     return;
   }
-  // The peer may be there after all, and only its answers lost: it must not wait for us.
+  // The peer may be there, and only its answers may be lost. The REJ makes it stop waiting for this side.
   send_reject(id, connection, RejectReason::timeout);
   events_.push_back({.kind = Event::Kind::unreachable, .connection = id});
   connection.state = State::ended;

@@ -1,8 +1,9 @@
-// Makes and ends connections with peers that use rdma_cm, by the messages of InfiniBand's communication
-// management (IBTA vol. 1, 12.9) exchanged between the management queue pairs of both hosts. A pure state
-// machine: datagrams and the time go in, datagrams and events come out; the driver connects its queue pair
-// when an event says to whom. Bodies are split by side: manager.cpp (connections, timers, ends),
-// manager_active.cpp, manager_passive.cpp. Owned and driven by one thread.
+// Makes and ends connections with peers that use rdma_cm. It uses the messages of InfiniBand's communication
+// management (IBTA vol. 1, 12.9), which the management queue pairs of both hosts exchange. A pure state
+// machine: datagrams and the time go in, datagrams and events come out. The driver is the code that uses this
+// class. It connects its queue pair when an event names the peer. The functions are in files by side:
+// manager.cpp (connections, timers, ends), manager_active.cpp (the requesting side), manager_passive.cpp (the
+// accepting side). Owned and driven by one thread.
 #pragma once
 
 #include <deque>
@@ -16,24 +17,26 @@
 
 namespace rdmc::cm {
 
-/// What of a connection the driver has to know or do.
+/// An event of a connection that the driver must know or act on.
 struct Event {
   enum class Kind : std::uint8_t {
-    requested,    ///< a peer wants to connect to a port that we listen on: accept or reject
-    accepted,     ///< the peer took our request: connect the queue pair, then confirm
-    established,  ///< the peer is ready too: it may be sent to
-    rejected,     ///< … or did not take it; `reason`
-    unreachable,  ///< nobody answered
-    disconnected  ///< the peer ended it, or answered that we did, or never will
+    requested,    ///< A peer requests a connection to a port that this side listens on: accept or reject it.
+    accepted,     ///< The peer accepted the request: connect the queue pair, then confirm.
+    established,  ///< The peer is ready too: packets may be sent to it.
+    rejected,     ///< The peer rejected the request; see `reason`.
+    unreachable,  ///< The peer did not answer.
+    /// The peer or this side has ended the connection. If this side did, the peer has answered or will not
+    /// answer any more.
+    disconnected
   };
   Kind kind{};
   CommunicationId connection{};
-  Address peer;                         ///< requested: the peer's, with its rdma_cm port
-  std::uint16_t port = 0;               ///< requested: of ours
-  QueuePairParameters peer_queue_pair;  ///< requested, accepted
-  std::uint32_t path_mtu = 0;           ///< requested, accepted
+  Address peer;                         ///< For `requested`: the peer's address with its rdma_cm port.
+  std::uint16_t port = 0;               ///< For `requested`: the local port number.
+  QueuePairParameters peer_queue_pair;  ///< For `requested` and `accepted`.
+  std::uint32_t path_mtu = 0;           ///< For `requested` and `accepted`.
   RejectReason reason{};
-  std::vector<std::byte> private_data;  ///< the program's own, filled up with zeros
+  std::vector<std::byte> private_data;  ///< The data of the peer's program, padded with zeros.
 };
 
 struct Datagram {
@@ -41,44 +44,48 @@ struct Datagram {
   Mad mad;
 };
 
-/// Why datagrams led to nothing. Monotone.
+/// Counts received datagrams that had no effect, and repeated messages. The numbers never decrease.
 struct Counters {
-  std::uint64_t malformed = 0;   ///< not a message that we know, or a field out of range
-  std::uint64_t duplicates = 0;  ///< answered again
-  std::uint64_t strays = 0;      ///< for a connection that there is not, or from somebody else than its peer
-  std::uint64_t repeated = 0;    ///< messages of ours that were sent again
+  std::uint64_t malformed = 0;   ///< No known message, or a field with a bad value.
+  std::uint64_t duplicates = 0;  ///< Messages that had been received before.
+  /// Messages for a connection that does not exist, or that did not come from the connection's peer.
+  std::uint64_t strays = 0;
+  std::uint64_t repeated = 0;  ///< Messages of this side that were sent again.
 };
 
 class Manager {
  public:
-  /// Connections that are being made or kept, or were a while ago. Those that are at their end give way; a
-  /// request beyond is rejected for lack of resources.
+  /// The most connections that are being made, exist, or ended a while ago. If the number is reached, ended
+  /// connections are removed for new ones. If there are none to remove, a request is rejected for lack of
+  /// resources.
   static constexpr std::size_t kMostConnections = 1024;
 
-  /// `address`: of this host. `entropy`: unguessable 32-bit numbers. `traffic_class`: of our packets, which
-  /// peers are asked to give theirs.
+  /// `address` is that of this host. `entropy` must return unguessable 32-bit numbers. `traffic_class` is
+  /// that of this side's packets. Peers are asked to use it for theirs.
   Manager(Address address, std::function<std::uint32_t()> entropy, std::uint8_t traffic_class = 0)
       : address_(address), entropy_(std::move(entropy)), traffic_class_(traffic_class) {}
 
-  /// Errors: already_exists.
+  /// Errors: already_exists if the port is listened on already.
   Result<void> listen(std::uint16_t port);
 
-  /// Asks `peer` (its port as rdma_cm's) for a connection. An event will tell how it ends, within about
-  /// a minute. Errors: resource_limit, invalid_argument (a path MTU that is none).
+  /// Requests a connection with `peer`, whose port number must be its rdma_cm port. An event reports the
+  /// result within about a minute. Errors: resource_limit if there are too many connections, invalid_argument
+  /// if `path_mtu` is not a valid path MTU or if only one of the two addresses is IPv6.
   Result<CommunicationId> connect(const Address& peer, const QueuePairParameters& ours,
                                   std::uint32_t path_mtu, Time now);
-  /// After `accepted`, when our queue pair is ready.
+  /// Must be called after the event `accepted`, when this side's queue pair is ready.
   void confirm(CommunicationId connection);
-  /// After `requested`, when our queue pair is ready: the peer may send at once. The peer is told of no more
-  /// READs and atomics than it has asked for, in either direction (12.7.29, 12.7.30).
+  /// Must be called after the event `requested`, when this side's queue pair is ready, because the peer may
+  /// send at once. The reply does not offer more READs and atomics than the peer has asked for, in either
+  /// direction (12.7.29, 12.7.30).
   void accept(CommunicationId connection, const QueuePairParameters& ours, Time now);
-  /// Of what is not established yet; what is, is disconnected: a message that crossed may have made it so.
-  /// `disconnected` follows.
+  /// Rejects a connection that is not established yet. An established connection is disconnected instead,
+  /// because a message of the peer may have established it in the meantime. The event `disconnected` follows.
   void reject(CommunicationId connection, RejectReason reason, Time now);
-  /// After `requested` and accept: the peer's first packet has come, so it is ready though its message was
-  /// lost.
+  /// Called after accept, when the first packet of the peer has arrived. The packet shows that the peer is
+  /// ready, even if its message was lost.
   void on_data(CommunicationId connection, Time now);
-  /// Ends a connection in whatever state; `disconnected` follows.
+  /// Ends a connection in any state. The event `disconnected` follows.
   void disconnect(CommunicationId connection, Time now);
 
   void on_datagram(const Address& source, std::span<const std::byte> mad, Time now);
@@ -88,35 +95,36 @@ class Manager {
   bool poll_event(Event& out);
 
   const Counters& counters() const { return counters_; }
-  /// Those that are being made, exist, or ended lately.
+  /// The number of connections that are being made, exist, or ended recently.
   std::size_t connections() const { return connections_.size(); }
 
  private:
   enum class State : std::uint8_t {
     request_sent,
-    accepted,  ///< a reply came, the driver makes its queue pair ready
+    accepted,  ///< A reply has arrived. The driver prepares its queue pair.
     requested,
     reply_sent,
     established,
     disconnect_sent,
-    ended  ///< kept for a while to answer what is repeated
+    ended  ///< Kept for a while to answer messages that the peer repeats.
   };
   struct Connection {
     State state{};
-    Address peer;  ///< its port is not looked at
+    Address peer;  ///< The port number is not compared.
     CommunicationId remote{};
     Qpn local_qpn{}, remote_qpn{};
-    std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;  ///< by the peer's request
+    /// The numbers that the peer's request asked for.
+    std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;
     std::uint64_t transaction = 0;
-    /// Repeated until it is answered, and whenever the peer asks for it again; nothing if we have not
-    /// answered.
+    /// The latest message. It is repeated until it is answered, and it is sent again when the peer repeats
+    /// its own message. nullopt if this side has not sent one.
     std::optional<Mad> latest;
     std::uint32_t path_mtu = 0;
     Time deadline = Time::never();
-    /// When it is given up at the latest, unless it is established.
+    /// The time at which the connection is given up, unless it is established.
     Time end_of_patience = Time::never();
     std::uint32_t repeats = 0;
-    bool refused = false;  ///< by us: that is the latest
+    bool refused = false;  ///< This side has rejected it, and `latest` is the rejection.
   };
   using Connections = std::map<CommunicationId, Connection>;
 

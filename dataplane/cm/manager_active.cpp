@@ -1,4 +1,4 @@
-// The side that asks: a request, repeated until a reply or a rejection, and the confirmation.
+// The requesting side. It repeats its request until a reply or a rejection arrives, and it confirms a reply.
 #include <bit>
 
 #include "dataplane/cm/constants.hpp"
@@ -39,7 +39,8 @@ Result<CommunicationId> Manager::connect(const Address& peer, const QueuePairPar
 }
 
 void Manager::on_message(const Address& source, const Message&, const Reply& reply, Time) {
-  // Given up before anybody answered: who answers now is told, by the number that was not known then.
+  // This side gave up before the peer replied. The peer now gets the rejection with its number, which was not
+  // known before.
   if (const auto found = connections_.find(reply.remote);
       found != connections_.end() && found->second.refused && found->second.state == State::ended &&
       found->second.remote == CommunicationId{} && same_host(found->second.peer, source)) {
@@ -53,7 +54,8 @@ void Manager::on_message(const Address& source, const Message&, const Reply& rep
   }
   if (connection->state != State::request_sent) {
     ++counters_.duplicates;
-    // Our confirmation was lost, or that we gave up; before either there is nothing to repeat.
+    // The confirmation or the rejection of this side was lost. Before either of them is sent there is nothing
+    // to repeat.
     if (connection->state == State::established || connection->refused) send_latest(*connection);
     return;
   }

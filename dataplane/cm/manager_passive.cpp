@@ -1,5 +1,5 @@
-// The side that is asked: one connection for each request, however often it comes; a reply, repeated until
-// the peer is known to be ready.
+// The accepting side. It makes one connection for each request, however often the request arrives. It repeats
+// its reply until the peer is known to be ready.
 #include <algorithm>
 
 #include "dataplane/cm/constants.hpp"
@@ -22,7 +22,8 @@ void Manager::on_message(const Address& source, const Message& message, const Re
   });
   if (known != connections_.end()) {
     ++counters_.duplicates;
-    // Before accept or reject there is no answer yet: the peer repeats its request, or we answer in time.
+    // Before accept or reject there is no answer that could be repeated. Either the peer repeats its request
+    // later, or this side answers in time.
     if (known->second.state == State::reply_sent || known->second.state == State::ended)
       send_latest(known->second);
     return;
@@ -35,7 +36,7 @@ void Manager::on_message(const Address& source, const Message& message, const Re
     refuse(RejectReason::invalid_service_id);
     return;
   }
-  // Its datagram came from where it says, twice, that the connection will be.
+  // The request names the peer's address twice. Both must be the address that the datagram came from.
   const auto header = decode_ip_header(request.private_data);
   const auto is_senders = [&](const Address& said) {
     return said.ipv6 == source.ipv6 && said.bytes == source.bytes;
@@ -59,7 +60,7 @@ void Manager::on_message(const Address& source, const Message& message, const Re
                       .transaction = message.transaction,
                       .path_mtu = request.path_mtu,
                       .end_of_patience = now + kPatience};
-  // A driver that never answers keeps nothing for ever: then the peer has long given up.
+  // If the driver never answers, the connection is removed when the peer, too, must have given up.
   wait(connections_[id], timeout_of(request.response_timeout) * (request.cm_retries + 1), now);
   connections_[id].repeats = kRetries;
   events_.push_back(
@@ -94,12 +95,13 @@ void Manager::on_message(const Address& source, const Message&, const ReadyToUse
     establish(ready.remote, *connection);
   } else {
     ++counters_.duplicates;
-    // Ready for what we gave up: our rejection was lost, or crossed.
+    // The peer is ready for a connection that this side gave up: the rejection was lost, or it crossed the
+    // peer's message.
     if (connection->refused) send_latest(*connection);
   }
 }
 
-// IBTA vol. 1, 12.9.7.2: a packet on the queue pair means as much as the message.
+// IBTA vol. 1, 12.9.7.2: a packet on the queue pair means the same as the message ReadyToUse.
 void Manager::on_data(CommunicationId id, Time) {
   const auto found = connections_.find(id);
   if (found != connections_.end() && found->second.state == State::reply_sent) establish(id, found->second);

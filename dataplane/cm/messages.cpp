@@ -9,20 +9,20 @@
 namespace rdmc::cm {
 namespace {
 
-// IBTA vol. 1, 13.4.3 and 16.7.1: base version, class, class version, method "ComMgtSend".
+// IBTA vol. 1, 13.4.3 and 16.7.1: base version, class, class version, and the method "ComMgtSend".
 constexpr std::array<std::uint8_t, 4> kStart{1, 0x07, 2, 0x03};
 constexpr std::size_t kTransactionAt = 8, kAttributeAt = 16, kHeaderBytes = 24;
 constexpr std::uint16_t kRequest = 0x10, kMessageReceived = 0x11, kReject = 0x12, kReply = 0x13,
                         kReadyToUse = 0x14, kDisconnectRequest = 0x15, kDisconnectReply = 0x16;
 
-constexpr std::uint32_t kPermissiveLid = 0xFFFF;  // there are none on Ethernet
+constexpr std::uint32_t kPermissiveLid = 0xFFFF;  // Ethernet has no LIDs.
 constexpr std::uint8_t kReliableConnection = 0;
-/// 10 Gb/s (table 144): nobody paces by it on Ethernet, but 0 is no rate.
+/// 10 Gb/s (table 144). On Ethernet no endpoint uses this rate, but 0 is not valid.
 constexpr std::uint8_t kPathRate = 3;
 constexpr std::array<std::uint8_t, 12> kIpv4Mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 constexpr std::size_t kGidBytes = 16;
 
-/// The 232 bytes after the header; offsets are those of the specification's tables.
+/// Writes the 232 bytes after the header. The offsets are those of the specification's tables.
 class Writer {
  public:
   explicit Writer(Mad& mad) : at_(mad.data() + kHeaderBytes) {}
@@ -73,7 +73,7 @@ class Reader {
   const std::byte* at_;
 };
 
-/// Codes 1 … 5 (table 30).
+/// Returns the code of a path MTU, 1 … 5 (table 30).
 unsigned mtu_code(std::uint32_t mtu) {
   return static_cast<unsigned>(std::countr_zero(mtu)) - 7;
 }
@@ -93,7 +93,7 @@ std::uint16_t write(Writer to, const Request& request) {
   to.u8(43, static_cast<unsigned>(request.response_timeout << 3 | kReliableConnection << 1));
   to.u24(44, request.queue_pair.starting_psn.value());
   to.u8(47, static_cast<unsigned>(request.response_timeout << 3 | (request.retry_count & 7)));
-  to.u16(48, 0xFFFF);  // the default partition
+  to.u16(48, 0xFFFF);  // The default partition.
   to.u8(50, mtu_code(request.path_mtu) << 4 | (request.queue_pair.rnr_retry_count & 7U));
   to.u8(51, static_cast<unsigned>(request.cm_retries << 4));
   to.u16(52, kPermissiveLid);
@@ -240,7 +240,7 @@ std::array<std::byte, kIpHeaderBytes> encode(const IpHeader& header) {
   std::array<std::byte, kIpHeaderBytes> bytes{};
   bytes[1] = header.source.ipv6 ? std::byte{0x60} : std::byte{0x40};
   store_be(bytes.data() + 2, header.source.port);
-  // IPv4 addresses stand in the last four bytes of their fields.
+  // IPv4 addresses are in the last four bytes of their fields.
   const auto put = [&](std::size_t end, const Address& address) {
     const auto ip = address.ip();
     std::memcpy(bytes.data() + end - ip.size(), ip.data(), ip.size());

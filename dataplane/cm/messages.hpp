@@ -1,6 +1,6 @@
 // The messages of InfiniBand's communication management (IBTA vol. 1, chapter 12) as values, and the codec
-// between them and the 256 bytes of a management datagram; and the header in which rdma_cm carries IP
-// addresses (Annex A11). Pure: values in, values out. Outsiders that use rdma_cm connect with these.
+// between these values and the 256 bytes of a management datagram. Also the header in which rdma_cm carries
+// IP addresses (Annex A11). Pure functions. Foreign endpoints that use rdma_cm connect by these messages.
 #pragma once
 
 #include <array>
@@ -22,19 +22,21 @@ namespace rdmc::cm {
 inline constexpr std::size_t kMadBytes = 256;
 using Mad = std::array<std::byte, kMadBytes>;
 
-/// One side's number for a connection that is made, kept or ended.
+/// The number that one side gives to a connection.
 enum class CommunicationId : std::uint32_t {};
 
-/// Sizes of the private data that each message carries (tables 106 to 113); less is filled up with zeros.
+/// The sizes of the private data in the messages (tables 106 to 113). Shorter private data is padded with
+/// zeros.
 inline constexpr std::size_t kRequestPrivateBytes = 92, kReplyPrivateBytes = 196, kRejectPrivateBytes = 148;
 
-/// What one side says of its queue pair.
+/// The parameters of one side's queue pair.
 struct QueuePairParameters {
   Qpn qpn{};
-  Psn starting_psn;                      ///< where the *other* side begins (12.7.8)
-  std::uint8_t responder_resources = 0;  ///< READs and atomics of the peer that it can have under way
-  std::uint8_t initiator_depth = 0;      ///< … and the most that it will start itself
-  std::uint8_t rnr_retry_count = 7;      ///< 3 bits, 7 = for ever
+  Psn starting_psn;  ///< The first PSN that the *other* side must use (12.7.8).
+  /// The most READs and atomics of the peer that this queue pair accepts at a time.
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;  ///< The most READs and atomics that the queue pair starts at a time.
+  std::uint8_t rnr_retry_count = 7;  ///< 3 bits; 7 means for ever.
 };
 
 struct Request {
@@ -42,12 +44,13 @@ struct Request {
   std::uint64_t service_id = 0;
   std::uint64_t adapter_guid = 0;
   QueuePairParameters queue_pair;
-  std::uint8_t response_timeout = 0;      ///< 5 bits: 4.096 us x 2^this, for the peer to answer and for us
+  /// 5 bits: 4.096 us x 2^this. The time within which each side must answer.
+  std::uint8_t response_timeout = 0;
   std::uint8_t retry_count = 7;           ///< 3 bits
   std::uint8_t cm_retries = 15;           ///< 4 bits
   std::uint32_t path_mtu = 1024;          ///< 256, 512, 1024, 2048 or 4096
-  std::uint8_t ack_timeout = 14;          ///< 5 bits
-  Address local_address, remote_address;  ///< the GIDs of the path; their ports are not part of them
+  std::uint8_t ack_timeout = 14;          ///< 5 bits: 4.096 us x 2^this.
+  Address local_address, remote_address;  ///< The GIDs of the path. Their port numbers are not encoded.
   std::uint8_t hop_limit = 64, traffic_class = 0;
   std::vector<std::byte> private_data;
 };
@@ -57,7 +60,7 @@ struct Reply {
   QueuePairParameters queue_pair;
   std::vector<std::byte> private_data;
 };
-/// Reasons of table 109 that we give or explain; others are carried as they are.
+/// The reasons of table 109 that have a name in the code. Other reasons are carried as numbers.
 enum class RejectReason : std::uint16_t {
   no_resources = 3,
   timeout = 4,
@@ -65,11 +68,12 @@ enum class RejectReason : std::uint16_t {
   stale_connection = 10,
   invalid_path_mtu = 26,
   too_few_responder_resources = 27,
-  consumer = 28  ///< the program said no
+  consumer = 28  ///< The program rejected the connection.
 };
-/// What was refused and why, for people; the number of one that is not of the table.
+/// Returns a text for people that says what was refused and why. For a reason outside table 109 it contains
+/// the number.
 std::string explain(RejectReason reason);
-/// Which message is answered (of a Reject and a MessageReceived).
+/// The message that a Reject or MessageReceived answers.
 enum class Answered : std::uint8_t { request = 0, reply = 1, other = 2 };
 struct Reject {
   CommunicationId local{}, remote{};
@@ -81,7 +85,7 @@ struct Reject {
 struct MessageReceived {
   CommunicationId local{}, remote{};
   Answered answered{};
-  std::uint8_t service_timeout = 0;  ///< 5 bits: 4.096 us x 2^this more
+  std::uint8_t service_timeout = 0;  ///< 5 bits: 4.096 us x 2^this of additional time.
 };
 struct ReadyToUse {
   CommunicationId local{}, remote{};
@@ -101,29 +105,31 @@ struct Message {
 
 enum class ParseError : std::uint8_t {
   too_short,
-  not_connection_management,  ///< another class, version or method
+  not_connection_management,  ///< Another class, version or method.
   unknown_message,
-  bad_field  ///< a reserved QPN, a path MTU that is none, an unreliable transport, a GID of nobody
+  /// A reserved QPN, an invalid path MTU, a transport that is not the reliable connection, or a GID that
+  /// cannot be a host's.
+  bad_field
 };
 std::string_view name(ParseError error) noexcept;
 
-/// Private data that is longer than its message has room for is cut.
+/// Cuts off private data that is longer than its message allows.
 Mad encode(const Message& message);
 std::expected<Message, ParseError> decode(std::span<const std::byte> mad);
 
-/// The service that rdma_cm's TCP port space names by a port number.
+/// Returns the service ID of a port number in rdma_cm's TCP port space.
 constexpr std::uint64_t service_of(std::uint16_t port) {
   constexpr std::uint64_t kTcpPortSpace = 0x0106'0000;
   return kTcpPortSpace | port;
 }
-/// 4.096 us x 2^exponent, as all timeouts of these messages are written.
+/// Returns 4.096 us x 2^exponent. All timeouts of these messages have this form.
 constexpr Duration timeout_of(std::uint8_t exponent) {
   return nanoseconds(std::int64_t{4096} << (exponent & 31));
 }
 
-/// What precedes the program's own private data in an rdma_cm Request (36 bytes; Annex A11.4).
+/// The header before the program's own private data in an rdma_cm Request (36 bytes; Annex A11.4).
 struct IpHeader {
-  Address source, destination;  ///< the source's port counts; both of one family
+  Address source, destination;  ///< Both of one family. Only the port number of the source is encoded.
 };
 inline constexpr std::size_t kIpHeaderBytes = 36;
 std::array<std::byte, kIpHeaderBytes> encode(const IpHeader& header);

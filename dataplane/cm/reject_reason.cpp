@@ -1,4 +1,4 @@
-// The reasons of a Reject in words (IBTA vol. 1, table 109).
+// The reasons of a Reject as texts (IBTA vol. 1, table 109).
 #include <array>
 
 #include "dataplane/cm/messages.hpp"
@@ -6,7 +6,8 @@
 namespace rdmc::cm {
 namespace {
 
-/// By number; the alternate path's (18 to 23) and those that Ethernet has no use for read as what they are.
+/// Indexed by the reason's number. Reasons for the alternate path (18 to 23), and those that cannot occur on
+/// Ethernet, have texts too.
 constexpr std::array<std::string_view, 34> kReasons{
     "",
     "it has no queue pair left",

@@ -32,7 +32,7 @@ Result<Cipher> make_cipher(const PacketKey& key, bool seals) {
   return cipher;
 }
 
-/// All but the tag.
+/// Encrypts or decrypts a packet. This includes everything except the tag.
 bool run(Cipher& cipher, std::uint64_t counter, std::span<const std::byte> header,
          std::span<const std::byte> in, std::byte* out) noexcept {
   store_be(cipher.nonce.data() + kSaltBytes, counter);
@@ -45,7 +45,8 @@ bool run(Cipher& cipher, std::uint64_t counter, std::span<const std::byte> heade
           EVP_CipherUpdate(context, raw(out), &written, raw(in.data()), static_cast<int>(in.size())) == 1);
 }
 
-/// Of GCM nothing is left to write; opening, it compares the tags.
+/// Ends the operation on a packet. GCM writes no more payload here. When a packet is opened, this compares
+/// the tags.
 bool finish(Cipher& cipher) noexcept {
   unsigned char nothing;
   int written = 0;
@@ -104,7 +105,7 @@ Authenticity PacketOpener::open(std::span<const std::byte> header, std::span<std
                                 const std::byte* seal) noexcept {
   const auto counter = load_be<std::uint64_t>(seal);
   if (newest_ >= kMostOvertaken && counter <= newest_ - kMostOvertaken) return Authenticity::stale;
-  // OpenSSL takes the tag through a pointer to what it does not change.
+  // OpenSSL takes a pointer to a mutable tag, but it does not change the tag.
   const bool authentic =
       run(cipher_, counter, header, payload, payload.data()) &&
       exchange_tag(cipher_, EVP_CTRL_AEAD_SET_TAG, const_cast<std::byte*>(seal + kCounterBytes)) &&

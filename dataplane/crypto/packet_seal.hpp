@@ -1,10 +1,10 @@
-// AES-256-GCM on packets, in the place of the ICRC: headers are authenticated, payload is encrypted, too. One
-// direction of one connection has one key, made of a share that each end drew and told the other over the
-// authenticated control connection. Pure: no clock, no I/O, no randomness. Not thread-safe: a sealer belongs
-// to its connection's engine.
+// Seals packets with AES-256-GCM in place of the ICRC: headers are authenticated, and payload is encrypted
+// and authenticated. Each direction of a connection has its own key. The key is made of two key shares, one
+// from each end. The ends exchange the shares over the authenticated control connection. There is no clock,
+// no I/O and no randomness here. Not thread-safe: only the fabric thread of the connection may use a sealer.
 //
-// Nonce (NIST SP 800-38D, 8.2.1): the key's salt, then a counter of packets, which travels with the packet. A
-// retransmission is a new packet. The cipher is OpenSSL's.
+// The nonce (NIST SP 800-38D, 8.2.1) is the key's salt followed by a packet counter, which is sent with the
+// packet. A retransmission is a new packet with a new counter. OpenSSL provides the cipher.
 #pragma once
 
 #include <array>
@@ -20,22 +20,25 @@ struct evp_cipher_ctx_st;
 
 namespace rdmc::crypto {
 
-/// What stands behind a sealed packet's payload and pad: the counter (8 bytes, big endian) and the tag (16).
+/// The size of the seal, which follows the payload and padding of a sealed packet: the counter (8 bytes, big
+/// endian) and the tag (16 bytes).
 inline constexpr std::size_t kCounterBytes = 8, kTagBytes = 16, kSealBytes = kCounterBytes + kTagBytes;
 
-/// What one end of a connection contributes: random, and a secret of the two.
+/// The contribution of one end of a connection to the packet keys. It is random, and a secret of the two
+/// ends.
 using KeyShare = std::array<std::byte, 32>;
 
-/// A key of AES-256 (32 bytes) and the salt of its nonces (4).
+/// An AES-256 key (32 bytes) and the salt of its nonces (4 bytes).
 using PacketKey = std::array<std::byte, 36>;
 
-/// The key of what travels from the end that drew `sender` to the one that drew `receiver`: the first bytes
-/// of SHA-512(1 as 4 bytes big endian || receiver || sender || "rdmc packets"), one-step derivation as in
-/// NIST SP 800-56C. It is new if either share is: an end that connects twice with one offer of the other's
-/// does not begin to count anew under an old key. Errors: unsupported.
+/// Returns the key for packets from the end that made the share `sender` to the end that made `receiver`. It
+/// is the first bytes of SHA-512(1 as 4 bytes big endian || receiver || sender || "rdmc packets"), a
+/// one-step key derivation as in NIST SP 800-56C. The key is new if either share is new. So an end that
+/// connects twice with the same offer of its peer does not use counters twice under one key. Errors:
+/// unsupported if this OpenSSL has no SHA-512.
 Result<PacketKey> packet_key(const KeyShare& receiver, const KeyShare& sender);
 
-/// The key schedule, made once, and the nonce of the packet at hand.
+/// The key schedule, which is made once, and the nonce of the current packet.
 struct Cipher {
   struct Free {
     void operator()(evp_cipher_ctx_st* context) const noexcept;
@@ -46,38 +49,40 @@ struct Cipher {
 
 class PacketSealer {
  public:
-  /// Errors: unsupported (this OpenSSL has no AES-256-GCM).
+  /// Errors: unsupported if this OpenSSL has no AES-256-GCM.
   static Result<PacketSealer> make(const PacketKey& key);
 
-  /// Writes payload.size() encrypted bytes to `out` and kSealBytes to `seal`. `header` is authenticated as it
-  /// stands. False: the cipher failed; what was written is to be thrown away.
+  /// Writes payload.size() encrypted bytes to `out` and kSealBytes bytes to `seal`. `header` is
+  /// authenticated and not encrypted. Returns false if the cipher failed. The caller must then discard the
+  /// bytes that were written.
   bool seal(std::span<const std::byte> header, std::span<const std::byte> payload, std::byte* out,
             std::byte* seal) noexcept;
 
  private:
   explicit PacketSealer(Cipher cipher) : cipher_(std::move(cipher)) {}
   Cipher cipher_;
-  std::uint64_t next_ = 1;  // 2^64 packets are never sent: no key is used up
+  std::uint64_t next_ = 1;  // 2^64 packets are never sent, so the counter never wraps around.
 };
 
-/// What a seal says of a packet.
+/// The result of the check of a packet's seal.
 enum class Authenticity : std::uint8_t {
-  authentic,  ///< the payload is plain now
-  forged,     ///< not sealed with this key, or changed on the way
-  stale,      ///< authentic once: played back, or more than kMostOvertaken packets late
+  authentic,  ///< the payload is decrypted now
+  forged,     ///< the packet was not sealed with this key, or it was changed on its path
+  /// The packet is a replay, or kMostOvertaken or more packets late. It was not decrypted.
+  stale,
 };
 
 class PacketOpener {
  public:
-  /// A packet is taken unless so many later ones came before it. RC drops what it has had by PSN, half of
-  /// whose space is 2^23, and a packet takes at most 32 of them: what is as old as to be taken for new by its
-  /// PSN never gets that far.
+  /// A packet is refused as stale if its counter is this number or more below the newest authentic counter.
+  /// RC drops duplicates by their PSN. Half of the PSN space is 2^23, and a packet takes at most 32 PSNs. So
+  /// a packet that is so old that its PSN would look new is refused here first.
   static constexpr std::uint64_t kMostOvertaken = 1 << 17;
 
-  /// Errors: unsupported.
+  /// Errors: unsupported if this OpenSSL has no AES-256-GCM.
   static Result<PacketOpener> make(const PacketKey& key);
 
-  /// Decrypts `payload` in place. Where the answer is not `authentic`, what is there is to be thrown away.
+  /// Decrypts `payload` in place. If the result is not `authentic`, the caller must discard the payload.
   Authenticity open(std::span<const std::byte> header, std::span<std::byte> payload,
                     const std::byte* seal) noexcept;
 

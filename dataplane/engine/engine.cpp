@@ -33,7 +33,8 @@ void Engine::stop() noexcept {
   waiter_.wake();
 }
 
-/// Those that are there when it begins: others may post as fast as these run, and pollers need their turns.
+/// Runs the tasks that are in the queue at the beginning, and returns their number. Later tasks wait for the
+/// next turn: other threads may post tasks as fast as these run, and the pollers need their turns.
 std::size_t Engine::run_tasks() {
   const auto waiting = static_cast<std::size_t>(queue_->tasks.size());
   std::size_t done = 0;
@@ -51,7 +52,8 @@ void Engine::tell_out_of_memory() {
   for (Entry& entry : pollers_) entry.lacked_memory = true;
 }
 
-/// The poller may be gone afterwards, and so may its entry.
+/// Gives one poller its turn. The poller may remove itself in this turn, so its entry is looked up again
+/// afterwards.
 std::size_t Engine::give_turn(std::size_t index, Time now) {
   Poller& poller = *pollers_[index].poller;
   try {
@@ -66,14 +68,14 @@ std::size_t Engine::give_turn(std::size_t index, Time now) {
 
 std::size_t Engine::poll(Time now) {
   std::size_t done = run_tasks();
-  // By index: a poller may add or remove others in its turn.
+  // This loop uses indices, because a poller may add or remove pollers in its turn.
   for (std::size_t i = 0; i < pollers_.size(); ++i) done += give_turn(i, now);
   return done;
 }
 
-/// Until when the engine may wait.
+/// Announces that the engine is about to wait. Returns the time until which it may wait.
 Time Engine::announce_wait(Time latest) {
-  sleep_.announce();  // before the last look at the queue
+  sleep_.announce();  // before the last check of the queue
   Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : latest;
   for (const Entry& entry : pollers_) deadline = std::min(deadline, entry.poller->next_deadline());
   return deadline;
@@ -89,7 +91,7 @@ void Engine::block_until_due(Time latest) {
 }
 
 Time Engine::run_while_busy() {
-  constexpr int kMostTurns = 64;  // the application has other things to do
+  constexpr int kMostTurns = 64;  // The number is limited, because the application has other work to do.
   for (int turn = 0; turn < kMostTurns; ++turn) {
     const Time now = monotonic_now();
     try {
@@ -117,7 +119,7 @@ void Engine::turn(Duration longest) {
     pause();
 }
 
-/// Between two looks.
+/// Called between two turns while the engine spins.
 void Engine::pause() {
   waiter_.pause();
   if (!idle_.offers_core()) return;

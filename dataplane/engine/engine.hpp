@@ -1,6 +1,6 @@
-// The poll loop: one thread that gives every poller its turn, spins for a short while when nobody had work,
-// and then blocks until a packet, a deadline or another thread's request. It exists so that protocol code
-// needs no locks: all it owns is touched by this thread only, and other threads hand work in through a
+// The poll loop. One thread gives every poller its turn. If no poller has work, the thread spins for a short
+// time. Then it blocks until a packet, a deadline or a request of another thread. Protocol code needs no
+// locks, because only this thread touches its state. Other threads give work to this thread through a
 // bounded queue.
 #pragma once
 
@@ -17,28 +17,30 @@
 
 namespace rdmc::engine {
 
-/// Something with a duty cycle. Called on the engine's thread only; never blocks.
+/// An object that the engine calls in each turn. All functions are called on the engine's thread only, and
+/// they must never block.
 class Poller {
  public:
   virtual ~Poller() = default;
-  /// Does what there is to do; returns how much it was, 0 = nothing.
+  /// Does the work that is due. Returns the amount of work, or 0 if there was none.
   virtual std::size_t work(Time now) = 0;
-  /// When work must be called even if nothing else happens.
+  /// The time at which work() must be called even if nothing else happens.
   virtual Time next_deadline() const { return Time::never(); }
-  /// The process had no memory for something that this poller, or a task, needed. The poller gives up what
-  /// may lack a piece, by name. When that throws std::bad_alloc again, the engine calls this once more later.
-  /// It is never called while memory lasts.
+  /// Called when the process had no memory for something that this poller or a task needed. The poller must
+  /// end, with an error, everything that may be incomplete because of this. If this function throws
+  /// std::bad_alloc, the engine calls it again later. The engine never calls it while there is enough
+  /// memory.
   virtual void on_out_of_memory() {}
 };
 
-/// What the engine blocks on.
+/// The object on which the engine blocks.
 class Waiter {
  public:
   virtual ~Waiter() = default;
   virtual void wait(Time deadline) = 0;
-  virtual void wake() noexcept = 0;  ///< from any thread
-  virtual void pause() {}            ///< between two looks while spinning
-  // As in fabric::Fabric.
+  virtual void wake() noexcept = 0;  ///< may be called on any thread
+  virtual void pause() {}            ///< called between two turns while the engine spins
+  // The contracts of these two functions are those in fabric::Fabric.
   virtual Time prepare_wait(Time) { return Time{}; }
   virtual void finish_wait() {}
 };
@@ -53,47 +55,50 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Engine thread, or before it runs. The poller outlives the engine or is removed.
+  /// Must be called on the engine's thread, or before the engine runs. The poller must outlive the engine or
+  /// be removed.
   void add(Poller& poller) { pollers_.push_back({.poller = &poller}); }
   void remove(Poller& poller) {
     std::erase_if(pollers_, [&](const Entry& entry) { return entry.poller == &poller; });
   }
 
-  /// Any thread: runs `task` on the engine's thread, in the order of posting. Errors: would_block (queue
-  /// full).
+  /// May be called on any thread. Runs `task` on the engine's thread. Tasks run in the order in which they
+  /// were posted. Errors: would_block if the queue is full.
   Result<void> post(Task task);
-  /// Any thread: a poller has something to do, and its next_deadline() has said so before this call by a time
-  /// that has passed. An engine that sleeps, or is about to, goes on. Cheaper than a task.
+  /// May be called on any thread. Reports that a poller has something to do. Before this call, that poller's
+  /// next_deadline() must already return a time in the past. The engine goes on if it sleeps or is about to
+  /// sleep. This costs less than a task.
   void notify() noexcept {
     if (sleep_.must_wake()) waiter_.wake();
   }
 
-  /// One turn without blocking; returns how much was done. For applications that own the loop. A
-  /// std::bad_alloc from a poller's work() ends that poller's turn and tells the poller; one from a task
-  /// tells all pollers, because whose task it was is not known. No std::bad_alloc leaves the engine.
+  /// Takes one turn without blocking, and returns the amount of work done. This is for applications that own
+  /// the loop. A std::bad_alloc from a poller's work() ends that poller's turn, and on_out_of_memory()
+  /// reports it to that poller. A std::bad_alloc from a task is reported to all pollers, because the engine
+  /// does not know to which of them the task belongs. No std::bad_alloc leaves the engine.
   std::size_t poll(Time now);
-  /// Engine thread: tells every poller in its next turn that the process had no memory for something that all
-  /// of them rest on.
+  /// Must be called on the engine's thread. In its next turn, every poller learns through on_out_of_memory()
+  /// that the process had no memory for something that all of them depend on.
   void tell_out_of_memory();
 
-  /// One turn and, if there was nothing to do for as long as the idle strategy says, a wait of at most
-  /// `longest`.
+  /// Takes one turn. If there has been no work for the time that the idle strategy defines, it then waits
+  /// for at most `longest`.
   void turn(Duration longest);
 
-  /// For an application that watches a descriptor: turns as long as there is something to do, but not for
-  /// ever. Until when the application may wait then, if the waiter's descriptor does not become readable; a
-  /// time that has passed: there is more to do.
+  /// For an application that watches a descriptor. Takes turns while there is work, but only a limited
+  /// number. Returns the time until which the application may then wait if the waiter's descriptor does not
+  /// become readable. A time in the past means that there is more work.
   Time run_while_busy();
 
-  /// Runs turns until stop(). Work posted before stop() is done before run returns.
+  /// Takes turns until stop() is called. Work that was posted before stop() is done before run() returns.
   void run();
-  /// Any thread.
+  /// May be called on any thread.
   void stop() noexcept;
 
  private:
   struct Entry {
     Poller* poller;
-    bool lacked_memory = false;  ///< and has not been told yet
+    bool lacked_memory = false;  ///< on_out_of_memory() is due and has not succeeded yet
   };
 
   std::size_t run_tasks();
@@ -109,7 +114,7 @@ class Engine {
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
   SleepHandshake<> sleep_;
-  bool prepared_ = false;  ///< run_while_busy() has let the application wait
+  bool prepared_ = false;  ///< run_while_busy() has told the application that it may wait
 };
 
 }  // namespace rdmc::engine

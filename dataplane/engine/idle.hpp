@@ -1,8 +1,9 @@
-// When an engine without work stops looking and blocks. Looking again costs a core that another process may
-// need; blocking costs a wake-up. Which is cheaper depends on how soon work comes, and pauses resemble those
-// before them: while they have been longer than a spin, it would be in vain. And where a core that is offered
-// between two looks is taken, the work that is waited for is likely to be done by who has taken it. Pure;
-// belongs to one engine.
+// Decides when an engine without work stops spinning and blocks. Spinning costs a core that another process
+// may need, and blocking costs a wake-up. Which of the two is cheaper depends on how soon work arrives.
+// Pauses are usually similar to the pauses before them. So while recent pauses were longer than a spin,
+// spinning would be in vain. An engine may also offer its core to other threads between two turns. If
+// another thread takes the core, it is likely to be the thread that produces the awaited work. So spinning
+// is in vain then, too. It has no I/O and no clock, and it belongs to one engine.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +13,10 @@
 namespace rdmc::engine {
 
 struct IdleStrategy {
-  Duration spin = microseconds(50);  ///< how long to look again at most before blocking
-  bool busy_poll = false;            ///< never block: for a dedicated core
-  /// The core is offered to others between two looks: for an engine beside the threads that it works for.
+  Duration spin = microseconds(50);  ///< the longest time to spin before blocking
+  bool busy_poll = false;            ///< Never block. This is for a core that only the engine uses.
+  /// True if the engine offers its core to other threads between two turns. This is for an engine that
+  /// shares its cores with the threads that it works for.
   bool offers_core = false;
 
   friend bool operator==(const IdleStrategy&, const IdleStrategy&) = default;
@@ -22,18 +24,19 @@ struct IdleStrategy {
 
 class Idle {
  public:
-  /// A pause counts as at most so many spins, so that a long one is forgotten after a few short ones.
+  /// A pause counts as at most this number of spins, so that a few short pauses outweigh a long one.
   static constexpr std::int64_t kLongestPause = 4;
-  /// The newest pause's share in the expectation is one of this.
+  /// The newest pause has a weight of 1 / kMemory in the moving average.
   static constexpr std::int64_t kMemory = 8;
-  /// An offer that nobody takes is a system call and no more.
+  /// If an offer of the core lasts no longer than this, no thread has taken the core, and the time is only
+  /// that of the system call.
   static constexpr Duration kOfferTaken = nanoseconds(1500);
-  /// After one that was taken so many pauses begin without a look, and then one tries again.
+  /// After an offer that was taken, this number of pauses block without spinning. Then a pause spins again.
   static constexpr unsigned kWithoutLook = 64;
 
   explicit Idle(IdleStrategy strategy) : strategy_(strategy) {}
 
-  /// A turn at `now` found work.
+  /// Called when a turn at `now` found work.
   void found_work(Time now) {
     if (since_ == Time::never()) return;
     const Duration pause = std::min(now - since_, strategy_.spin * kLongestPause);
@@ -41,7 +44,7 @@ class Idle {
     since_ = Time::never();
   }
 
-  /// A turn at `now` found none; true if the engine should block.
+  /// Called when a turn at `now` found no work. Returns true if the engine should block.
   bool found_nothing(Time now) {
     since_ = std::min(since_, now);
     if (strategy_.busy_poll) return false;
@@ -53,16 +56,16 @@ class Idle {
   }
 
   bool offers_core() const { return strategy_.offers_core; }
-  /// The core was offered and came back after `away`.
+  /// Called when the core was offered, and this thread ran again after `away`.
   void offered(Duration away) {
     if (away > kOfferTaken) without_look_ = kWithoutLook;
   }
 
  private:
   IdleStrategy strategy_;
-  Time since_ = Time::never();  ///< the first turn without work after the last one with
-  Duration expected_{};         ///< moving average of the pauses
-  unsigned without_look_ = 0;   ///< pauses
+  Time since_ = Time::never();  ///< the first turn without work after the last turn with work
+  Duration expected_{};         ///< the moving average of the pauses
+  unsigned without_look_ = 0;   ///< the number of pauses that are still to block without spinning
 };
 
 }  // namespace rdmc::engine

@@ -28,7 +28,7 @@ Result<LoopDescriptor> LoopDescriptor::make(std::span<const int> watched) {
 void LoopDescriptor::readable_at(Time time) {
   if (time == armed_) return;
   armed_ = time;
-  itimerspec at{};  // all zeroes: not at all
+  itimerspec at{};  // All zero disarms the timer.
   if (time != Time::never()) {
     const std::int64_t ns = std::max<std::int64_t>(time.ns, 1);
     at.it_value = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
@@ -37,9 +37,9 @@ void LoopDescriptor::readable_at(Time time) {
 }
 
 void LoopDescriptor::take() {
-  std::array<epoll_event, 8> events;  // more than there are
+  std::array<epoll_event, 8> events;  // more entries than are watched
   epoll_wait(all_.get(), events.data(), static_cast<int>(events.size()), 0);
-  armed_ = Time{-1};  // the timer may have been what was taken
+  armed_ = Time{-1};  // This call may have consumed the timer's expiry.
 }
 
 }  // namespace rdmc::engine

@@ -1,6 +1,7 @@
-// One descriptor by which an application's own loop learns that an engine without a thread has something to
-// do: it is readable when what the engine waits for has happened, or its next deadline has come. Any of
-// epoll, poll and io_uring can watch it. One thread.
+// One descriptor through which an application's own loop learns that an engine without a thread has work.
+// The descriptor is readable when an event of the engine's waiter has happened, or when the engine's next
+// deadline has passed. The application can watch it with epoll, poll or io_uring. Only one thread may use
+// it.
 #pragma once
 
 #include <span>
@@ -14,20 +15,22 @@ namespace rdmc::engine {
 
 class LoopDescriptor {
  public:
-  /// `watched`: what the engine's waiter gives, to be watched for edges. They outlive this. Errors:
-  /// resource_limit.
+  /// `watched` are the descriptors of the engine's waiter. They are watched for edges, and they must outlive
+  /// this object. Errors: resource_limit.
   static Result<LoopDescriptor> make(std::span<const int> watched);
 
   int get() const { return all_.get(); }
-  /// Readable at that time (CLOCK_MONOTONIC) at the latest; at once when it has passed.
+  /// Makes the descriptor readable at `time` (CLOCK_MONOTONIC) at the latest, or at once if `time` has
+  /// passed.
   void readable_at(Time time);
-  /// Takes back what made it readable. To be called before the engine looks at what there is to do.
+  /// Consumes the events that made the descriptor readable. The caller must call it before the engine looks
+  /// for work.
   void take();
 
  private:
   LoopDescriptor(Descriptor all, Descriptor timer) : all_(std::move(all)), timer_(std::move(timer)) {}
 
-  Descriptor all_;    ///< an epoll of those that are watched and of the timer
+  Descriptor all_;    ///< an epoll descriptor for the watched descriptors and the timer
   Descriptor timer_;  ///< a timerfd
   Time armed_ = Time::never();
 };

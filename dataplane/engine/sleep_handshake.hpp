@@ -1,21 +1,22 @@
-// How a thread that is about to block and those that hand it work agree whether it must be woken. This is
-// Dekker's pattern: each side writes one variable and then reads the other's. The sleeper announces that it
-// will block, and then looks whether there is work; a poster publishes its work, and then looks whether the
-// sleeper has announced itself. A processor may let a read overtake the write before it (x86 lets it overtake
-// plain stores, others more). If that happens on both sides, neither sees the other's write, and the work
-// waits until the sleep ends by itself.
+// Decides whether a thread that is about to block must be woken by the threads that post work to it. This is
+// Dekker's pattern: each side writes one variable and then reads the variable of the other side. The sleeper
+// announces that it will block, and then it checks for work. A poster publishes its work, and then it checks
+// whether the sleeper has made its announcement. A processor may execute a read before an earlier write (x86
+// does so with plain stores, and other processors in more cases). If this happens on both sides, neither
+// side sees the other side's write, and the work waits until the sleep ends by itself.
 //
-// A sequentially consistent fence between the write and the read of each side rules this out. One of the two
-// fences comes first, and the side of the other one reads what was written before it. So either the sleeper
-// sees the work or the poster sees the sleeper; both may be the case, which costs a wake-up that nobody
-// needed.
+// A sequentially consistent fence between the write and the read of each side prevents this. One of the two
+// fences comes first in their common order. The side with the later fence then reads what the other side
+// wrote before its fence. So the sleeper sees the work, or the poster sees the sleeper, or both. If both
+// happen, the cost is one unnecessary wake-up.
 #pragma once
 
 #include <atomic>
 
 namespace rdmc::engine {
 
-/// The memory that threads share. A test has another one, in which it decides what overtakes what.
+/// The memory that the threads share. A test uses another type, in which the test decides which read is
+/// executed before which write.
 struct ProcessMemory {
   class Flag {
    public:
@@ -31,15 +32,17 @@ struct ProcessMemory {
 template <typename Memory = ProcessMemory>
 class SleepHandshake {
  public:
-  /// The sleeper, before its last look for work. If it finds some it does not block.
+  /// The sleeper calls this before its last check for work. If the check finds work, the sleeper must not
+  /// block.
   void announce() noexcept {
     asleep_.set(true);
     Memory::fence();
   }
-  /// The sleeper, when it has not blocked or does so no more.
+  /// The sleeper calls this when it has not blocked, or no longer blocks.
   void withdraw() noexcept { asleep_.set(false); }
 
-  /// A poster, after it has published its work; any thread. Whether it must wake the sleeper.
+  /// A poster calls this after it has published its work. Any thread may be a poster. Returns true if the
+  /// poster must wake the sleeper.
   bool must_wake() const noexcept {
     Memory::fence();
     return asleep_.get();

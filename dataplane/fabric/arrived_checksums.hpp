@@ -1,8 +1,8 @@
-// Remembers the CRC of payload that arrived, so that a relay that sends the same bytes on need not read them
-// again to seal them: the CRC of a packet is then combined from that of its new header and the remembered
-// one. It also guards the bytes while they wait: if memory went bad in between, the next receiver notices.
-// Owned by the software fabric; knows only regions registered as MemoryUse::relayed, where nobody but peers
-// writes.
+// Remembers the CRC of received payload. A relay that sends the same bytes on then need not read them again
+// to compute the ICRC: it combines the CRC of the packet's new header with the remembered CRC. This also
+// protects the bytes while they wait: if they change in memory in between, the next receiver detects it.
+// Owned by the software fabric. Covers only regions that were registered as MemoryUse::relayed, which only
+// peers write.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,25 @@ class ArrivedChecksums {
   void remove_region(std::span<std::byte> memory) { regions_.erase(memory.data()); }
   bool empty() const { return regions_.empty(); }
 
-  /// `payload` has arrived in its place, in a region, with this payload_crc. Kept if it has at most
-  /// kMostBytes; of packets that begin in the same granule the last one. What was known of the bytes before
-  /// is forgotten: other sources cut a block into other packets.
+  /// Remembers the payload_crc of `payload`, which has been placed in a region. Payload of more than
+  /// kMostBytes is not remembered. If several packets begin in one granule, the last one is remembered. Older
+  /// entries that overlap these bytes are forgotten, because other sources may cut a block into other
+  /// packets.
   void record(std::span<const std::byte> payload, std::uint32_t crc);
-  /// These bytes have changed: no packet that held one of them is known any more.
+  /// These bytes have changed. Forgets every entry that contains one of them.
   void forget(std::span<const std::byte> bytes);
-  /// The CRC of exactly these bytes, if they arrived as one packet.
+  /// Returns the CRC of exactly these bytes, if they arrived as one packet.
   std::optional<std::uint32_t> find(std::span<const std::byte> payload) const;
 
  private:
-  /// One entry for each: of packets as large as this none shares its entry, and 8 bytes in 4096 are cheap.
+  /// There is one entry for each granule. Packets of at least this size never share an entry. An entry has 8
+  /// bytes.
   static constexpr std::size_t kGranule = 4096;
   static constexpr std::size_t kMostBytes = 0xFFFF;
 
   struct Entry {
-    std::uint16_t offset = 0;  ///< of its first byte in the granule
-    std::uint16_t bytes = 0;   ///< 0: nothing that is known begins here
+    std::uint16_t offset = 0;  ///< Offset of the packet's first byte in the granule.
+    std::uint16_t bytes = 0;   ///< 0 if no remembered packet begins in this granule.
     std::uint32_t crc = 0;
   };
   struct Region {
@@ -44,8 +46,9 @@ class ArrivedChecksums {
     std::unique_ptr<Entry[]> entries;
   };
   struct Place {
-    Entry* entries = nullptr;  ///< of the region; null: in none
-    std::size_t begin = 0;     ///< the first byte's offset in it
+    /// The entries of the region that holds the bytes; null if no region holds them.
+    Entry* entries = nullptr;
+    std::size_t begin = 0;  ///< The offset of the first byte in that region.
   };
   Place locate(std::span<const std::byte> bytes) const;
 

@@ -7,7 +7,7 @@
 namespace rdmc::fabric {
 namespace {
 
-// "RDPP", the length of the local offer, it, the remote one; big endian.
+// Layout: "RDPP", the length of the local offer, the local offer, the remote offer; big endian.
 constexpr std::uint32_t kJoinedMagic = 0x52445050;
 constexpr std::size_t kJoinHeaderBytes = 4 + 2;
 

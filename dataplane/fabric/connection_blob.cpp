@@ -11,7 +11,7 @@
 namespace rdmc::fabric {
 namespace {
 
-// "RDQP", version, flags, then the fields in order, big endian.
+// Layout: "RDQP", version, flags, then the fields in order; big endian.
 constexpr std::uint32_t kMagic = 0x52445150;
 constexpr std::uint8_t kVersion = 3;
 constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagForeign = 4, kFlagPsnForOther = 8,
@@ -21,7 +21,8 @@ constexpr std::uint32_t kLargestPathMtu = 65'535;
 /// IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 or 4096.
 constexpr std::uint32_t kLargestStandardMtu = 4096;
 
-/// Not "any address", and no group: a member must not aim our packets at everybody.
+/// True unless it is the "any" address or a multicast address. A member must not be able to make this process
+/// send to many hosts.
 bool is_unicast(const Address& address) {
   const auto ip = address.ip();
   if (std::ranges::all_of(ip, [](std::uint8_t b) { return b == 0; })) return false;

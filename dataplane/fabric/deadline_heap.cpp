@@ -60,8 +60,8 @@ void DeadlineHeap::set(Slot slot, Time deadline) {
   deadline < before ? rise(at, {deadline, slot}) : sink(at, {deadline, slot});
 }
 
-// Breadth first: below an entry that is not due none is. What was appended is also the queue of those whose
-// children are still to be looked at.
+// A breadth-first search: below an entry that is not due, no entry is due. The appended slots are also the
+// queue of entries whose children are still to be visited.
 void DeadlineHeap::due(Time now, std::vector<Slot>& out) const {
   if (entries_.empty() || earliest() > now) return;
   std::size_t next = out.size();

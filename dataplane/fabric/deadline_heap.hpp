@@ -1,6 +1,7 @@
-// When each of many queue pairs wants its next turn: an indexed binary heap, so that a turn of the fabric
-// costs what is due and not what exists. A slot's deadline is set over and over, mostly to a little later;
-// nothing is allocated once the slots are known. Owned by the software fabric; one thread.
+// The next deadlines of many queue pairs, in an indexed binary heap. So the cost of a turn of the fabric
+// grows with the queue pairs that are due, not with all of them. A slot's deadline is set very often, mostly
+// to a slightly later time. Nothing is allocated after reserve(). Owned by the software fabric; used by one
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +16,18 @@ class DeadlineHeap {
  public:
   using Slot = std::uint32_t;
 
-  /// Makes room for slots 0 … count-1. Those that are new have no deadline.
+  /// Makes space for the slots 0 to count-1. New slots have no deadline.
   void reserve(std::size_t count);
 
-  /// `slot` < the count reserved. Time::never(): none. O(log n) of those that have one.
+  /// Precondition: `slot` is below the reserved count. Time::never() removes the deadline. O(log n), for n
+  /// slots with a deadline.
   void set(Slot slot, Time deadline);
 
-  /// The earliest deadline of all; Time::never() if there is none.
+  /// The earliest of all deadlines; Time::never() if there is none.
   Time earliest() const { return entries_.empty() ? Time::never() : entries_.front().deadline; }
 
-  /// Appends the slots whose deadline is not after `now`, in no order; they keep it. Looks at those and at no
-  /// more than twice as many.
+  /// Appends the slots whose deadline is not after `now`, in any order. They keep their deadlines. The search
+  /// visits only these entries and their children.
   void due(Time now, std::vector<Slot>& out) const;
 
  private:
@@ -41,8 +43,8 @@ class DeadlineHeap {
   void sink(std::size_t at, const Entry& entry);
   void remove(std::size_t at);
 
-  std::vector<Entry> entries_;            // heap: no entry is earlier than its parent
-  std::vector<std::uint32_t> positions_;  // by slot, in entries_
+  std::vector<Entry> entries_;            // A heap: no entry is earlier than its parent.
+  std::vector<std::uint32_t> positions_;  // By slot: the index in entries_.
 };
 
 }  // namespace rdmc::fabric

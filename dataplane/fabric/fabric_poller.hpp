@@ -1,5 +1,5 @@
-// Gives a fabric its turn on an engine, and lets the engine sleep until the fabric has something to do. The
-// fabric outlives the agent.
+// The poller of a fabric: it gives the fabric its turns on an engine, and lets the engine sleep until the
+// fabric has something to do. The fabric must outlive it.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ class FabricPoller : public engine::Poller, public engine::Waiter {
   Result<std::vector<int>> wait_descriptors() { return fabric_.wait_descriptors(); }
   Time prepare_wait(Time deadline) override { return fabric_.prepare_wait(deadline); }
   void finish_wait() override { fabric_.finish_wait(); }
-  /// What the fabric found to do in the last turn; the engine's thread.
+  /// What the fabric's progress() returned in the last turn. Only for the engine's thread.
   std::size_t last_progress() const { return last_progress_; }
 
  private:

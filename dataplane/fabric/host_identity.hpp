@@ -1,16 +1,16 @@
-// Tells whether two processes share one network stack: then there is no link between them that could be
-// congested, and later the shm fabric applies.
+// Tells whether two processes share one network stack. If they do, no link between them can be congested, and
+// they can use the shm fabric.
 #pragma once
 
 #include <cstdint>
 
 namespace rdmc::fabric {
 
-/// By which a running kernel is known.
+/// Identifies the running kernel.
 inline constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
 
-/// A hash of the boot id and the network namespace of the calling process. 0 if the system does not tell; 0
-/// equals nobody's.
+/// A hash of the boot id and of the calling process's network namespace. Returns 0 if the system does not
+/// report these. Two processes with the value 0 must not be taken as sharing a network stack.
 std::uint64_t host_identity();
 
 }  // namespace rdmc::fabric

@@ -24,7 +24,7 @@ void ManagementQueuePair::send(const ManagementDatagram& datagram) {
   next_psn_ = next_psn_.next();
   std::ranges::copy(datagram.mad, bytes.begin() + roce::kManagementHeaderBytes);
   const auto header = std::span<const std::byte>(bytes).first(roce::kManagementHeaderBytes);
-  // Alone in its train, so its identification is 0.
+  // The datagram is alone in its train, so its identification is 0.
   const std::uint32_t icrc =
       roce::Icrc(fabric_.port_.info().address, peer).compute(0, kBytes, header, datagram.mad, 0);
   roce::store_icrc(&bytes[kBytes - roce::kIcrcBytes], icrc);

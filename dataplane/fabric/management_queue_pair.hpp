@@ -1,6 +1,6 @@
-// Queue pair 1 of a software fabric: sends and receives management datagrams, by which a connection manager
-// speaks with strangers. Nothing is repeated or kept in order here; what finds no room is lost, as on a
-// network. At most one for a fabric, which outlives it; the fabric's thread.
+// Queue pair 1 of a software fabric. It sends and receives management datagrams, by which a connection
+// manager talks to foreign endpoints. It does not retransmit or reorder, and a datagram that finds no space
+// is lost, as in a network. A fabric has at most one and must outlive it. Used on the fabric thread.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@
 namespace rdmc::fabric {
 
 struct ManagementDatagram {
-  Address peer;  ///< its port: where the packet came from; a packet to it goes to RoCE's own
+  Address peer;  ///< Of a received packet: the source. send() uses port number 4791 in any case.
   std::array<std::byte, roce::kMadBytes> mad;
 };
 
 class ManagementQueuePair {
  public:
-  /// Datagrams kept until they are polled.
+  /// The most datagrams that are kept until they are polled.
   static constexpr std::size_t kMostWaiting = 256;
 
   explicit ManagementQueuePair(SoftwareFabric& fabric);
@@ -30,7 +30,7 @@ class ManagementQueuePair {
   ManagementQueuePair(const ManagementQueuePair&) = delete;
   ManagementQueuePair& operator=(const ManagementQueuePair&) = delete;
 
-  /// To the queue pair 1 of `peer`'s host. A full port loses it.
+  /// Sends to queue pair 1 of the peer's host. If the port is full, the datagram is lost.
   void send(const ManagementDatagram& datagram);
   bool poll(ManagementDatagram& out);
 

@@ -13,7 +13,7 @@
 
 namespace rdmc::fabric {
 
-/// Two queue pairs until the peer is known, then the one of them that reaches it.
+/// Two queue pairs until the peer is known; afterwards only the one that reaches the peer.
 class PerPairFabric::Pair final : public QueuePair {
  public:
   Pair(PerPairFabric& fabric, std::size_t receive_depth, std::unique_ptr<QueuePair> local,
@@ -87,7 +87,7 @@ class PerPairFabric::Pair final : public QueuePair {
   Result<void> connect(std::span<const std::byte> peer_blob) override {
     if (chosen_ != nullptr) return fail(Errc::invalid_argument, "the queue pair is connected already");
     const BlobOffers offers = split_offers(peer_blob);
-    // A peer that was told to use shared memory offers nothing else.
+    // A peer that was told to use shared memory sends a blob with that offer alone.
     const auto local = shm::decode_shm_blob(offers.local.empty() ? offers.remote : offers.local);
     const bool together = local && local->host_id == ours_.host_id && local->user == ours_.user;
     if (auto connected = (together ? local_ : remote_)->connect(peer_blob); !connected) return connected;
@@ -117,7 +117,7 @@ class PerPairFabric::Pair final : public QueuePair {
   std::vector<ReceiveRequest> early_receives_;
 };
 
-/// One key and one address, which the remote provider gave it.
+/// A region with one key and one address, which the remote provider chose.
 class PerPairFabric::Region final : public MemoryRegion {
  public:
   Region(std::unique_ptr<MemoryRegion> local, std::unique_ptr<MemoryRegion> remote)
@@ -140,7 +140,7 @@ Result<std::unique_ptr<PerPairFabric>> PerPairFabric::open(ShmFabricOptions loca
 FabricInfo PerPairFabric::info() const {
   FabricInfo info = remote_->info();
   info.name = "shm+" + info.name;
-  info.pins_memory = true;  // peers map arenas by their pages
+  info.pins_memory = true;  // Peers map arenas by their pages.
   if (local_pairs_ > 0 && remote_pairs_ == 0)
     info.carrier_copies_per_byte = local_->info().carrier_copies_per_byte;
   return info;
@@ -175,10 +175,10 @@ void PerPairFabric::pause() {
   if (local_pairs_ > 0) local_->pause();
 }
 
-// Without peers elsewhere it sleeps on the futex, which wakes it sooner. In the other provider it sleeps no
-// longer than on the futex, as soon as there are peers on this host: one of them may have taken the
-// doorbell's word and have been stopped before it sent its message, and the others take the sleeper for awake
-// then.
+// Without peers on other hosts, it sleeps on the futex, from which it is woken sooner. With both kinds of
+// peers, it sleeps in the other provider, but no longer than a sleep on the futex lasts. The reason: a peer
+// on this host may have reset the doorbell's word and been stopped before it sent its wake-up message. The
+// other peers then believe that this process is awake.
 void PerPairFabric::wait(Time deadline) {
   if (remote_pairs_ == 0 && local_pairs_ > 0) return local_->wait(deadline);
   if (local_->begin_sleep(shm::Sleep::elsewhere)) remote_->wait(std::min(deadline, latest_sleep()));

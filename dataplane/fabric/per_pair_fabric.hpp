@@ -1,6 +1,6 @@
-// Chooses the provider for each pair of members: memory where both are on one host, another provider where
-// they are not. To whoever uses it, it is one fabric - one registration, one key, one engine that sleeps - so
-// a group has members of both kinds and does not know. Owned and used by one thread, as every fabric.
+// Chooses the provider for each pair of members: shared memory if both are on one host, another provider if
+// not. For its user it is one fabric: one registration, one key, one engine that sleeps. So a group can have
+// members of both kinds. Owned and used by one thread, like every fabric.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace rdmc::fabric {
 
 class PerPairFabric final : public Fabric {
  public:
-  /// Errors: those of ShmFabric::open; `remote` is left where it is then.
+  /// Errors: those of ShmFabric::open; then `remote` keeps its value.
   static Result<std::unique_ptr<PerPairFabric>> open(ShmFabricOptions local, std::unique_ptr<Fabric>& remote);
 
   FabricInfo info() const override;
@@ -44,9 +44,9 @@ class PerPairFabric final : public Fabric {
   Time latest_sleep() const;
 
   std::unique_ptr<Fabric> remote_;
-  std::unique_ptr<ShmFabric> local_;  // goes first: its thread wakes who sleeps in the other
-  std::uint32_t local_pairs_ = 0;     // queue pairs that chose so
-  std::uint32_t remote_pairs_ = 0;    // that chose so, or have not chosen
+  std::unique_ptr<ShmFabric> local_;  // Destroyed before remote_, because its thread wakes remote_.
+  std::uint32_t local_pairs_ = 0;     // Queue pairs that chose local_.
+  std::uint32_t remote_pairs_ = 0;    // Queue pairs that chose remote_ or have not chosen yet.
 };
 
 }  // namespace rdmc::fabric

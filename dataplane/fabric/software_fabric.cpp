@@ -11,17 +11,19 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::size_t kLandingScratchBytes = 64 * 1024;
-constexpr std::size_t kLargestTrain =
-    256 * 1024;  // a GRO train may exceed one IP packet on IPv6 with big TCP/UDP
+/// With big TCP/UDP on IPv6, a GRO train may be larger than one IP packet.
+constexpr std::size_t kLargestTrain = 256 * 1024;
 
-/// Most work requests of a queue pair; each costs some tens of bytes from its creation on.
+/// The most work requests of one queue pair. Each costs a few tens of bytes as soon as the queue pair exists.
 constexpr std::uint32_t kMaxDepth = 1 << 16;
 
-/// Queue pairs that share a flow share what it can hold, but no window is smaller than a train.
+/// Queue pairs that share a flow share its receive buffer. But no window is smaller than this number of bytes
+/// (a train), unless the whole buffer is smaller.
 constexpr std::uint32_t kLeastSharedWindow = 64 * 1024;
 
-/// A port without room tells nobody when it has some again: look this much later, sooner than what the udp
-/// port lets wait (port/egress_limit.hpp) has left.
+/// A full port gives no signal when it has space again. The fabric tries again after this time. The udp port
+/// keeps a queue of limited length (port/egress_limit.hpp), and this time is too short for that queue to run
+/// empty.
 constexpr Duration kFullPortPause = microseconds(200);
 
 }  // namespace
@@ -90,7 +92,8 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
                                             std::to_string(kMaxDepth) + ", max_rd_atomic between 1 and 255");
   }
   const std::uint32_t wanted = options.path_mtu == 0 ? path_mtu_ : std::min(options.path_mtu, path_mtu_);
-  const std::uint32_t mtu = wanted / 4 * 4;  // so that only a message's last packet is padded
+  // A multiple of 4, so that only the last packet of a message is padded.
+  const std::uint32_t mtu = wanted / 4 * 4;
   if (mtu < 256)
     return fail(Errc::unsupported, "the interface's MTU is too small for RoCE: " + std::to_string(port.mtu));
   const DeadlineHeap::Slot slot = make_slot();
@@ -134,7 +137,8 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   return queue_pair;
 }
 
-/// One more as long as there may be and the port has one, else the one that the fewest share.
+/// Opens another flow if the limit permits it and the port has one. Otherwise takes the flow with the fewest
+/// queue pairs.
 Result<port::FlowId> SoftwareFabric::take_flow(bool bulk) {
   if (!bulk) return port::kSharedFlow;
   const auto in_use = [](const Flow& flow) { return flow.queue_pairs > 0; };
@@ -159,7 +163,7 @@ void SoftwareFabric::give_back_flow(port::FlowId flow) {
   if (flow != port::kSharedFlow && --flows_[value_of(flow)].queue_pairs == 0) port_.close_flow(flow);
 }
 
-/// A free one, with room for what a turn makes of it: a turn allocates nothing.
+/// Returns a free slot. Also reserves the memory of all lists, so that a turn allocates nothing.
 DeadlineHeap::Slot SoftwareFabric::make_slot() {
   auto free = std::ranges::find(slots_, nullptr);
   if (free == slots_.end()) free = slots_.insert(free, nullptr);
@@ -206,7 +210,7 @@ Result<std::unique_ptr<MemoryRegion>> SoftwareFabric::register_for(KeyHolder hol
 
 void SoftwareFabric::revoke(RemoteKey key, std::span<std::byte> memory) {
   regions_.revoke(key);
-  batch_.drop(memory);  // READ responses that the port had no room for
+  batch_.drop(memory);  // Drops READ responses that the port had no space for.
   arrived_.remove_region(memory);
 }
 
@@ -222,9 +226,11 @@ std::size_t SoftwareFabric::progress(Time now) {
   last_progress_ = now;
   const std::size_t sent = transmit(now);
   const std::size_t received = receive(now);
-  run_timers(now);  // after what has arrived: a process that got no CPU for a while must not take it for lost
-  // An answer may wait for what the caller posts to it, but not one that ends the connection: the caller may
-  // end, too, and the peer would never learn why.
+  // After receive(), so that packets that wait in the port do not count as lost if this process got no CPU
+  // for a while.
+  run_timers(now);
+  // An answer may wait for what the caller posts in response. An answer that ends the connection is sent now,
+  // because the caller may end too, and then the peer would never learn the cause.
   const bool refused = std::ranges::any_of(
       answers_, [](const SoftwareQueuePair* one) { return one->connected_->connection.failed(); });
   return received + sent + (refused ? transmit(now) : 0);
@@ -232,7 +238,7 @@ std::size_t SoftwareFabric::progress(Time now) {
 
 Time SoftwareFabric::next_deadline() const {
   if (!batch_.empty()) return last_progress_ + kFullPortPause;
-  if (!ready_.empty() || !answers_.empty()) return last_progress_;  // posted since
+  if (!ready_.empty() || !answers_.empty()) return last_progress_;  // Something was posted since then.
   return deadlines_.earliest();
 }
 

@@ -1,7 +1,7 @@
-// The software provider: RC queue pairs whose protocol runs here (dataplane/roce) and whose packets go
-// through a Port. It binds the two: groups the packets of a connection into trains, seals them with the ICRC
-// that the port's IP headers will make valid, plans where received payload lands, checks and repairs what
-// landed elsewhere. One thread owns the fabric and everything made from it; it must outlive its queue pairs
+// The software provider: RC queue pairs whose protocol runs in this process (dataplane/roce), above a port.
+// It groups the packets of a connection into trains and writes their ICRCs, for the IP headers that the port
+// will send. It plans where received payload is placed, checks it, and copies payload that was received
+// elsewhere. One thread owns the fabric and everything made from it. The fabric must outlive its queue pairs
 // and memory regions.
 #pragma once
 
@@ -26,36 +26,42 @@ class ManagementQueuePair;
 class SoftwareQueuePair;
 
 struct SoftwareFabricOptions {
-  /// Unguessable 32-bit numbers for QPNs, first PSNs and remote keys: the operating system's generator, or a
-  /// seeded one in the simulator.
+  /// Unguessable 32-bit numbers for QPNs, first PSNs and remote keys: from the operating system's generator,
+  /// or from a seeded one in the simulator.
   std::function<std::uint32_t()> entropy;
-  /// See host_identity(); 0 = share a network stack with nobody.
+  /// See host_identity(); 0 = this process shares a network stack with no other one.
   std::uint64_t host_id = 0;
   /// Offer congestion control to peers on other hosts.
   bool congestion_control = true;
-  /// Between two endpoints on one loopback interface too; the kernel moves those packets in memory.
+  /// True if packets have an ICRC also between two endpoints on one loopback interface, where the kernel only
+  /// moves packets in memory.
   bool icrc_on_loopback = false;
-  /// Most flows that queue pairs with bulk data have, beside the shared one; at least 1. Further queue pairs
-  /// share them. By default as many as a member of a group of 4,096 has neighbours.
+  /// The most flows for bulk data, in addition to the shared flow; at least 1. Further queue pairs share
+  /// these flows. The default is the number of neighbours that a member of a group of 4,096 has.
   std::uint32_t bulk_flows = 12;
-  /// Every packet is encrypted and authenticated, with keys that the blobs carry: they must travel in secret.
-  /// Such a fabric connects to its like alone.
+  /// True if every packet is encrypted and authenticated. The connection blobs carry the key shares and must
+  /// be kept secret. Such a fabric connects only to fabrics that encrypt too.
   bool encrypt = false;
 };
 
-/// Why received bytes were dropped, and what receiving cost. Monotone.
+/// Why received packets were dropped, and how received payload was placed. The counts only grow.
 struct SoftwareFabricCounters {
-  std::array<std::uint64_t, 6> parse_errors{};  ///< by roce::ParseError
+  std::array<std::uint64_t, 6> parse_errors{};  ///< Indexed by roce::ParseError.
   std::uint64_t icrc_errors = 0;
-  std::uint64_t forged = 0;  ///< of an encrypting fabric: not sealed with the connection's key, or changed
-  std::uint64_t stale = 0;   ///< … authentic, but so old that it can only be a repetition
-  std::uint64_t unknown_queue_pair = 0;  ///< also queue pairs that were destroyed: a fenced member's packets
-  std::uint64_t wrong_source = 0;        ///< right queue pair number, but not from its peer's address
-  std::uint64_t management_datagrams = 0;  ///< kept for the connection manager …
-  std::uint64_t management_overflow = 0;   ///< … or lost, because it did not fetch those before
-  std::uint64_t packets_in_place = 0;      ///< payload landed where it belongs
-  std::uint64_t packets_repaired = 0;      ///< X_WRITE payload had to be copied: landed elsewhere
-  std::uint64_t bytes_copied = 0;  ///< all payload bytes that this process copied after the kernel did
+  /// With encryption: packets that were changed, or not sealed with the connection's key.
+  std::uint64_t forged = 0;
+  /// With encryption: authentic packets that are so old that they can only be replays.
+  std::uint64_t stale = 0;
+  /// Includes packets for destroyed queue pairs, such as those of a fenced member.
+  std::uint64_t unknown_queue_pair = 0;
+  std::uint64_t wrong_source = 0;  ///< The queue pair exists, but the packet is not from its peer's address.
+  std::uint64_t management_datagrams = 0;  ///< Kept for the connection manager.
+  /// Dropped, because the connection manager had not polled earlier ones.
+  std::uint64_t management_overflow = 0;
+  std::uint64_t packets_in_place = 0;  ///< Packets whose payload was received directly where it belongs.
+  /// X_WRITE packets whose payload was received elsewhere and had to be copied.
+  std::uint64_t packets_repaired = 0;
+  std::uint64_t bytes_copied = 0;  ///< All payload bytes that this process copied after the kernel's copy.
 };
 
 class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
@@ -78,9 +84,9 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const SoftwareFabricCounters& counters() const noexcept { return counters_; }
-  /// Those that exist now.
+  /// The number of queue pairs that exist now.
   std::size_t queue_pairs() const noexcept { return queue_pairs_.size(); }
-  /// The sum over all queue pairs, destroyed ones included.
+  /// The sum over all queue pairs, including destroyed ones.
   roce::ConnectionCounters connection_counters() const;
 
  private:
@@ -88,7 +94,7 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   friend class ManagementQueuePair;
   class Region;
 
-  /// `holder`: the connection that alone may use the key.
+  /// `holder`: the only connection that may use the key.
   Result<std::unique_ptr<MemoryRegion>> register_for(KeyHolder holder, std::span<std::byte> memory,
                                                      MemoryUse use, RemoteAccess access);
   bool icrc_optional() const;
@@ -102,10 +108,10 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   struct Landed {
     const std::byte* header;
     std::span<const std::byte> payload;
-    std::size_t bytes;  // of the whole datagram
+    std::size_t bytes;  // Length of the whole datagram.
   };
   Landed landed(const port::RxTrain& train, std::size_t index) const;
-  /// The parser knows packets that end in an ICRC.
+  /// The parser expects packets that end in an ICRC. A seal is longer by this number of bytes.
   std::size_t beyond_icrc() const { return trailer_bytes_ - roce::kIcrcBytes; }
   auto parse(const Landed& at) const {
     return roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes - beyond_icrc(), at.payload);
@@ -126,22 +132,26 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   void count(roce::ParseError error) { ++counters_.parse_errors[static_cast<std::size_t>(error)]; }
 
   // transmit.cpp
-  static constexpr std::size_t kBytesPerTurn = 64 << 10;  // of payload, or one train
+  // Payload bytes that leave in one turn. A single train may be larger.
+  static constexpr std::size_t kBytesPerTurn = 64 << 10;
   std::size_t transmit(Time now);
   bool transmit_answers(Time now, std::size_t& sent);
   std::size_t transmit_turn(SoftwareQueuePair& queue_pair, Time now);
   void make_ready(SoftwareQueuePair& queue_pair);
-  std::uint32_t packets_per_train(std::uint32_t path_mtu) const;  // at least 1
+  std::uint32_t packets_per_train(std::uint32_t path_mtu) const;  // At least 1.
   void mark_ready(SoftwareQueuePair& queue_pair);
-  /// To be called whenever something has happened to a connection: keeps deadlines_ true.
+  /// Must be called whenever the state of a connection may have changed, so that deadlines_ is correct.
   void note_deadline(const SoftwareQueuePair& queue_pair);
   void run_timers(Time now);
 
-  /// One of the port's flows and those whose bulk data arrives there.
+  /// One of the port's flows, and the queue pairs whose bulk data arrives there.
   struct Flow {
     std::uint32_t queue_pairs = 0;
-    bool was_shared = false;              // packets of several peers may come here, now or late
-    SoftwareQueuePair* newest = nullptr;  // had the newest packet here: where the next one lands is its guess
+    // Packets of several peers may arrive here. Stays true when one queue pair is left, because of late
+    // packets.
+    bool was_shared = false;
+    // The queue pair of the last packet; it predicts where the next one is placed.
+    SoftwareQueuePair* newest = nullptr;
   };
   Result<port::FlowId> take_flow(bool bulk);
   void give_back_flow(port::FlowId flow);
@@ -152,43 +162,46 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
 
   port::Port& port_;
   SoftwareFabricOptions options_;
-  std::size_t trailer_bytes_;  // behind payload and pad: an ICRC, or a seal
+  std::size_t trailer_bytes_;  // Bytes after payload and pad: an ICRC, or a seal.
   std::uint32_t path_mtu_;
   roce::RegionTable regions_;
   ArrivedChecksums arrived_;
-  std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // by QPN
+  std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // By QPN.
   ManagementQueuePair* management_ = nullptr;
-  std::vector<Flow> flows_;                // by FlowId
-  std::vector<SoftwareQueuePair*> slots_;  // all queue pairs; null: free for the next one
-  DeadlineHeap deadlines_;                 // by slot: each connection's next_deadline()
-  std::vector<DeadlineHeap::Slot> due_;    // in this turn
-  /// A queue pair that may have something to send, at the place it had when it was put here.
+  std::vector<Flow> flows_;                // By FlowId.
+  std::vector<SoftwareQueuePair*> slots_;  // All queue pairs; a null slot is free.
+  DeadlineHeap deadlines_;                 // By slot: each connection's next_deadline().
+  std::vector<DeadlineHeap::Slot> due_;    // Slots that are due in this turn.
+  /// A queue pair that may have something to send, with the post order that it had when it was added.
   struct Ready {
     std::uint64_t post_order;
     SoftwareQueuePair* queue_pair;
     bool operator>(const Ready& other) const { return post_order > other.post_order; }
   };
-  std::vector<Ready> ready_;                 // a heap, the least place first; each queue pair at most once
-  std::vector<SoftwareQueuePair*> answers_;  // may have answers to send; they become ready afterwards
-  std::uint64_t next_holder_ = 1;            // of keys: the next queue pair
-  std::uint64_t next_post_order_ = 0;        // of what is posted next, in the order in which works leave
-  std::vector<SoftwareQueuePair*> touched_;  // received something in this burst
-  std::vector<SoftwareQueuePair*> planned_;  // were asked where their next packets land in this burst
+  std::vector<Ready> ready_;  // A heap with the least post order first; each queue pair at most once.
+  // Queue pairs that may have answers to send. They become ready afterwards.
+  std::vector<SoftwareQueuePair*> answers_;
+  std::uint64_t next_holder_ = 1;            // The KeyHolder of the next queue pair.
+  std::uint64_t next_post_order_ = 0;        // The post order of the next work request.
+  std::vector<SoftwareQueuePair*> touched_;  // Queue pairs that received something in this burst.
+  std::vector<SoftwareQueuePair*> planned_;  // Queue pairs that predicted packets in this burst.
   TransmitBatch batch_;
   static constexpr std::size_t kTrainsPerBurst = 32;
-  std::array<port::RxTrain, kTrainsPerBurst> trains_;                 // of this burst
-  std::array<std::span<const std::byte>, kTrainsPerBurst> gathered_;  // their bytes; empty: they are in place
-  std::vector<std::byte> landing_scratch_;  // headers and trailers of planned trains
+  std::array<port::RxTrain, kTrainsPerBurst> trains_;  // The trains of this burst.
+  // By train: its bytes in one piece; empty if its payload is in place.
+  std::array<std::span<const std::byte>, kTrainsPerBurst> gathered_;
+  std::vector<std::byte> landing_scratch_;  // Headers and trailers of trains with a scatter list.
   std::size_t landing_scratch_used_ = 0;
-  std::vector<std::byte> linear_;  // trains gathered for repair
+  std::vector<std::byte> linear_;  // Trains that are gathered for placement by copy.
   Time last_progress_{};
   SoftwareFabricCounters counters_;
   roce::ConnectionCounters closed_connections_;
 };
 
-/// The largest payload per packet that fits an IP packet of `mtu` bytes with our headers and `trailer_bytes`
-/// behind it: whole pages where that costs a sixteenth at most, so that packets end where pages end; whole
-/// eights otherwise.
+/// Returns the largest payload of a packet with which headers, payload and `trailer_bytes` fit an IP packet
+/// of `mtu` bytes and a train of `train_bytes`. Returns 0 if `mtu` does not allow 256 bytes. The result is a
+/// number of whole pages if that loses at most a sixteenth, so that packets end where pages end. Otherwise it
+/// is a multiple of 8.
 std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes,
                            std::size_t trailer_bytes = roce::kIcrcBytes);
 

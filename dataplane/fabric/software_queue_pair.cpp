@@ -56,15 +56,15 @@ std::string text_of(roce::FailureCause cause) {
   return "unknown";
 }
 
-/// Within one network stack little is lost on the way: the window keeps the peer's buffer from overflowing,
-/// unless many queue pairs share that buffer and send at the same moment. But on a machine with more
-/// processes than cores an answer takes as long as the scheduler likes.
+/// Within one network stack few packets are lost: the window keeps the peer's buffer from overflowing, unless
+/// many queue pairs share that buffer and send at the same moment. But on a machine with more processes than
+/// cores, an answer may be delayed by the scheduler for a long time.
 constexpr Duration kSameStackMinimumTimeout = milliseconds(40);
 
-// A READ request is the packet that takes most PSNs.
+// A READ request is the packet that takes the most PSNs.
 static_assert(crypto::PacketOpener::kMostOvertaken * roce::kReadRequestPackets <= (Psn::kMask + 1U) / 2);
 
-/// Of a connection; none where neither side encrypts.
+/// The ciphers of a connection. Both are empty if neither side encrypts.
 struct Ciphers {
   std::unique_ptr<crypto::PacketSealer> sealer;
   std::optional<crypto::PacketOpener> opener;
@@ -122,7 +122,7 @@ Result<roce::Connection*> SoftwareQueuePair::connection() {
   return &connected_->connection;
 }
 
-/// `bytes`: what packets of this work will refer to.
+/// `bytes`: the memory that the packets of this work request refer to.
 Result<void> SoftwareQueuePair::note_posted(Result<void> posted, std::span<const std::byte> bytes) {
   if (posted) {
     posted_.push({.bytes = bytes, .post_order = fabric_.next_post_order_++});
@@ -188,7 +188,7 @@ Result<void> SoftwareQueuePair::post_receive(const ReceiveRequest& request) {
   const roce::ReceiveWork work{.work_id = request.work_id, .bytes = request.bytes};
   if (connected_) {
     auto posted = connected_->connection.post_receive(work);
-    // A WRITE may have waited for it, and is answered now.
+    // A WRITE may have waited for this receive. Its answer is due now.
     if (connected_->connection.has_answer()) fabric_.note_deadline(*this);
     return posted;
   }
@@ -231,8 +231,8 @@ void SoftwareQueuePair::note_in_batch(std::uint64_t work) {
   batch_filling_ = filling;
 }
 
-/// A repetition that waits for a full port must not read it any more. The same block on its way to others
-/// must.
+/// A retransmission that waits for a full port must not read this memory any more. Packets of the same block
+/// to other peers must stay.
 void SoftwareQueuePair::drop_oldest_from_batch() {
   if (batch_filling_ == fabric_.batch_.filling() && first_in_batch_ <= posted_.head())
     fabric_.batch_.drop(connected_->transmit, posted_.front().bytes);
@@ -319,7 +319,7 @@ Result<void> SoftwareQueuePair::connect(std::span<const std::byte> peer_blob) {
       .peer_source = peer_bulk,
       .receive_bulk = roce::Icrc(peer_bulk, our_bulk),
       .receive_shared = roce::Icrc(peer_bulk, local_.shared),
-      .foreign = peer->stranger ? std::optional<ForeignIcrc>(local_.shared) : std::nullopt,
+      .foreign = peer->foreign ? std::optional<ForeignIcrc>(local_.shared) : std::nullopt,
       .opener = std::move(cipher->opener),
   });
   for (const auto& work : early_receives_) {

@@ -1,5 +1,5 @@
-// A queue pair of the software fabric: one roce::Connection and the addresses it talks to. Owned by whoever
-// created it; its fabric knows it by QPN and by slot until it is destroyed.
+// A queue pair of the software fabric: one roce::Connection, and the addresses of both ends. The caller that
+// created it owns it. Its fabric finds it by QPN and by slot until it is destroyed.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace rdmc::fabric {
 
-/// How long the trains of a peer have been lately: the longest of the last sixteen. A landing is planned for
-/// that many packets, and the next one behind them; planning for more would put every later packet of a burst
-/// in a wrong place where trains fall apart on the way.
+/// The recent length of the peer's trains: the longest of the last 8 to 16. A scatter list is planned for
+/// this number of packets. If it were planned for more, and the network split the trains, every later packet
+/// of a burst would be received in a wrong place.
 class TrainLength {
  public:
   static constexpr std::uint32_t kUnknown = UINT32_MAX;
@@ -64,61 +64,64 @@ class SoftwareQueuePair final : public QueuePair {
  private:
   friend class SoftwareFabric;
 
-  // What exists only once the peer is known.
+  // The part of the state that exists only after connect().
   struct Connected {
     ConnectionInfo peer;
     std::uint32_t path_mtu;
-    std::uint32_t packets_per_train;  // full X_WRITEs in the longest train that the port sends
+    std::uint32_t packets_per_train;  // Full X_WRITE packets in the longest train that the port sends.
     roce::Connection connection;
     TransmitPath transmit;
-    Address peer_source;                         // its packets' source address and port
-    roce::Icrc receive_bulk, receive_shared;     // from peer_source to our bulk and shared ports
-    std::optional<ForeignIcrc> foreign;          // in their place when the peer is not one of ours, …
-    std::optional<crypto::PacketOpener> opener;  // … and when packets are encrypted
+    Address peer_source;                      // The source address and port of the peer's packets.
+    roce::Icrc receive_bulk, receive_shared;  // From peer_source to the local bulk and shared ports.
+    std::optional<ForeignIcrc> foreign;       // Used in place of the two roce::Icrc if the peer is foreign.
+    std::optional<crypto::PacketOpener> opener;  // Used in place of the ICRC if packets are encrypted.
   };
 
   Result<roce::Connection*> connection();
   Result<void> note_posted(Result<void> posted, std::span<const std::byte> bytes);
 
-  /// What was posted and whose completion was not polled: the memory, and its place in the order in which the
-  /// works of all queue pairs leave.
+  /// A work request that was posted and whose completion has not been polled: its memory, and its post order
+  /// among the work requests of all queue pairs.
   struct Posted {
     std::span<const std::byte> bytes;
     std::uint64_t post_order = 0;
   };
-  /// A work that has had so much of the link while others waited goes behind them: a long message does not
-  /// shut out what is posted after it, and a block leaves whole.
+  /// A work request that has sent this number of bytes goes behind the other work requests that wait. So a
+  /// long message does not block what is posted after it, and a block up to this size leaves in one piece.
   static constexpr std::size_t kTurnBytes = 1 << 20;
 
-  /// Of the work that leaves next; of a READ's responses, of when they were asked for or last had a turn.
+  /// The post order of the work request that leaves next. For responses to the peer's READs, the order of the
+  /// time when they became ready or last had a turn.
   std::uint64_t post_order() const;
-  /// So many bytes of it have just left.
+  /// This number of bytes has just left.
   void had_turn(std::size_t bytes);
 
-  /// Packets of this work and of later ones, at most, are about to join the batch.
+  /// Packets of this work request, and perhaps of later ones, are about to be added to the batch.
   void note_in_batch(std::uint64_t work);
-  /// Drops from the batch what refers to the oldest work, whose memory becomes the caller's again.
+  /// Drops from the batch the packets that refer to the oldest work request, whose memory is returned to the
+  /// caller.
   void drop_oldest_from_batch();
 
   SoftwareFabric& fabric_;
   QueuePairOptions options_;
   ConnectionInfo local_;
-  port::FlowId flow_;        // of its bulk data, shared with others where there are many
-  DeadlineHeap::Slot slot_;  // in the fabric's lists
+  port::FlowId flow_;        // The flow for its bulk data. Queue pairs may share it.
+  DeadlineHeap::Slot slot_;  // The index in the fabric's lists.
   KeyHolder holder_;
   std::optional<Connected> connected_;
-  roce::FixedRing<Posted> posted_;                 // by index: the connection's works
-  std::uint64_t batch_filling_ = 0;                // of the batch that has packets of ours, …
-  std::uint64_t first_in_batch_ = 0;               // … none of works before this one
-  std::uint64_t ready_since_ = 0;                  // a place
-  std::uint64_t in_turn_ = 0;                      // the work that
-  std::size_t turn_bytes_ = 0;                     // so many bytes have left of
-  std::vector<roce::ReceiveWork> early_receives_;  // posted before connect, as verbs allows (state INIT)
-  bool answers_ = false;                           // in the fabric's list of those that may have answers
-  bool ready_ = false;                             // in its ready heap
-  bool touched_ = false;                           // in its touched list
+  roce::FixedRing<Posted> posted_;    // Indexed like the connection's work requests.
+  std::uint64_t batch_filling_ = 0;   // The TransmitBatch::filling() in which it last added packets.
+  std::uint64_t first_in_batch_ = 0;  // The earliest work request with packets in that batch.
+  std::uint64_t ready_since_ = 0;     // A post order: when it became ready or last had a turn.
+  std::uint64_t in_turn_ = 0;         // The work request that turn_bytes_ counts for.
+  std::size_t turn_bytes_ = 0;        // The bytes of in_turn_ that have left.
+  // Posted before connect(), as verbs allows in the state INIT.
+  std::vector<roce::ReceiveWork> early_receives_;
+  bool answers_ = false;  // True if it is in SoftwareFabric::answers_.
+  bool ready_ = false;    // True if it is in SoftwareFabric::ready_.
+  bool touched_ = false;  // True if it is in SoftwareFabric::touched_.
   TrainLength train_length_;
-  std::uint32_t planned_packets_ = 0;  // predicted for this burst's trains so far
+  std::uint32_t planned_packets_ = 0;  // The number of packets predicted in this burst so far.
 };
 
 }  // namespace rdmc::fabric

@@ -47,7 +47,7 @@ Result<OpenedFabric> open_shm(const SoftwareFabricOptions& software) {
   return opened;
 }
 
-/// Soft-RoCE: slower than our own endpoint.
+/// True for Soft-RoCE, which is slower than the software fabric.
 bool is_emulated([[maybe_unused]] const Fabric& fabric) {
 #if RDMC_VERBS
   return static_cast<const VerbsFabric&>(fabric).is_emulated();
@@ -65,7 +65,7 @@ Result<OpenedFabric> open_software(port::Registry& drivers, std::string_view wan
   return result;
 }
 
-/// A NIC or a port, by name or the best there is.
+/// Opens a NIC or a port: the one of this name, or the best one.
 Result<OpenedFabric> open_remote(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software) {
   const bool names_port = wanted != kVerbs && (wanted != port::kAutomatic || !request.device.empty());
@@ -80,8 +80,8 @@ Result<OpenedFabric> open_remote(port::Registry& drivers, std::string_view wante
   return opened;
 }
 
-/// The same for members elsewhere, and shared memory for those on this host. Nobody who does not know its
-/// host has such.
+/// Adds shared memory for members on this host. The given fabric still serves members on other hosts. Returns
+/// `opened` without shared memory if the host id is not known or shared memory cannot be opened.
 OpenedFabric beside_memory(OpenedFabric opened, const SoftwareFabricOptions& software) {
   if (software.host_id == 0) return opened;
   auto both = PerPairFabric::open(shm_options(software), opened.fabric);
@@ -104,7 +104,7 @@ std::vector<std::string> fabric_names() {
 }
 
 Result<std::string> probe_shm(const SoftwareFabricOptions& software) {
-  // That the host does not know itself may be for want of a descriptor, which is another matter.
+  // The host id may be unknown because no descriptor could be opened. Then this error is returned.
   if (software.host_id == 0 && !Descriptor(::open(kBootId, O_RDONLY | O_CLOEXEC)))
     return fail_errno(kBootId, errno);
   const auto opened = open_shm(software);
@@ -158,7 +158,7 @@ Result<OpenedFabric> open_reachable_fabric(std::string_view wanted, port::PortRe
   request.address.port = roce::kRocePort;
   auto opened = open_fabric(wanted, request, software);
   if (opened || opened.error().code != Errc::already_exists) return opened;
-  request.address.port = 0;  // the blob says which it is instead
+  request.address.port = 0;  // The connection blob then carries the port number that is used.
   auto other = open_fabric(wanted, request, software);
   if (other) other->reason += "; on a UDP port of its own: " + opened.error().what;
   return other;

@@ -1,6 +1,6 @@
-// What a program's --fabric may name, and the choice: memory shared with the other processes of this host, an
-// RDMA NIC, or the software endpoint on the best port there is. One place knows all providers, so that
-// whoever needs a fabric knows none.
+// The fabrics that a program's --fabric option can name, and the choice between them: memory shared with the
+// other processes of this host, an RDMA NIC, or the software fabric on the best port. Only this file knows
+// all providers, so its users need to know none.
 #pragma once
 
 #include <memory>
@@ -18,46 +18,47 @@
 
 namespace rdmc::fabric {
 
-/// The provider for RDMA NICs, as --fabric calls it.
+/// The name of the provider for RDMA NICs.
 inline constexpr std::string_view kVerbs = "verbs";
-/// The provider for processes of one host.
+/// The name of the provider for processes of one host.
 inline constexpr std::string_view kShm = "shm";
 
-/// kAutomatic, kShm, kVerbs, then the drivers of ports, best first.
+/// kAutomatic, kShm, kVerbs, and then the packet drivers, best first.
 std::vector<std::string> fabric_names();
 
 struct OpenedFabric {
-  std::unique_ptr<port::Port> port;  ///< none: the provider needs none
+  std::unique_ptr<port::Port> port;  ///< Null if the provider needs no port.
   std::unique_ptr<Fabric> fabric;
-  SoftwareFabric* software = nullptr;  ///< the fabric, if it is ours
+  SoftwareFabric* software = nullptr;  ///< The fabric, if it is a software fabric; otherwise null.
   std::string name;                    ///< "shm", "verbs", "dpdk", "udp"
-  /// Why this one, and what it does without; for people, without newlines.
+  /// A text for people, without newlines: why this fabric was chosen, and which features are missing.
   std::string reason;
 };
 
-/// Opens the fabric named `wanted`; for port::kAutomatic the NIC that has `request.address`, otherwise the
-/// best port. `software`: for a software endpoint; its entropy is everybody's. Errors: not_found (no such
-/// fabric, no such device), unsupported (cannot be used here; says why and what would help), those of
-/// port::Registry::open.
+/// Opens the fabric named `wanted`. For port::kAutomatic, this is the NIC that has `request.address`,
+/// otherwise the best port. `software`: the options of a software fabric; its entropy is used for every
+/// provider, and its host id also for shm. Errors: not_found (no such fabric or device), unsupported (cannot
+/// be used here; the text says why and what would help), and the errors of port::Registry::open.
 Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortRequest& request,
                                  const SoftwareFabricOptions& software);
-/// The same with `drivers` for port::standard_drivers().
+/// The same, with `drivers` in place of port::standard_drivers().
 Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software);
 
-/// The same, but port 0 is RoCE's 4791 where that is free, the only one that RDMA NICs send to, and else any.
-/// At loopback addresses, which no NIC reaches, it is any.
+/// The same, but port number 0 means RoCE's 4791 if that is free, because RDMA NICs send to no other one. If
+/// it is not free, any port number is used. At a loopback address, which no NIC can reach, any port number is
+/// used.
 Result<OpenedFabric> open_reachable_fabric(std::string_view wanted, port::PortRequest request,
                                            const SoftwareFabricOptions& software);
 
-/// The software endpoint on `port`.
+/// Returns a software fabric on `port`.
 OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptions& software);
 
-/// Whether open_fabric(kShm, …) would do: what it says for itself, or its error.
+/// Tries open_fabric(kShm, …). Returns the reason text of the opened fabric, or the error.
 Result<std::string> probe_shm(const SoftwareFabricOptions& software);
-/// Whether open_fabric(kVerbs, …) would do.
+/// Tries open_fabric(kVerbs, …) in the same way.
 Result<std::string> probe_verbs(const Address& address);
-/// Whether this build has that provider at all.
+/// True if this build contains the verbs provider.
 bool is_built_with_verbs();
 
 }  // namespace rdmc::fabric

@@ -1,5 +1,5 @@
-// Sending: answers first, then what was posted, in the order in which it was posted over all queue pairs. It
-// is decided a turn at a time, since what has gone to the port keeps its order.
+// Sending: first the answers, then the work requests of all queue pairs in post order. The order is decided
+// one turn at a time, because packets that the port has accepted cannot be reordered.
 #include <algorithm>
 #include <functional>
 
@@ -9,11 +9,11 @@
 namespace rdmc::fabric {
 namespace {
 
-/// With kBytesPerTurn, what goes to the port at a time: a few trains, so that one system call still carries
-/// many packets, and an answer that comes up meanwhile does not wait for more.
+/// Together with kBytesPerTurn, this limits what goes to the port in one turn to a few trains. One system
+/// call still carries many packets, and a new answer does not wait for more than these.
 constexpr std::size_t kPacketsPerTurn = 64;
 
-/// Of one queue pair in one turn: a notification, a NAK and an acknowledgement.
+/// The most answers of one queue pair in one turn: a congestion notification, a NAK and an acknowledgement.
 constexpr std::size_t kMostAnswers = 4;
 
 }  // namespace
@@ -52,8 +52,8 @@ void SoftwareFabric::run_timers(Time now) {
   }
 }
 
-/// Whoever was marked may have answers, and is ready from then on. They leave with the first turn's packets.
-/// False: the port has no room.
+/// Sends the answers of the marked queue pairs, which are ready to send from then on. The answers leave
+/// together with the first turn's packets. Returns false if the port has no space.
 bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
   while (!answers_.empty()) {
     SoftwareQueuePair& queue_pair = *answers_.back();
@@ -78,7 +78,8 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   const std::size_t train = connected.packets_per_train;
   const std::size_t packets = std::min(kPacketsPerTurn, kBytesPerTurn / connected.path_mtu);
   const auto space = batch_.space(std::max<std::size_t>(packets / train, 1) * train);
-  // Where responses to a READ go along, nothing is known of the order.
+  // If READ responses are among the packets, the first work request is not known. Then the oldest one is
+  // assumed.
   queue_pair.note_in_batch(connected.connection.next_to_leave().value_or(queue_pair.posted_.head()));
   const std::size_t count = connected.connection.poll_transmit(now, space, port_.egress(now));
   batch_.seal(count, connected.transmit, port_.info(), arrived_);
@@ -88,8 +89,9 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   return count;
 }
 
-// A heap of those that may have something: whoever has nothing, or may send nothing, leaves. Nobody else is
-// looked at, and of those only as many as the port takes packets from.
+// ready_ is a heap of the queue pairs that may have something to send. A queue pair that has nothing, or is
+// not allowed to send, leaves the heap. Other queue pairs are not visited, and the loop ends when the port
+// takes no more packets.
 std::size_t SoftwareFabric::transmit(Time now) {
   if (!batch_.empty() && !batch_.send(port_)) return 0;
   std::size_t sent = 0;

@@ -25,7 +25,8 @@ bool refers(const port::TxTrain& train, std::span<const std::byte> memory) {
 
 }  // namespace
 
-/// What to send as payload. The bitmap of an X_ACKNOWLEDGE lies where payload does, but is header.
+/// Returns the bytes to send as payload. The bitmap of an X_ACKNOWLEDGE is passed as payload, but it is
+/// sealed as header.
 std::span<const std::byte> TransmitBatch::encrypt(const roce::TxPacket& packet, crypto::PacketSealer& sealer,
                                                   std::byte* seal) {
   const std::span header(packet.header.data(), packet.header_bytes);
@@ -37,7 +38,8 @@ std::span<const std::byte> TransmitBatch::encrypt(const roce::TxPacket& packet, 
   }
   const std::span out = std::span(encrypted_).subspan(encrypted_used_, packet.payload.size());
   encrypted_used_ += out.size();
-  // A cipher that fails leaves a packet that nobody takes: it is as good as lost, and shows nothing.
+  // If the cipher fails, zeros are sent. The receiver drops this packet like a damaged one, and nothing is
+  // disclosed.
   if (!sealer.seal(header, packet.payload, out.data(), seal)) std::ranges::fill(out, std::byte{0});
   return out;
 }
@@ -75,7 +77,7 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
     port::TxTrain& train = trains_[trains_used_++];
     const std::size_t first_piece = pieces_used_;
     std::size_t total = 0, in_train = 0;
-    // Only X_WRITEs travel in trains of several: they tell the receiver the identification that their ICRC
+    // Only X_WRITE packets travel in trains of several, because they carry the identification that their ICRC
     // covers.
     const std::size_t most = batch[first].extended_write && path.trains ? port.train_segments : 1;
     bool shorter = false;
@@ -86,14 +88,14 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
                            total + bytes > port.train_bytes)) {
         break;
       }
-      shorter = bytes < segment;  // only the last datagram of a train may be
+      shorter = bytes < segment;  // Only the last datagram of a train may be shorter.
       append(packet, port.identification_counts_up ? in_train : 0, bytes, seal_with);
       total += bytes;
       ++in_train;
       ++first;
     }
-    // Member by member: a whole one would be put together elsewhere and read back before its stores are
-    // through.
+    // The members are assigned one by one. A whole struct would be built on the stack and copied from there
+    // before its stores have completed.
     train.destination = bulk ? path.bulk : path.shared;
     train.source = path.source;
     train.pieces = std::span(pieces_.data() + first_piece, pieces_used_ - first_piece);

@@ -1,7 +1,7 @@
-// The packets of a few trains on their way from the connections to the port: headers, trailers and the gather
-// lists that tie them to payload. Filled, sealed and handed over in one turn; what the port had no room for
-// stays for the next turn. Owned by the software fabric; refers to posted memory, so what refers to it is
-// dropped before such memory may go away.
+// The packets of a few trains between the connections and the port: headers, trailers, and gather lists that
+// refer to the payload. The batch is filled, sealed and sent in one turn. What the port had no space for
+// stays for the next turn. Owned by the software fabric. It refers to posted memory, so the owner must drop
+// the trains that refer to memory before that memory is released.
 #pragma once
 
 #include <array>
@@ -17,22 +17,22 @@
 
 namespace rdmc::fabric {
 
-/// Where one connection's packets go and how they are sealed.
+/// The addresses that one connection's packets are sent to, and how they are sealed.
 struct TransmitPath {
   port::FlowId source{};
   Address bulk, shared;
   roce::Icrc bulk_icrc, shared_icrc;
-  bool icrc = true;  ///< false: both ends agreed to leave that field zero, and unread
-  std::unique_ptr<crypto::PacketSealer> sealer;  ///< if there is one, it seals in the ICRC's place
-  bool trains = true;                            ///< false: the peer wants datagrams one by one
-  bool ecn_capable = false;                      ///< switches may mark the bulk packets
+  bool icrc = true;  ///< False if both ends agreed that the field is zero and is not checked.
+  std::unique_ptr<crypto::PacketSealer> sealer;  ///< If set, it seals packets in place of the ICRC.
+  bool trains = true;                            ///< False if the peer wants single datagrams.
+  bool ecn_capable = false;                      ///< True if switches may mark the bulk packets.
 };
 
 class TransmitBatch {
  public:
   static constexpr std::size_t kPackets = 256;
 
-  /// `encrypted_bytes`: how much payload a turn has at most, where it is encrypted.
+  /// `encrypted_bytes`: with encryption, the most payload bytes of one turn.
   explicit TransmitBatch(std::size_t encrypted_bytes = 0) : encrypted_(encrypted_bytes) {}
 
   bool empty() const { return next_train_ == trains_used_; }
@@ -41,31 +41,32 @@ class TransmitBatch {
     packets_used_ = trains_used_ = next_train_ = pieces_used_ = encrypted_used_ = 0;
     ++filling_;
   }
-  /// Counts how often it has been emptied: what was put in before is gone.
+  /// Counts how often the batch has been emptied. Packets that were added at another count are gone.
   std::uint64_t filling() const { return filling_; }
 
-  /// Room to poll packets of one connection into; call `seal` with how many it filled.
+  /// Space for packets of one connection. The caller must then call `seal` with the number that it filled.
   std::span<roce::TxPacket> space(std::size_t at_most) {
     return std::span(packets_).subspan(packets_used_, std::min(at_most, room()));
   }
-  /// Groups the next `count` packets into trains as the port can send them and writes their identification
-  /// and ICRC, or encrypts them.
+  /// Groups the next `count` packets into trains that the port can send. Writes their identification and
+  /// ICRC, or encrypts them.
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
-  /// Drops the unsent trains of one connection, those that refer to `memory`, or those of both: to their
-  /// connection they are lost on the way. The path is the one that they were sealed with.
+  /// Drops the unsent trains of one connection, those that refer to `memory`, or those that do both. For the
+  /// connection, they are lost packets. `path` must be the object that was passed to seal().
   void drop(const TransmitPath& path);
   void drop(std::span<const std::byte> memory);
   void drop(const TransmitPath& path, std::span<const std::byte> memory);
 
-  /// Hands the unsent trains to the port. False if the port had no room for all.
+  /// Passes the unsent trains to the port. Returns false if the port had no space for all of them.
   bool send(port::Port& port);
 
  private:
   template <typename Predicate>
   void drop_if(Predicate predicate);
-  /// What seals one packet: a sealer, else an ICRC; null where none is wanted.
+  /// What seals one packet: the sealer if there is one, otherwise the ICRC. Both are null if neither is
+  /// wanted.
   struct Seal {
     crypto::PacketSealer* sealer;
     const roce::Icrc* icrc;
@@ -82,11 +83,11 @@ class TransmitBatch {
                                      std::byte* seal);
 
   std::array<roce::TxPacket, kPackets> packets_;
-  std::array<std::array<std::byte, 4 + crypto::kSealBytes>, kPackets> trailers_;  // pad and ICRC or seal
+  std::array<std::array<std::byte, 4 + crypto::kSealBytes>, kPackets> trailers_;  // Pad, and ICRC or seal.
   std::array<iovec, kPackets * 3> pieces_;
   std::array<port::TxTrain, kPackets> trains_;
-  std::array<const TransmitPath*, kPackets> paths_;  // of the trains
-  std::vector<std::byte> encrypted_;                 // payload of the packets in here
+  std::array<const TransmitPath*, kPackets> paths_;  // By train.
+  std::vector<std::byte> encrypted_;                 // The encrypted payload of the packets in this batch.
   std::uint64_t filling_ = 0;
   std::size_t encrypted_used_ = 0;
   std::size_t packets_used_ = 0, pieces_used_ = 0, trains_used_ = 0, next_train_ = 0;

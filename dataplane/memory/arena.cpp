@@ -19,14 +19,14 @@ Result<Arena> Arena::make(std::size_t bytes, Touch touch) {
   if (size == 0) return Arena();
   void* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return fail_errno("cannot map " + std::to_string(size) + " bytes of memory", errno);
-  // Large buffers are streamed through: huge pages spare them most TLB misses. A kernel without any says no;
-  // so be it.
+  // Large buffers are accessed from their beginning to their end. Huge pages avoid most of the TLB misses.
+  // If the kernel has no huge pages, the call fails, and normal pages are used.
   if (size >= kHugePageWorthwhile) madvise(base, size, MADV_HUGEPAGE);
   Arena arena({static_cast<std::byte*>(base), size});
   if (touch == Touch::now && madvise(base, size, MADV_POPULATE_WRITE) != 0) {
     if (errno != EINVAL) return fail_errno("cannot get " + std::to_string(size) + " bytes of memory", errno);
     for (std::size_t at = 0; at < size; at += kPageBytes)
-      arena.bytes_[at] = std::byte{0};  // before Linux 5.14
+      arena.bytes_[at] = std::byte{0};  // for kernels before Linux 5.14
   }
   return arena;
 }

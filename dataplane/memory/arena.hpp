@@ -1,7 +1,8 @@
-// Page-aligned memory for buffers: what messages, windows and rings are made of; this process's own, or pages
-// that its peers on this host can read. An arena owns its mapping and gives it back when destroyed; the bytes
-// are zero. Payload is present (touched) when it is made, so that no page fault falls into a transfer. Any
-// thread may make one; the memory has no thread of its own.
+// Page-aligned memory for the buffers of messages, windows and rings. It is private memory of this process,
+// or shared pages that peers on this host can read. An arena owns its mapping and unmaps it when it is
+// destroyed. The bytes are zero at first. The pages of payload are touched when the arena is made, so that
+// no page fault happens during a transfer. Any thread may make an arena; the memory does not belong to a
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +23,17 @@ constexpr std::size_t round_up_to_page(std::size_t bytes) {
 
 class SharedPages;
 
-/// When pages get memory. What is made for each peer and may never be used gets it when it is used.
+/// When pages are backed with memory. `when_used` is for arenas that are made for each peer and may never be
+/// used.
 enum class Touch : std::uint8_t { now, when_used };
 
 class Arena {
  public:
-  /// At least `bytes` bytes (rounded up to whole pages; 0 gives an empty arena). Errors: resource_limit.
+  /// Makes an arena of at least `bytes` bytes, rounded up to whole pages. 0 gives an empty arena. Errors:
+  /// resource_limit.
   static Result<Arena> make(std::size_t bytes, Touch touch = Touch::now);
-  /// The same of pages that others may map and read, but never write. Errors: those of SharedPages::make.
+  /// Makes an arena of pages that other processes may map and read, but never write. Errors: those of
+  /// SharedPages::make.
   static Result<Arena> make_shared(std::size_t bytes, Touch touch = Touch::now);
 
   Arena() = default;
@@ -43,7 +47,8 @@ class Arena {
   ~Arena();
 
   std::span<std::byte> bytes() const noexcept { return bytes_; }
-  /// The pages behind it; null: they are this process's own. A weak reference to them ends with the arena.
+  /// The shared pages of this arena, or null if the memory is private. A weak reference to the pages expires
+  /// with the arena.
   const std::shared_ptr<const SharedPages>& shared_pages() const noexcept { return shared_; }
 
  private:

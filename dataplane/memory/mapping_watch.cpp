@@ -27,7 +27,8 @@ const std::byte* at(std::uint64_t address) {
 }  // namespace
 
 Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
-  // Faults of the kernel's own would take a privilege; there are none.
+  // Handling page faults that happen in the kernel would need a privilege. This watch causes no page faults,
+  // so faults in user mode are enough.
   Descriptor fault(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
   if (!fault) return fail(Errc::unsupported, "this kernel has no userfaultfd for us");
   std::unique_ptr<MappingWatch> self(new MappingWatch(std::move(fault), Descriptor(eventfd(0, EFD_CLOEXEC))));
@@ -38,7 +39,8 @@ Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
   if (ioctl(self->fault_.get(), UFFDIO_API, &api) != 0)
     return fail(Errc::unsupported, "this kernel does not tell of unmapped memory");
   if (!self->stop_) return fail_errno("eventfd", errno);
-  // No signal handlers there: one might give memory back, and wait for this very thread.
+  // Signals are blocked in this thread: a signal handler might unmap memory, and then wait for this same
+  // thread.
   auto thread = start_signal_masked_thread("to watch mappings", [watch = self.get()] { watch->listen(); });
   if (!thread) return std::unexpected(thread.error());
   self->thread_ = std::move(*thread);
@@ -46,9 +48,10 @@ Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
 }
 
 MappingWatch::~MappingWatch() {
-  // A child that was forked keeps the descriptor open, and whoever then unmaps would wait for ever: nothing
-  // may be watched any more. The thread still listens, and takes the descriptor down before it ends: it may
-  // itself have to wait, at its end, for somebody who unmaps.
+  // A forked child keeps the userfaultfd open. If memory were still watched, a thread that unmaps it would
+  // then wait forever. So nothing may stay watched. The listening thread still runs here, and it closes the
+  // descriptor itself before it ends. The reason is that the end of a thread may have to wait for another
+  // thread that unmaps memory, and that one may wait for the descriptor.
   for (const Range& range : watched_) unregister(range);
   if (thread_.joinable()) {
     const std::uint64_t one = 1;
@@ -83,7 +86,8 @@ MappingWatch::Range MappingWatch::pages_around(std::span<const std::byte> memory
 
 void MappingWatch::unregister(const Range& range) {
   uffdio_range gone{.start = range.begin, .len = range.end - range.begin};
-  ioctl(fault_.get(), UFFDIO_UNREGISTER, &gone);  // not there any more: all the better
+  // This call fails if the memory is no longer mapped, which does no harm.
+  ioctl(fault_.get(), UFFDIO_UNREGISTER, &gone);
 }
 
 void MappingWatch::listen() {

@@ -1,8 +1,9 @@
-// Tells when memory that somebody remembers by its address is no longer what it was: unmapped, moved,
-// emptied, or mapped over. Whoever keeps memory registered with a device after its use needs this: the device
-// holds on to the old pages, and what the application maps at the same address later are others. The kernel
-// tells it (userfaultfd; nothing is ever write-protected or missing, so no access is slower), a thread
-// listens, and whoever takes memory away goes on when it has been noted.
+// Reports when remembered memory addresses are no longer valid, because the memory was unmapped, moved,
+// emptied or mapped over. This is needed to keep memory registered with a device after its use. The device
+// keeps the old pages, and memory that the application maps later at the same address has other pages. The
+// kernel reports the changes through a userfaultfd. No page is ever write-protected or missing, so no access
+// becomes slower. A thread of this object reads the reports. A thread that changes a mapping goes on only
+// when the change has been noted.
 #pragma once
 
 #include <array>
@@ -21,19 +22,21 @@ namespace rdmc::memory {
 
 class MappingWatch {
  public:
-  /// Errors: unsupported (this kernel does not tell, or not us), resource_limit (no thread).
+  /// Errors: unsupported if this kernel does not report such changes or does not let this process watch
+  /// them, resource_limit if no thread could be started.
   static Result<std::unique_ptr<MappingWatch>> open();
   ~MappingWatch();
   MappingWatch(const MappingWatch&) = delete;
   MappingWatch& operator=(const MappingWatch&) = delete;
 
-  /// The whole pages around `memory`, which is anonymous, from now on. Errors: unsupported (other memory, or
-  /// somebody else watches it).
+  /// Watches the whole pages around `memory` from now on. The memory must be anonymous. Errors: unsupported
+  /// for other memory, or if another userfaultfd watches it.
   Result<void> watch(std::span<const std::byte> memory);
-  /// No longer, wherever else they were watched as part of: whoever takes them away need not wait for this.
+  /// Ends the watch of a range that was given to watch(). Its pages are then no longer watched, even if
+  /// another watched range contains them. A thread that unmaps them does not wait for this object.
   void unwatch(std::span<const std::byte> memory);
 
-  /// What has gone. More changes than there is room for are one: everything.
+  /// The ranges that have changed. If there are more than kRoom of them, `everything` is set.
   struct Gone {
     static constexpr std::size_t kRoom = 64;
     std::array<std::span<const std::byte>, kRoom> ranges;
@@ -41,8 +44,8 @@ class MappingWatch {
     bool everything = false;
     bool touches(std::span<const std::byte> memory) const;
   };
-  /// What has gone since the last call. A change whose system call has returned, on whichever thread, is in
-  /// it.
+  /// Returns the changes since the last call. They include every change whose system call has returned, on
+  /// any thread.
   Gone take();
 
  private:
@@ -51,11 +54,12 @@ class MappingWatch {
   void note(std::uint64_t begin, std::uint64_t end);
 
   Descriptor fault_, stop_;
-  /// Held over the reading of an event, which lets the one who caused it go on, and the noting of it. Nothing
-  /// is allocated or given back under it: that might unmap watched memory, and wait for this thread.
+  /// Held while an event is read and noted. Reading an event lets the thread that caused it go on. Under
+  /// this mutex nothing may be allocated or freed: this could unmap watched memory and then wait for the
+  /// listening thread.
   std::mutex mutex_;
   Gone gone_;
-  bool dead_ = false;  // nobody listens any more
+  bool dead_ = false;  // the listening thread has ended
   struct Range {
     std::uint64_t begin, end;
     bool operator==(const Range&) const = default;

@@ -21,15 +21,15 @@ bool page_aligned(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kPageBytes == 0;
 }
 
-// Moves the pages at `from` to `to`; `from` stays mapped, empty, so that its addresses are never free for
-// others.
+// Moves the pages at `from` to `to`. The range `from` stays mapped and becomes empty, so that other mappings
+// cannot take its addresses.
 bool move_pages(std::byte* from, std::byte* to, std::size_t bytes) {
   return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
 }
 
-// True only of private anonymous memory, whose pages the kernel may then drop until they are written again.
-// mremap itself would take away a shared or a file's mapping as readily (since Linux 5.13) and leave private
-// pages in its place.
+// Returns true only for private anonymous memory. The kernel may then drop its pages until they are written
+// again. This check is needed because mremap (since Linux 5.13) also moves shared memory or a file mapping,
+// and leaves private pages in its place.
 bool discard(std::span<std::byte> memory) {
   return madvise(memory.data(), memory.size(), MADV_FREE) == 0;
 }
@@ -40,7 +40,7 @@ Result<PageExchange> PageExchange::make(std::size_t largest_bytes) {
   const std::size_t size = std::max(round_up_to_page(largest_bytes), kPageBytes);
   auto reserve = Arena::make(size);
   if (!reserve) return std::unexpected(reserve.error());
-  // The reserve is only an address range to park pages in; its own pages are not needed.
+  // The reserve is an address range to which pages are moved for a moment. Its own pages are not needed.
   madvise(reserve->bytes().data(), reserve->bytes().size(), MADV_DONTNEED);
   PageExchange result(std::move(*reserve));
 
@@ -48,9 +48,9 @@ Result<PageExchange> PageExchange::make(std::size_t largest_bytes) {
   if (!a) return std::unexpected(a.error());
   if (!b) return std::unexpected(b.error());
   std::int64_t exchange_ns = INT64_MAX, copy_ns = INT64_MAX;
-  for (int i = 0; i < 5; ++i) {  // the best of a few: a disturbance only ever adds
+  for (int i = 0; i < 5; ++i) {  // The best of five runs counts, because a disturbance can only add time.
     const auto start = monotonic_ns();
-    discard(b->bytes());  // as a hand-off does
+    discard(b->bytes());  // as hand_off() does
     if (auto done = result.exchange(a->bytes(), b->bytes()); !done) {
       return fail(Errc::unsupported, "this kernel cannot exchange pages: " + done.error().what);
     }
@@ -75,7 +75,8 @@ Result<void> PageExchange::exchange(std::span<std::byte> a, std::span<std::byte>
   }
   std::byte* const parking = reserve_.bytes().data();
   if (!move_pages(a.data(), parking, bytes)) return fail_errno("mremap", errno);
-  // A process near its limit of mappings may be refused any of these moves; the bytes then go by copy.
+  // The kernel may refuse any of these moves to a process near its limit of mappings. The bytes are copied
+  // then.
   const auto unpark = [&](std::span<std::byte> to) {
     if (!move_pages(parking, to.data(), bytes)) std::memcpy(to.data(), parking, bytes);
   };

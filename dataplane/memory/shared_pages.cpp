@@ -16,7 +16,7 @@
 namespace rdmc::memory {
 namespace {
 
-/// Huge pages lie at multiples of their size, in the file as in the address space.
+/// The size of a huge page. Huge pages are aligned to their size, both in the file and in the address space.
 constexpr std::size_t kHugePage = 2 << 20;
 
 }  // namespace
@@ -49,7 +49,7 @@ Result<SharedPages> SharedPages::make(std::size_t bytes, Peers peers, Touch touc
     return fail_errno("cannot get " + std::to_string(size) + " bytes of shared memory", errno);
   auto pages = map(std::move(descriptor), size, PROT_READ | PROT_WRITE);
   if (!pages) return pages;
-  // Ours stays writable: only mappings made from now on are not.
+  // This mapping stays writable. F_SEAL_FUTURE_WRITE affects only mappings that are made from now on.
   const int seals = F_SEAL_SHRINK | F_SEAL_GROW | (peers == Peers::may_read ? F_SEAL_FUTURE_WRITE : 0);
   if (fcntl(pages->descriptor_.get(), F_ADD_SEALS, seals | F_SEAL_SEAL) != 0) {
     if (errno == EINVAL) return fail(Errc::unsupported, "this kernel cannot seal shared memory");
@@ -64,7 +64,8 @@ Result<SharedPages> SharedPages::make(std::size_t bytes, Peers peers, Touch touc
 
 Result<SharedPages> SharedPages::attach(Descriptor descriptor, std::size_t bytes, Peers we) {
   const std::size_t size = round_up_to_page(bytes);
-  // Its size counts from the moment when nobody can shrink it any more.
+  // The size is checked after the seals, because it is reliable only if no process can shrink the memory any
+  // more.
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return fail(Errc::protocol_error, "a peer's shared memory is not sealed");

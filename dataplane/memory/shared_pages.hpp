@@ -1,7 +1,8 @@
-// Pages that other processes of this host can map: a memfd that is sealed before anybody else gets its
-// descriptor. Its size never changes, so that nobody who maps it is killed by a page that went away, and its
-// maker may keep everybody else from mapping it for writing. Both sides of such memory hold one of these; it
-// unmaps and closes when destroyed, and the pages live as long as one side has them. Any thread may make one.
+// Pages that other processes of this host can map: a memfd that is sealed before another process gets its
+// descriptor. Its size never changes, so a process that maps it cannot be killed by the access to a page
+// that was removed. The process that makes the pages can prevent all other processes from mapping them for
+// writing. Each side of such shared memory holds a SharedPages object, which unmaps the pages and closes the
+// descriptor when it is destroyed. The pages live as long as one side holds them. Any thread may make one.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,12 @@ class SharedPages {
  public:
   enum class Peers : std::uint8_t { may_read, may_write };
 
-  /// At least `bytes` > 0 zero bytes, rounded up to whole pages; huge ones where the kernel has some and
-  /// `bytes` is worth it. Errors: resource_limit, unsupported (a kernel without sealed memory: before 5.1).
+  /// Makes at least `bytes` zero bytes, rounded up to whole pages. Precondition: `bytes` > 0. Uses huge
+  /// pages if the kernel has some and `bytes` is large enough. Errors: resource_limit, unsupported if the
+  /// kernel cannot seal memory in this way (before 5.1).
   static Result<SharedPages> make(std::size_t bytes, Peers peers, Touch touch);
-  /// Those that a peer made, of the same `bytes`. Errors: protocol_error (they could shrink, or are smaller),
-  /// those of mapping.
+  /// Maps the pages that a peer made with the same `bytes`. Errors: protocol_error if the pages could shrink
+  /// or are smaller than `bytes`, and those of mmap.
   static Result<SharedPages> attach(Descriptor descriptor, std::size_t bytes, Peers we);
 
   SharedPages(SharedPages&& other) noexcept

@@ -1,7 +1,8 @@
-// A Driver is one way of getting packets in and out of this host - ordinary sockets, a DPDK port - before a
-// port has been opened: it has a name, says whether it could be used here and, if not, what to do about it,
-// and opens ports. It exists so that whoever needs a port picks one by name or by what works, knowing none.
-// Owned by a Registry; one thread at a time. Ports it opened do not need it any more.
+// A Driver is one method of sending and receiving packets on this host, for example ordinary sockets or a
+// DPDK port, before a port is opened. It has a name and opens ports. It also reports whether it can be used
+// on this host and, if not, what the user can do about it. This interface lets other code choose a driver by
+// its name, or choose the best one that works, without depending on any driver. A Registry owns the drivers.
+// One thread at a time may use a driver. A port does not need the driver that opened it any more.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ namespace rdmc::port {
 
 inline constexpr std::uint8_t kMostDscp = 63;
 
-/// The byte of an IP header (IPv6: traffic class) whose upper six bits are the code point.
+/// The byte of an IP header whose upper six bits are the code point. IPv6 calls it the traffic class.
 constexpr std::uint8_t traffic_class_of(std::uint8_t dscp) {
   return static_cast<std::uint8_t>(dscp << 2);
 }
@@ -27,38 +28,44 @@ inline std::unexpected<Error> not_a_dscp(std::uint8_t number) {
   return fail(Errc::invalid_argument, "a DSCP lies between 0 and 63: " + std::to_string(number));
 }
 
-/// What every driver is asked for.
+/// The parameters of open() and probe(), the same for all drivers.
 struct PortRequest {
-  /// Of the shared flow: concrete, never a wildcard, since the ICRC covers it. Port 0: any that is free.
+  /// The address of the shared flow. It must not be a wildcard, because the ICRC covers it, unless `device`
+  /// names the address. Port number 0 selects any free number.
   Address address;
-  /// Which device, in the driver's own words (dpdk: EAL device arguments); empty: what it finds configured.
+  /// The device, in the driver's own syntax (dpdk: EAL device arguments). If it is empty, the driver uses
+  /// what it finds configured.
   std::string device;
-  /// A device that its words give another address has that one. Otherwise the two must not differ.
+  /// Decides what happens if `device` names another address than `address`. If true, the port has the address
+  /// that `device` names. If false, open() fails with invalid_argument.
   bool device_may_differ = false;
-  /// Differentiated services code point of everything that is sent (RFC 2474), 0 … kMostDscp: which queue of
-  /// the switches it goes through. The two bits of ECN beside it stay what they are.
+  /// The differentiated services code point (RFC 2474) of every packet that is sent, from 0 to kMostDscp. It
+  /// selects the queue in the switches. The two ECN bits of the same byte are not affected.
   std::uint8_t dscp = 0;
 };
 
-/// Whether a driver could open a port as requested. Texts are for people, without newlines.
+/// Says whether a driver can open a port as requested. The texts are for people and contain no newlines.
 struct Usability {
   bool usable = false;
-  std::string reason;  ///< why it is, or why not
-  std::string remedy;  ///< the command that would make it usable; empty if it is or none would
+  std::string reason;  ///< The reason why the driver is usable, or why it is not.
+  /// The command that would make the driver usable. Empty if it is usable already, or if no command helps.
+  std::string remedy;
 };
 
 class Driver {
  public:
   virtual ~Driver() = default;
-  /// What --fabric calls it, e.g. "udp"; the same as PortInfo::driver of its ports.
+  /// The name for the option --fabric, for example "udp". It is equal to PortInfo::driver of the driver's
+  /// ports.
   virtual std::string_view name() const noexcept = 0;
-  /// Looks without leaving a trace. A yes is no promise: `open` may still fail.
+  /// Checks the host without changing it. The result is no guarantee: `open` may still fail.
   virtual Usability probe(const PortRequest& request) = 0;
-  /// What to open for two ports that reach each other without leaving this host: to try the driver out.
-  /// Another pair each time, and a secret of the two. Neither the ports nor what they need is there yet.
+  /// Returns two requests for ports that reach each other inside this host, so that a program can try the
+  /// driver out. Each call returns a different pair, which no other program knows. The ports, and whatever
+  /// they need, do not exist yet.
   virtual std::array<PortRequest, 2> pair_on_this_host() = 0;
-  /// Errors: invalid_argument, already_exists (the UDP port is taken), not_found (not an address of this
-  /// host), permission_denied, resource_limit, unsupported, io_error.
+  /// Errors: invalid_argument, already_exists (the UDP port number is in use), not_found (not an address of
+  /// this host), permission_denied, resource_limit, unsupported, io_error.
   virtual Result<std::unique_ptr<Port>> open(const PortRequest& request) = 0;
 };
 

@@ -1,8 +1,8 @@
-// How much a host lets wait in its own queues before it holds back what it would add: as much as leaves in
-// kHold at the rate at which the queue was seen to drain, so that a slow link's queue stays short and a fast
-// one never runs dry between two looks. The kernel's byte queue limits (dql) do the same for a NIC's ring.
-// A queue in front of the first link delays every flow of the host and tells congestion control nothing it
-// could act on. Pure; one thread.
+// Limits how many bytes a host lets wait in its own queues. The limit is what leaves the host in kHold at the
+// rate at which the queue was seen to drain. So the queue of a slow link stays short, and the queue of a fast
+// link does not become empty between two looks. The kernel's byte queue limits (dql) do the same for a NIC's
+// ring. The limit matters because a queue in front of the first link delays every flow of the host, and
+// congestion control cannot use that delay. Pure; one thread.
 #pragma once
 
 #include <algorithm>
@@ -16,28 +16,31 @@ namespace rdmc::port {
 
 class EgressLimit {
  public:
-  /// What waits at the measured rate. Whoever is held back looks again sooner than half of it.
+  /// The time in which a full queue drains at the measured rate. A sender that was held back must look again
+  /// in less than half of this time.
   static constexpr Duration kHold = microseconds(500);
   static constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 4 << 20;
-  /// Where the rate is not known, or so much leaves within twice kHold: 1 ms at 1 Gb/s. With half of it,
-  /// eight hosts on 1 Gb/s links were as fast, but lost a hundredth more to 1 % loss; with twice as much, or
-  /// no limit, they were two to four hundredths slower without loss. On 100 Mb/s it would be 10 ms, and a
-  /// relay late.
+  /// The limit if the rate is not known, or if this many bytes leave in a time between kHold and twice kHold.
+  /// At 1 Gb/s it is 1 ms. With half of this limit, eight hosts on 1 Gb/s links were as fast without loss,
+  /// but 1 % packet loss cost them one hundredth more. With twice this limit, or without a limit, they were
+  /// two to four hundredths slower without loss. At 100 Mb/s it would be 10 ms, and a relay would forward
+  /// late.
   static constexpr std::uint64_t kUsualBytes = 128 << 10;
-  /// Added between two looks, at most, beyond what one call adds.
+  /// The maximum number of bytes that are added between two looks, apart from the bytes of the last call.
   static constexpr std::uint64_t kBytesPerLook = 32 << 10;
-  /// A longer wait is no estimate any more.
+  /// The longest wait that egress() reports. A longer one would not be a reliable estimate.
   static constexpr Duration kMostWait = milliseconds(50);
-  /// Looks closer together than this tell more of the scheduler than of the link.
+  /// The shortest time between two looks from which the rate is computed. A shorter one says more about the
+  /// scheduler than about the link.
   static constexpr Duration kLeastSpan = microseconds(50);
 
-  /// Whether more may be added without a look.
+  /// True if more bytes may be added without a look.
   bool admits_unseen() const { return waiting_ + added_ <= kLeastBytes && added_ < kBytesPerLook; }
-  /// So many bytes were added to the queue.
+  /// Reports that `bytes` bytes were added to the queue.
   void added(std::uint64_t bytes) { added_ += bytes; }
 
-  /// `waiting` bytes have not left the host at `now`: whether more may be added. After false, nothing is
-  /// added before the next look.
+  /// Reports that `waiting` bytes have not left the host at `now`. Returns true if more may be added. After
+  /// false, the caller must add nothing before the next look.
   bool look(std::uint64_t waiting, Time now) {
     if (held_since_) {
       if (now - *held_since_ >= kLeastSpan) {
@@ -61,9 +64,9 @@ class EgressLimit {
 
   std::uint64_t bytes() const { return bytes_; }
 
-  /// How long a datagram that is added at `now` waits, and the rate of the link. It follows from what the
-  /// last look saw and from what was added since then. The wait is kMostWait at most. Both are 0 until the
-  /// rate is certain.
+  /// Returns how long a datagram that is added at `now` waits, and the rate of the link. Both follow from the
+  /// last look and from what was added after it. The wait is kMostWait at most. Both are 0 until the rate is
+  /// certain.
   Egress egress(Time now) const {
     if (!is_certain_) return {};
     const double per_ns = in_hold_ / static_cast<double>(kHold.ns);
@@ -79,11 +82,11 @@ class EgressLimit {
     std::uint64_t waiting = 0, added = 0;
   };
 
-  /// Learns from two looks: `before` is what the first saw and what was added after it, `waiting` what the
-  /// second saw. If no more has left than waited at the first look, the queue did not run dry, and the rate
-  /// is certain. If nothing was added, the link is at least so fast. Otherwise nothing is known. The kernel
-  /// counts the memory that a datagram takes, and we count its bytes. So a rate is believed only if at least
-  /// half as much has left as was added.
+  /// Learns from two looks. `before` has the bytes that waited at the first look and those that were added
+  /// after it; `waiting` has those that waited at the second look. If no more bytes have left than waited at
+  /// the first look, the queue did not become empty, and the rate is certain. If nothing was added, the link
+  /// is at least this fast. Otherwise nothing is known. The kernel counts the memory of a datagram, while
+  /// this class counts its bytes. So a rate is trusted only if at least half of the added bytes have left.
   void learn(const Before& before, std::uint64_t waiting, Duration span) {
     if (before.waiting + before.added <= waiting) return;
     const std::uint64_t drained = before.waiting + before.added - waiting;
@@ -99,10 +102,10 @@ class EgressLimit {
   }
 
   std::uint64_t bytes_ = kUsualBytes;
-  double in_hold_ = 0;  ///< bytes that leave in kHold; at least, unless it
+  double in_hold_ = 0;  ///< The bytes that leave in kHold. Only a lower bound until is_certain_.
   bool is_certain_ = false;
-  std::uint64_t waiting_ = 0;  ///< at the last look
-  std::uint64_t added_ = 0;    ///< since then
+  std::uint64_t waiting_ = 0;  ///< The bytes that waited at the last look.
+  std::uint64_t added_ = 0;    ///< The bytes that were added since the last look.
   Time looked_at_{};
   std::optional<Time> held_since_;
   std::uint64_t waiting_then_ = 0;

@@ -23,7 +23,8 @@ void FaultyPort::close_flow(FlowId flow) {
 
 std::size_t FaultyPort::send_burst(std::span<const TxTrain> trains) {
   release_due();
-  if (inner_.info().train_segments != info_.train_segments) refresh_info();  // it found that it cannot
+  // The inner port has found that it cannot send trains.
+  if (inner_.info().train_segments != info_.train_segments) refresh_info();
   if (!rates_.any()) return inner_.send_burst(trains);
   for (std::size_t i = 0; i < trains.size(); ++i)
     if (!send(trains[i])) return i;
@@ -44,12 +45,12 @@ Time FaultyPort::next_release() const {
   return held_.empty() ? Time::never() : held_.front().due;
 }
 
-// False: the inner port refused an untouched train, which stays the caller's. A train that was struck is
-// always taken.
+// Returns false if the inner port refused a train without faults; the caller keeps that train. A train with a
+// fault is always accepted.
 bool FaultyPort::send(const TxTrain& train) {
   const std::uint32_t count =
       train.total_bytes == 0 ? 1 : (train.total_bytes + train.segment_bytes - 1) / train.segment_bytes;
-  std::uint32_t untouched = 0;  // the first datagram not yet dealt with
+  std::uint32_t untouched = 0;  // The first datagram that has not been handled yet.
   bool struck = false;
   for (std::uint32_t k = 0; k < count; ++k) {
     const sim::Fate fate = sim::draw_fate(rates_, random_, faults_);
@@ -68,7 +69,7 @@ bool FaultyPort::send(const TxTrain& train) {
   return true;
 }
 
-// Sends datagrams [first, last) of a train; keeps them for later if the inner port has no room.
+// Sends the datagrams [first, last) of a train. If the inner port has no room, they are held and sent later.
 void FaultyPort::forward(const TxTrain& train, std::uint32_t first, std::uint32_t last) {
   if (first == last) return;
   const TxTrain part = slice(train, first, last);

@@ -1,10 +1,11 @@
-// A decorator over any Port that loses, doubles, reorders, damages and holds back what is sent through it:
-// the loss that tests and users can have on a real network without privileges. Faults strike each datagram of
-// a train alone; the rest of the train goes on. What arrives is untouched: put one on both ends for both
-// directions. One thread, the port's.
+// A decorator for any Port. It loses, duplicates, reorders, damages and delays datagrams that are sent
+// through it. With it, tests and users get the faults of a real network without privileges. A fault applies
+// to one datagram of a train, and the rest of the train is sent. Received datagrams are not changed, so both
+// ends need a FaultyPort if both directions are to have faults. One thread, which is the port's.
 //
-// A train with a gap goes on as two, so its later datagrams leave with another IPv4 identification than their
-// ICRC says. Our own endpoints carry the number in the packet and never notice; strangers would.
+// A train with a gap is sent as two trains. Therefore its later datagrams have another IPv4 identification
+// than their ICRC covers. Endpoints of rdmc carry the number in the packet and are not affected. Foreign
+// endpoints would reject these datagrams.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +23,11 @@ class FaultyPort final : public Port {
  public:
   using Clock = std::function<Time()>;
 
-  /// `inner` outlives this; `clock` is the one that inner's `wait` means.
+  /// `inner` must outlive this port. `clock` must be the clock of inner's `wait`.
   FaultyPort(Port& inner, const sim::FaultRates& rates, std::uint64_t seed, Clock clock);
 
-  /// inner's, but never same_host_only: these packets do not arrive as they were sent.
+  /// The info of the inner port, except that same_host_only is always false, because these packets can be
+  /// lost or damaged.
   const PortInfo& info() const noexcept override { return info_; }
   Result<FlowId> open_flow() override { return inner_.open_flow(); }
   std::uint16_t udp_port(FlowId flow) const override { return inner_.udp_port(flow); }
@@ -37,7 +39,7 @@ class FaultyPort final : public Port {
   const PortCounters& counters() const noexcept override { return inner_.counters(); }
 
   const sim::FaultCounts& faults() const { return faults_; }
-  /// When something held back is due; Time::never() if nothing is.
+  /// Returns when the next held datagram is due, or Time::never() if none is held.
   Time next_release() const;
 
  private:
@@ -51,7 +53,7 @@ class FaultyPort final : public Port {
 
   bool send(const TxTrain& train);
   void forward(const TxTrain& train, std::uint32_t first, std::uint32_t last);
-  /// Datagrams [first, last) of a train; valid until the next slice.
+  /// Returns the datagrams [first, last) of a train. Valid until the next call of slice.
   TxTrain slice(const TxTrain& train, std::uint32_t first, std::uint32_t last);
   void hold(const TxTrain& train, std::uint32_t segment, Time due, bool damaged);
   void release_due();
@@ -64,7 +66,7 @@ class FaultyPort final : public Port {
   Random random_;
   Clock clock_;
   sim::FaultCounts faults_;
-  std::vector<Held> held_;  ///< by due time
+  std::vector<Held> held_;  ///< Sorted by due time.
   std::vector<iovec> pieces_;
 };
 

@@ -48,7 +48,7 @@ class ModuleDriver final : public Driver {
   }
 
   Module module_;
-  std::unique_ptr<Driver> driver_;  // once loaded
+  std::unique_ptr<Driver> driver_;  // Null until the module is loaded.
 };
 
 }  // namespace

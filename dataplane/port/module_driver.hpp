@@ -1,10 +1,12 @@
-// A Driver that lives in a shared object of its own, loaded when it is first asked for a device: so nobody
-// needs what it links (DPDK) to copy a file over UDP. A module that is not installed, or was built with
-// another version of rdmc, is a driver that cannot be used and says why. Once loaded it stays until the
-// process ends, so ports need not outlive anything. Owned by a Registry; one thread at a time.
+// A Driver in a shared library of its own, which is loaded when a request first names a device. A user who
+// copies a file over UDP therefore does not need the libraries that the module links (DPDK). A module that is
+// not installed, or was built for another version of rdmc, is a driver that cannot be used; it reports the
+// reason. A loaded module stays loaded until the process ends, so its ports may live as long as they like. A
+// Registry owns the driver. One thread at a time may use it.
 //
-// Beside what every module exports (dataplane/base/module.hpp) it has, with default visibility and C linkage,
-//   rdmc::port::Driver* rdmc_make_port_driver();     a new driver, owned by the caller
+// In addition to the functions that every module exports (dataplane/base/module.hpp), the module exports this
+// one, with default visibility and C linkage. It returns a new driver, which the caller owns.
+//   rdmc::port::Driver* rdmc_make_port_driver();
 #pragma once
 
 #include <memory>
@@ -15,11 +17,12 @@
 namespace rdmc::port {
 
 struct Module {
-  std::string name;     ///< of its driver
-  std::string file;     ///< "librdmc_dpdk.so", found as dlopen finds it (the program's runpath, then the
-                        ///< system's), or a path
-  std::string remedy;   ///< the command that installs it
-  std::string devices;  ///< the command that lists what a request may name
+  std::string name;  ///< The name of the module's driver.
+  /// The file name "librdmc_dpdk.so", or a path. dlopen searches for a file name on the program's runpath and
+  /// then on the system's paths.
+  std::string file;
+  std::string remedy;   ///< The command that installs the module.
+  std::string devices;  ///< The command that lists the devices that a request may name.
 };
 
 std::unique_ptr<Driver> module_driver(Module module);

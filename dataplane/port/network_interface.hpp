@@ -1,5 +1,5 @@
-// Which interface an address of this host belongs to, and what it can carry: a port must know its MTU before
-// it has sent anything, and whether there is a link at all that could be congested.
+// Finds the interface that an address of this host belongs to, and its properties. A port must know the MTU
+// before it sends anything. It must also know whether there is a link that could be congested.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ Result<NetworkInterface> find_interface(const Address& address);
 
 struct InterfaceAddress {
   std::string interface;
-  Address address;  ///< port 0
+  Address address;  ///< The port number is 0.
   bool loopback = false;
 };
 
-/// All addresses of the interfaces that are up, in the system's order; none that mean something on their link
-/// only. Errors: io_error.
+/// All addresses of the interfaces that are up, in the system's order, except link-local ones. Errors:
+/// io_error.
 Result<std::vector<InterfaceAddress>> interface_addresses();
 
-/// The address of this host from which it would send to `peer`, port 0. Sends nothing. Errors: not_found (no
-/// way there), io_error.
+/// Returns the local address from which this host would send to `peer`, with port number 0. Sends nothing.
+/// Errors: not_found (there is no route to the peer), io_error.
 Result<Address> local_address_towards(const Address& peer);
 
 }  // namespace rdmc::port

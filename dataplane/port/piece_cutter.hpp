@@ -1,5 +1,5 @@
-// Hands out a gather list in parts of given sizes: how a train is cut into datagrams by a driver whose device
-// does not cut. Refers to the list and its bytes; owns nothing.
+// Takes parts of given sizes from a gather list. A driver whose device does not cut trains uses it to cut
+// them into datagrams. It refers to the list and to its bytes, and owns nothing.
 #pragma once
 
 #include <sys/uio.h>
@@ -14,7 +14,8 @@ class PieceCutter {
  public:
   explicit PieceCutter(std::span<const iovec> pieces) : pieces_(pieces) {}
 
-  /// The next piece of at most `bytes` bytes, not empty; an empty one at the end of the list.
+  /// Returns the next non-empty piece, of at most `bytes` bytes. Returns an empty piece at the end of the
+  /// list.
   iovec next(std::size_t bytes) {
     while (!pieces_.empty() && offset_ == pieces_[0].iov_len) {
       pieces_ = pieces_.subspan(1);
@@ -27,7 +28,7 @@ class PieceCutter {
     return piece;
   }
 
-  /// Fills `out` with the pieces of the next `bytes` bytes; returns how many.
+  /// Fills `out` with the pieces of the next `bytes` bytes. Returns the number of pieces.
   std::size_t cut(std::size_t bytes, std::span<iovec> out) {
     std::size_t used = 0;
     while (bytes > 0 && used < out.size()) {

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 using Gid = std::array<std::uint8_t, 16>;
 
-/// IPv4 is ::ffff:a.b.c.d (IBTA Annex A17.4.5). Nobody has an entry of zeros.
+/// An IPv4 address is stored as ::ffff:a.b.c.d (IBTA Annex A17.4.5). An entry of zeros is a free entry.
 std::optional<Address> address_of(const Gid& gid) {
   if (std::ranges::all_of(gid, [](std::uint8_t byte) { return byte == 0; })) return std::nullopt;
   constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
@@ -26,7 +26,7 @@ std::optional<Address> address_of(const Gid& gid) {
   return address;
 }
 
-/// Reading a free entry of the table fails; then it is an empty line.
+/// Returns the first line of a file. Reading a free entry of the table fails and gives an empty line.
 std::string line_of(const fs::path& file) {
   std::ifstream stream(file);
   std::string line;
@@ -34,7 +34,7 @@ std::string line_of(const fs::path& file) {
   return line;
 }
 
-/// The entries of a directory that may be gone by now.
+/// Returns the entries of a directory, sorted. The directory may no longer exist; then the list is empty.
 std::vector<fs::path> entries(const fs::path& directory) {
   std::error_code error;
   std::vector<fs::path> found;

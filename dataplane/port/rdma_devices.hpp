@@ -1,6 +1,6 @@
-// Whether an RDMA device of this host speaks RoCE v2 at an address. Such a device takes every packet to UDP
-// port 4791 of its addresses before the kernel's sockets see it: one that is bound there anyway hears
-// nothing. Looks at sysfs; no state.
+// Finds out whether an RDMA device of this host uses RoCE v2 at an address. Such a device takes every packet
+// to UDP port 4791 of its addresses before the kernel's sockets see it. A socket can still be bound there,
+// but receives nothing. These functions read sysfs and keep no state.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@
 
 namespace rdmc::port {
 
-/// The kernel's table of RDMA devices.
+/// The kernel's directory of RDMA devices.
 inline constexpr const char* kRdmaDevices = "/sys/class/infiniband";
 
-/// The device (e.g. "mlx5_0") that has a RoCE v2 GID for `address` in its table; nothing if none has, or
-/// there are no RDMA devices at all. `devices`: a directory laid out as kRdmaDevices.
+/// Returns the device (for example "mlx5_0") that has a RoCE v2 GID for `address` in its table. Returns
+/// nullopt if no device has one. `devices` is a directory with the same layout as kRdmaDevices.
 std::optional<std::string> rdma_device_at(const Address& address,
                                           const std::filesystem::path& devices = kRdmaDevices);
 
@@ -24,9 +24,9 @@ std::optional<std::string> rdma_device_at(const Address& address,
 struct RdmaGid {
   std::string device;
   std::uint32_t port = 0, index = 0;
-  Address address;  ///< port 0
+  Address address;  ///< The port number is 0.
 };
-/// All that the devices have, by device, port and index.
+/// Returns all entries of all devices, sorted by device, port and index.
 std::vector<RdmaGid> rdma_gids(const std::filesystem::path& devices = kRdmaDevices);
 
 }  // namespace rdmc::port

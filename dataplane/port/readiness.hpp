@@ -1,8 +1,8 @@
-// Says which flows have something to receive without asking each of them, and sleeps until one has. A process
-// has a dozen flows; an idle one must cost nothing. The two implementations behave
-// alike: an event is reported once and must be followed by receiving until nothing is left.
+// Reports which flows have something to receive, without asking each flow, and sleeps until one has. A
+// process has about a dozen flows, and an idle flow must cost nothing. The two implementations behave in the
+// same way: an event is reported once, and the caller must then receive until nothing is left.
 //
-// Owned by a port; all but wake() belong to the port's thread.
+// A port owns this object. All functions except wake() must be called on the port's thread.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,31 @@ class Readiness {
  public:
   virtual ~Readiness() = default;
 
-  /// Begins to report `flow` when `descriptor` is readable, at once if it is now.
+  /// Begins to report `flow` when `descriptor` is readable. Reports it at once if it is readable now.
   virtual Result<void> add(FlowId flow, int descriptor) = 0;
-  /// Ends that; to be called before the descriptor is closed. An event already under way may still come.
+  /// Ends the reports for `flow`. It must be called before the descriptor is closed. One earlier event may
+  /// still be reported afterwards.
   virtual void remove(FlowId flow, int descriptor) = 0;
 
   /// Appends the flows that have become readable. Never blocks.
   virtual void poll(std::vector<FlowId>& readable) = 0;
-  /// The same, but blocks until there is one, or `deadline` (CLOCK_MONOTONIC) or wake().
+  /// Like poll(), but blocks until a flow is readable, until `deadline` (CLOCK_MONOTONIC), or until wake() is
+  /// called.
   virtual void wait(Time deadline, std::vector<FlowId>& readable) = 0;
-  /// For who waits in wait()'s place, by watching the descriptors: the same as poll(). False: there is
-  /// something readable, or wake() was called.
+  /// Like poll(), for a caller that watches the descriptors instead of calling wait(). Returns false if a
+  /// flow is readable or wake() was called.
   virtual bool may_wait(std::vector<FlowId>& readable) = 0;
-  /// One of them becomes readable with the first event after may_wait(), and with wake(). To be watched for
-  /// edges. Errors: resource_limit.
+  /// One of the descriptors becomes readable with the first event after may_wait(), and with wake(). The
+  /// caller must watch them for edges. Errors: resource_limit.
   virtual Result<std::vector<int>> descriptors() = 0;
-  /// Ends a present or the next wait. Any thread.
+  /// Ends the present wait or the next one. Any thread may call it.
   virtual void wake() noexcept = 0;
 };
 
-/// Polls through a ring in memory: asking costs no system call as long as nothing has happened.
-/// Errors: unsupported or permission_denied where the kernel or the container has no io_uring (Linux 6.1 is
-/// needed).
+/// Uses io_uring and polls a ring in memory. While nothing has happened, a poll costs no system call. Errors:
+/// unsupported or permission_denied if the kernel or the container has no io_uring (Linux 6.1 is needed).
 Result<std::unique_ptr<Readiness>> make_uring_readiness(std::uint64_t& system_calls);
-/// Works on every kernel. Errors: resource_limit.
+/// Uses epoll, which every kernel has. Errors: resource_limit.
 Result<std::unique_ptr<Readiness>> make_epoll_readiness(std::uint64_t& system_calls);
 
 }  // namespace rdmc::port

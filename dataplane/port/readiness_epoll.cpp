@@ -34,7 +34,8 @@ class EpollReadiness final : public Readiness {
   }
 
   void poll(std::vector<FlowId>& readable) override {
-    readable.reserve(readable.size() + kEventsPerCall);  // without memory nothing is taken
+    // If there is no memory, this throws before any event is consumed.
+    readable.reserve(readable.size() + kEventsPerCall);
     std::array<epoll_event, kEventsPerCall> events;
     ++system_calls_;
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
@@ -50,8 +51,8 @@ class EpollReadiness final : public Readiness {
   }
 
   bool may_wait(std::vector<FlowId>& readable) override {
-    // The flag is looked at after poll() has consumed the eventfd's event, so that no wake is lost between
-    // the two.
+    // The flag is read after poll() has consumed the eventfd's event, so that no wake-up between the two is
+    // lost.
     poll(readable);
     return readable.empty() && !wake_.take();
   }
@@ -71,7 +72,7 @@ class EpollReadiness final : public Readiness {
     return {};
   }
 
-  /// False when the deadline has passed. ppoll, since epoll_wait counts in milliseconds.
+  /// Returns false when the deadline has passed. Uses ppoll, because epoll_wait counts in milliseconds.
   bool sleep_until(Time deadline) {
     timespec rest{};
     if (deadline != Time::never()) {

@@ -23,11 +23,13 @@ constexpr unsigned kCompletions = 4096;
 constexpr std::uint64_t kUringWakeTag = ~std::uint64_t{0};
 constexpr std::uint64_t kUringIgnoredTag = kUringWakeTag - 1;
 
-/// One multishot poll request for each flow. The ring is made disabled and belongs to the thread that first
-/// asks it: the kernel then does the ring's work only when that thread looks, and never interrupts it.
+/// Uses one multishot poll request for each flow. The ring is created disabled and belongs to the thread that
+/// uses it first. The kernel then does the ring's work only when that thread looks, and never interrupts the
+/// thread.
 ///
-/// Only readiness goes through the ring. Trains themselves move by sendmmsg and recvmmsg, which were measured
-/// to be no slower than batches of requests, and a recvmmsg stops at the first empty place without a chain.
+/// The ring only reports readiness. Trains are sent and received by sendmmsg and recvmmsg. Measurements
+/// showed that these are no slower than batches of requests in the ring. A recvmmsg also stops when the
+/// socket is empty, for which the ring would need a chain of requests.
 class UringReadiness final : public Readiness {
  public:
   explicit UringReadiness(std::uint64_t& system_calls) : system_calls_(system_calls) {}
@@ -71,7 +73,7 @@ class UringReadiness final : public Readiness {
     io_uring_prep_poll_remove(entry, value_of(flow));
     entry->user_data = kUringIgnoredTag;
     submit();
-    look();  // runs the cancellation, which releases the socket
+    look();  // Runs the cancellation, which releases the socket.
   }
 
   void poll(std::vector<FlowId>& readable) override {
@@ -90,9 +92,11 @@ class UringReadiness final : public Readiness {
     return readable.empty() && !wake_.take();
   }
 
-  /// Not the ring's own: the kernel puts off the ring's work until its thread looks, and nobody else sees
-  /// that there is some. It says so through an eventfd, which is never read: each write is an edge. But what
-  /// comes from another eventfd, it says milliseconds later (call_rcu), so that one is watched itself.
+  /// The ring's own descriptor is not returned, because the kernel delays the ring's work until the ring's
+  /// thread looks, and no other thread can see that work exists. The kernel reports it through an eventfd.
+  /// This eventfd is never read, because each write is an edge. The wake event is also an eventfd, and the
+  /// ring would report it milliseconds later (call_rcu). So the descriptor of the wake event is returned as
+  /// well.
   Result<std::vector<int>> descriptors() override {
     enable();
     if (notices_) return std::vector{notices_.get(), wake_.descriptor()};
@@ -109,7 +113,7 @@ class UringReadiness final : public Readiness {
  private:
   void enable() {
     if (enabled_) return;
-    // io_uring_enable_rings, which Debian 12's liburing declares but does not export.
+    // This is io_uring_enable_rings, which Debian 12's liburing declares but does not export.
     [[maybe_unused]] const auto failed =
         syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
     assert(failed == 0);
@@ -143,7 +147,7 @@ class UringReadiness final : public Readiness {
     assert(submitted != -EEXIST && "a port belongs to the thread that first received from it or waited");
   }
 
-  /// Lets the kernel post what has happened; does not wait.
+  /// Lets the kernel post the completions of what has happened. Does not wait.
   void look() {
     ++system_calls_;
     [[maybe_unused]] const int failed = io_uring_get_events(&ring_);
@@ -151,7 +155,8 @@ class UringReadiness final : public Readiness {
   }
 
   void reap(std::vector<FlowId>& readable) {
-    readable.reserve(readable.size() + io_uring_cq_ready(&ring_));  // without memory nothing is taken
+    // If there is no memory, this throws before any completion is consumed.
+    readable.reserve(readable.size() + io_uring_cq_ready(&ring_));
     unsigned head = 0;
     unsigned seen = 0;
     bool armed = false;
@@ -161,7 +166,7 @@ class UringReadiness final : public Readiness {
       const std::uint64_t tag = done->user_data;
       if (tag == kUringIgnoredTag) continue;
       const int descriptor = tag == kUringWakeTag ? wake_.descriptor() : descriptors_[tag];
-      if (descriptor < 0) continue;  // removed meanwhile
+      if (descriptor < 0) continue;  // The flow was removed in the meantime.
       if ((done->flags & IORING_CQE_F_MORE) == 0 && done->res != -ECANCELED) {
         arm(descriptor, tag);
         armed = true;
@@ -172,7 +177,7 @@ class UringReadiness final : public Readiness {
     if (armed) submit();
   }
 
-  /// False when the deadline has passed.
+  /// Returns false when the deadline has passed.
   bool sleep_until(Time deadline) {
     __kernel_timespec rest{};
     if (deadline != Time::never()) {
@@ -189,9 +194,9 @@ class UringReadiness final : public Readiness {
   io_uring ring_{};
   bool made_ = false;
   bool enabled_ = false;
-  std::vector<int> descriptors_;  // by FlowId; -1: none
+  std::vector<int> descriptors_;  // Indexed by FlowId. -1 means no descriptor.
   WakeEvent wake_;
-  Descriptor notices_;  // if anybody watches it
+  Descriptor notices_;  // Set when descriptors() has been called.
 };
 
 }  // namespace

@@ -71,7 +71,7 @@ Result<OpenedPort> Registry::open_best(const PortRequest& request) {
     }
     passed_over += (passed_over.empty() ? "" : "; ") + refusal;
   }
-  std::unreachable();  // the fallback returned
+  std::unreachable();  // The loop returns at the fallback, which is the last driver.
 }
 
 }  // namespace rdmc::port

@@ -1,6 +1,7 @@
-// The drivers that a program may choose from, best first and the fallback last, and the choice itself with
-// its reason. A value that owns its drivers: two registries in one process know nothing of each other. One
-// thread at a time. Ports outlive it if they like.
+// The drivers that a program can choose from. The best one is first and the fallback is last. The registry
+// also makes the choice and reports the reason for it. It is a value that owns its drivers, and two
+// registries in one process are independent of each other. One thread at a time may use a registry. Ports may
+// outlive the registry.
 #pragma once
 
 #include <memory>
@@ -13,32 +14,33 @@
 
 namespace rdmc::port {
 
-/// Asks for the best driver that works.
+/// The name that selects the best driver that works.
 inline constexpr std::string_view kAutomatic = "auto";
 
 struct OpenedPort {
   std::unique_ptr<Port> port;
-  /// Why this driver and no better one, and what it does without (PortInfo::notes); for people, without
-  /// newlines.
+  /// Explains why this driver was chosen and no better one, and lists the features that it lacks
+  /// (PortInfo::notes). The text is for people and contains no newlines.
   std::string reason;
 };
 
 class Registry {
  public:
-  /// `fallback` comes last, whatever is added.
+  /// `fallback` stays the last driver, even when other drivers are added.
   explicit Registry(std::unique_ptr<Driver> fallback);
 
-  /// Registers a driver: behind those added before, ahead of the fallback. Its name is new and not "auto".
+  /// Registers a driver after those that were added before and before the fallback. Its name must be new and
+  /// must not be "auto".
   void add(std::unique_ptr<Driver> driver);
 
-  /// All drivers, best first.
   const std::vector<std::unique_ptr<Driver>>& drivers() const { return drivers_; }
-  /// What `open` may be asked for: kAutomatic, then the drivers, best first.
+  /// The names that `open` accepts: kAutomatic, then the drivers, best first.
   std::vector<std::string> names() const;
 
-  /// Opens a port with the driver named `wanted`, or for kAutomatic with the best that can.
-  /// Errors: not_found (no such driver; names those there are), unsupported (it cannot be used here; says why
-  /// and what would help), else those of the driver; for kAutomatic those of the fallback.
+  /// Opens a port with the driver named `wanted`. For kAutomatic, opens it with the best driver that can.
+  /// Errors: not_found (there is no such driver; the message names those that exist), unsupported (the driver
+  /// cannot be used here; the message gives the reason and a remedy), otherwise the errors of the driver. For
+  /// kAutomatic, the errors of the fallback.
   Result<OpenedPort> open(std::string_view wanted, const PortRequest& request);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kIpv4AndUdp = 28, kIpv6AndUdp = 48;
 constexpr std::size_t kMostMergedBytes = 65'535;
 
-/// Walks the bytes of a scatter-gather list.
+/// Steps through the bytes of a scatter-gather list.
 class Cursor {
  public:
   explicit Cursor(std::span<const iovec> pieces) : pieces_(pieces) {}
@@ -97,7 +97,8 @@ void SimPort::deliver(Flow& flow, sim::DatagramId id) {
   network_.simulation().wake(owner_);
 }
 
-/// Other processes may share the host's link: the backlog counts, as well as what the limit has learnt.
+/// True if more bytes may be added. Other processes may share the host's link. Therefore the host's backlog
+/// counts, in addition to what the limit has learnt.
 bool SimPort::may_add() {
   const std::uint64_t waiting = network_.send_backlog(host_);
   const bool is_short = egress_.look(waiting, network_.simulation().now());
@@ -161,8 +162,8 @@ std::size_t SimPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> o
   while (count < out.size() && !ready_.empty()) {
     Flow& flow = *flows_[value_of(ready_.front())];
     ready_.pop_front();
-    // Like a driver that reads until the socket is empty: it has to ask for a scatter list before it can know
-    // that.
+    // As in a driver that reads until the socket is empty, the planner must be asked before it is known
+    // whether the queue is empty.
     for (std::uint32_t ahead = 0; count < out.size(); ++ahead) {
       Slot& slot = *slots_[count];
       const std::size_t planned =
@@ -179,7 +180,7 @@ std::size_t SimPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> o
   return count;
 }
 
-// An empty datagram says nothing to anybody: the driver counts it and does not hand it up.
+// Empty datagrams are counted and not returned, because they carry nothing for the fabric.
 void SimPort::drop_empty(Flow& flow) {
   while (!flow.queue.empty() && network_[flow.queue.front()].size == 0) {
     network_.release(flow.queue.front());
@@ -189,7 +190,8 @@ void SimPort::drop_empty(Flow& flow) {
   }
 }
 
-// What generic receive offload would merge: the same source and marks, one size, only the last shorter.
+// Returns how many datagrams generic receive offload would merge. They must have the same source, the same
+// ECN marks and the same size; only the last one may be shorter.
 std::size_t SimPort::mergeable(const Flow& flow) const {
   const sim::Datagram& first = network_[flow.queue.front()];
   std::size_t count = 1;
@@ -217,8 +219,8 @@ RxTrain SimPort::take(Flow& flow, std::size_t count, std::span<iovec> scatter_li
                 .planned = !scatter_list.empty()};
   for (std::size_t i = 0; i < count; ++i) train.total_bytes += network_[flow.queue[i]].size;
 
-  // Cut the scatter list to the bytes there are, or let the port's own memory take those that it has no place
-  // for.
+  // Shorten the scatter list to the bytes that are there. If it is too small for them, the port's own memory
+  // takes the rest.
   std::size_t used = 0, room = 0;
   for (; used < scatter_list.size() && room < train.total_bytes; ++used) {
     scatter_list[used].iov_len = std::min(scatter_list[used].iov_len, train.total_bytes - room);

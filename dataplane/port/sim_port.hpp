@@ -1,7 +1,7 @@
-// A Port on the simulated network: the same trains, flows, scatter lists and full buffers as a UDP socket
-// gives, in virtual time and as a function of the seed. Each datagram of a train runs the network's gauntlet
-// alone; what lies side by side in the receive queue is merged again. It belongs to one simulated process,
-// which gets a turn when something arrives; so `wait` and `wake` do nothing. One thread.
+// A Port on the simulated network. It has the same trains, flows, scatter lists and full buffers as a UDP
+// socket, but runs in virtual time and depends only on the seed. The network treats each datagram of a train
+// separately. Adjacent datagrams in the receive queue are merged again. The port belongs to one simulated
+// process. That process gets a turn when something arrives, so `wait` and `wake` do nothing. One thread.
 #pragma once
 
 #include <array>
@@ -19,19 +19,22 @@ namespace rdmc::port {
 
 struct SimPortOptions {
   std::uint32_t mtu = 1500;
-  std::uint32_t train_segments = 64;          ///< 1: no segmentation offload
-  std::uint32_t receive_train_segments = 64;  ///< 1: datagrams are never merged
+  std::uint32_t train_segments = 64;          ///< 1 means no segmentation offload.
+  std::uint32_t receive_train_segments = 64;  ///< 1 means that datagrams are never merged.
   std::uint32_t train_bytes = 65'507;
-  std::uint32_t receive_buffer_bytes = 1 << 20;                ///< of each flow
-  std::uint32_t send_buffer_bytes = EgressLimit::kUsualBytes;  ///< waiting to leave the host; more is refused
-  bool holds_back = true;                                      ///< by the egress limit, as the udp port does
+  std::uint32_t receive_buffer_bytes = 1 << 20;  ///< The buffer of each flow.
+  /// If more bytes than this wait to leave the host, sends are refused.
+  std::uint32_t send_buffer_bytes = EgressLimit::kUsualBytes;
+  /// True if the egress limit refuses sends, as in the udp port.
+  bool holds_back = true;
   bool identification_counts_up = true;
-  std::uint16_t shared_port = 4791;  ///< of flow 0, where free; else any
+  /// The UDP port number of flow 0 if it is free. Otherwise flow 0 gets any free number.
+  std::uint16_t shared_port = 4791;
 };
 
 class SimPort final : public Port {
  public:
-  /// `network` outlives the port. `owner` is the process that will use it.
+  /// `network` must outlive the port. `owner` is the process that will use it.
   SimPort(sim::Network& network, sim::ProcessId owner, const SimPortOptions& options = {});
   ~SimPort() override;
   SimPort(const SimPort&) = delete;
@@ -49,8 +52,8 @@ class SimPort final : public Port {
   const PortCounters& counters() const noexcept override { return counters_; }
 
  private:
-  /// Most pieces of one planned scatter list: as many as Linux takes in one call would be 1024; planners use
-  /// few.
+  /// The maximum number of pieces of one planned scatter list. Linux accepts 1024 pieces in one call, but
+  /// planners use few.
   static constexpr std::size_t kMostPieces = 136;
 
   struct Flow final : sim::Socket {
@@ -64,7 +67,7 @@ class SimPort final : public Port {
     std::deque<sim::DatagramId> queue;
     std::uint64_t queued_bytes = 0;
   };
-  /// Where a received train lies until the next burst.
+  /// The memory of a received train until the next burst.
   struct Slot {
     std::array<iovec, kMostPieces + 1> pieces;
     std::vector<std::byte> memory;
@@ -87,7 +90,7 @@ class SimPort final : public Port {
   PortInfo info_;
   PortCounters counters_;
   std::vector<std::unique_ptr<Flow>> flows_;
-  std::deque<FlowId> ready_;  ///< flows with something in their queue, each once
+  std::deque<FlowId> ready_;  ///< Flows with something in their queue. Each flow is listed once.
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 

@@ -1,5 +1,5 @@
-// The bridge between Address and the kernel's sockaddr. A value type; link-local IPv6 addresses carry the
-// index of the interface that they are valid on.
+// Converts between Address and the kernel's sockaddr. A value type. A link-local IPv6 address also has the
+// index of the interface where it is valid.
 #pragma once
 
 #include <netinet/in.h>

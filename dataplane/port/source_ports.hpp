@@ -1,7 +1,7 @@
-// Which UDP ports a driver gives to the flows of a port, one after the other. A connection's packets leave
-// from its flow's port, by which networks with several paths and NICs with several queues tell flows apart;
-// RoCEv2 keeps the upper quarter of the port numbers for that (Annex A17.9.2). Pure: the caller brings a
-// random start.
+// Chooses the UDP port numbers that a driver gives to the flows of a port. The packets of a connection leave
+// from the port number of its flow. Networks with several paths and NICs with several queues use this number
+// to distinguish flows. RoCEv2 reserves the upper quarter of the port numbers for it (Annex A17.9.2). Pure;
+// the caller supplies a random start.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ class SourcePorts {
 
   explicit SourcePorts(std::uint32_t start = 0) : position_(start) {}
 
-  /// Spread over the range; every one of it comes once in kCount calls.
+  /// Returns the next port number. The numbers are spread over the range. Each number is returned once in
+  /// kCount calls.
   std::uint16_t next() {
     position_ += kStep;
     return static_cast<std::uint16_t>(kFirst + position_ % kCount);

@@ -1,11 +1,11 @@
-// The drivers that the product's programs choose from: the one place that knows them all.
+// The drivers that the programs of this project choose from. No other file names them all.
 #pragma once
 
 #include "dataplane/port/registry.hpp"
 
 namespace rdmc::port {
 
-/// A registry of its own for each caller; nothing is loaded or opened until a port is asked for.
+/// Returns a new registry for each caller. Nothing is loaded or opened until a port is requested.
 Registry standard_drivers();
 
 }  // namespace rdmc::port

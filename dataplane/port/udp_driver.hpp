@@ -1,6 +1,6 @@
-// UdpPort, the class behind open_udp_port; its bodies are split by what they do: udp_open.cpp (sockets,
-// flows), udp_send.cpp, udp_receive.cpp. It owns the sockets, the message headers handed to the kernel, and
-// one overflow buffer for each train of a burst. One thread at a time.
+// UdpPort, the class that open_udp_port returns. Its functions are in udp_open.cpp (sockets and flows),
+// udp_send.cpp and udp_receive.cpp. It owns the sockets, the message headers for the kernel, and one overflow
+// buffer for each train of a burst. One thread at a time.
 #pragma once
 
 #include <sys/socket.h>
@@ -24,15 +24,16 @@ namespace rdmc::port {
 
 class UdpPort final : public Port {
  public:
-  /// What a call of receive_burst can return at most; each train has an overflow buffer.
+  /// The maximum number of trains that one call of receive_burst returns. Each train has an overflow buffer.
   static constexpr std::size_t kTrainsPerBurst = 16;
-  /// So that a busy flow leaves room for the others, and its bytes are looked at while they are in the cache.
+  /// The limit for one flow. It leaves some trains of a burst for the other flows, and the bytes are
+  /// processed while they are in the cache.
   static constexpr std::size_t kTrainsPerFlow = 4;
-  /// A header, a payload and a trailer for each of 64 segments, and the overflow buffer.
+  /// One piece each for the header, the payload and the trailer of 64 segments, and the overflow buffer.
   static constexpr std::size_t kPiecesPerTrain = 132;
   /// Larger than any UDP packet or train.
   static constexpr std::size_t kOverflowBytes = 64 * 1024;
-  /// While some flows are known to be readable the others are asked about this often.
+  /// While some flows are known to be readable, the other flows are polled once in this number of bursts.
   static constexpr std::uint32_t kBurstsBetweenPolls = 4;
   static constexpr std::size_t kMessagesPerCall = 32;
 
@@ -56,13 +57,13 @@ class UdpPort final : public Port {
     UdpSocket socket;
     std::uint16_t udp_port = 0;
     std::uint32_t drops_seen = 0;
-    bool listed = false;   // is in readable_
-    bool leaving = false;  // is in leaving_
+    bool listed = false;   // True if the flow is in readable_.
+    bool leaving = false;  // True if the flow is in leaving_.
   };
   struct alignas(cmsghdr) Control {
     std::byte bytes[128];
   };
-  /// One train of a burst: where the kernel is to put it.
+  /// The buffers into which the kernel writes one train of a burst.
   struct ScatterList {
     SocketAddress source;
     Control control;
@@ -101,19 +102,19 @@ class UdpPort final : public Port {
   NetworkInterface interface_;
   PortCounters counters_;
   std::unique_ptr<Readiness> readiness_;
-  std::vector<std::unique_ptr<Flow>> flows_;  // by FlowId; null: closed
-  std::vector<FlowId> readable_;              // may have something; served round robin
+  std::vector<std::unique_ptr<Flow>> flows_;  // Indexed by FlowId. A closed flow is null.
+  std::vector<FlowId> readable_;  // Flows that may have something to receive. They are served round robin.
   std::vector<FlowId> reported_;
   std::uint32_t bursts_since_poll_ = 0;
-  SourcePorts source_ports_;  // of its flows
+  SourcePorts source_ports_;  // Chooses the port numbers of the flows.
 
   EgressLimit egress_;
-  std::vector<FlowId> leaving_;  // have sent, and may have something waiting to leave the host
+  std::vector<FlowId> leaving_;  // Flows that have sent and may still have bytes in the host's queue.
 
   std::array<mmsghdr, kMessagesPerCall> messages_{};
   std::array<SocketAddress, kMessagesPerCall> destinations_;
   std::array<Control, kMessagesPerCall> controls_;
-  std::vector<ScatterList> scatter_lists_;  // of the trains of a burst, one after the other
+  std::vector<ScatterList> scatter_lists_;  // The lists of all trains of a burst, in order.
   std::size_t scatter_lists_used_ = 0;
   std::unique_ptr<std::byte[]> overflow_;
 };

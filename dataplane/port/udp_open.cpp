@@ -1,4 +1,5 @@
-// Opening a udp port: what address, what interface, what the kernel can do there; and its flows.
+// Opens a udp port: checks the address, finds the interface, and tests what the kernel can do there. Opens
+// and closes the port's flows.
 #include <arpa/inet.h>
 #include <unistd.h>
 
@@ -11,11 +12,12 @@
 namespace rdmc::port {
 namespace {
 
-/// As in roce/headers.hpp, which this room does not see.
+/// The same value as in roce/headers.hpp, which this folder must not include.
 constexpr std::uint16_t kRocePort = 4791;
 
-constexpr std::uint32_t kSegmentsPerTrain = 64;  // UDP_MAX_SEGMENTS of the older kernels
-// The largest IP packet less its headers. An IPv6 payload could be 40 bytes longer, but not on every kernel.
+constexpr std::uint32_t kSegmentsPerTrain = 64;  // UDP_MAX_SEGMENTS of older kernels.
+// The largest IP packet without its headers. An IPv6 payload could be 40 bytes longer, but not on every
+// kernel.
 constexpr std::uint32_t kTrainBytesIpv4 = 65'535 - 20 - 8;
 constexpr std::uint32_t kTrainBytesIpv6 = 65'535 - 40 - 8;
 
@@ -76,7 +78,7 @@ Result<void> UdpPort::start() {
                 host_string(options_.address) + " is not the address of one interface");
   if (options_.dscp > kMostDscp) return not_a_dscp(options_.dscp);
   if (options_.address.port == kRocePort) {
-    // Binding would succeed, and nothing would ever arrive.
+    // Binding would succeed, but nothing would ever arrive.
     if (const auto device = rdma_device_at(options_.address, options_.rdma_devices))
       return fail(Errc::already_exists, owned_by(*device, options_.address));
   }
@@ -96,7 +98,7 @@ Result<void> UdpPort::start() {
   if (!shared) return std::unexpected(shared.error());
   info_.address = shared->socket.address();
   source_ports_ = SourcePorts(static_cast<std::uint32_t>(getpid()) * 0x9E37 + info_.address.port);
-  // The kernel counts twice what was asked, for its own structures.
+  // The kernel reports twice the requested size, because it includes its own structures.
   info_.receive_buffer_bytes = static_cast<std::uint32_t>(shared->socket.get(SOL_SOCKET, SO_RCVBUF)) / 2;
   flows_.push_back(std::make_unique<Flow>(std::move(*shared)));
   scatter_lists_.resize(kTrainsPerBurst);
@@ -164,7 +166,8 @@ Result<UdpPort::Flow> UdpPort::bind_flow(std::uint16_t udp_port) {
   return Flow{.socket = std::move(*socket), .udp_port = bound};
 }
 
-/// Where others have the ports that we would take, whatever the kernel has does as well.
+/// Tries a few port numbers of the RoCEv2 range. If other sockets have them, lets the kernel choose any
+/// number.
 Result<UdpPort::Flow> UdpPort::bind_flow_of_its_own() {
   constexpr std::uint32_t kTries = 8;
   for (std::uint32_t i = 0; i < kTries; ++i) {

@@ -1,5 +1,5 @@
-// Receiving: the planner is asked just before the kernel, the kernel scatters each train into the scatter
-// list, and what does not fit there goes to the overflow buffer at its end.
+// Receiving. The port asks the planner immediately before it calls the kernel. The kernel scatters each train
+// into the scatter list. Bytes that do not fit go to the overflow buffer at the end of the list.
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 
@@ -13,7 +13,7 @@ namespace rdmc::port {
 namespace {
 
 struct Ancillary {
-  std::uint32_t segment_bytes = 0;  // 0: not a train
+  std::uint32_t segment_bytes = 0;  // 0 if the message is not a train.
   std::uint32_t drops = 0;
   bool congestion_experienced = false;
 };
@@ -47,12 +47,13 @@ Ancillary parse(msghdr& message, std::uint32_t drops_seen) {
 
 }  // namespace
 
-/// Moves newly reported flows to the end of the round.
+/// Appends the flows that were newly reported to readable_.
 void UdpPort::list_readable() {
   for (const FlowId id : reported_) {
-    Flow* const flow = find(id);  // null: closed meanwhile
+    Flow* const flow = find(id);  // Null if the flow was closed in the meantime.
     if (flow == nullptr || flow->listed) continue;
-    readable_.push_back(id);  // first: without memory for it the flow stays reported
+    // This comes first, so that the flow stays reported if there is no memory for the entry.
+    readable_.push_back(id);
     flow->listed = true;
   }
   reported_.clear();
@@ -72,16 +73,17 @@ std::size_t UdpPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> o
   for (; served < round && scatter_lists_used_ < room; ++served) {
     const FlowId id = readable_[served];
     received += receive_flow(id, planner, out.subspan(received, room - scatter_lists_used_));
-    // A flow leaves the round when it was found empty, not before: no event will speak of what is there
-    // already.
+    // A flow leaves readable_ only after it was found empty, because no new event reports datagrams that are
+    // already there.
     if (find(id)->listed) readable_.push_back(id);
   }
   readable_.erase(readable_.begin(), readable_.begin() + static_cast<std::ptrdiff_t>(served));
   return received;
 }
 
-/// Lays out where the next trains of a flow go; returns for how many. All but the first only if the planner
-/// can say.
+/// Prepares the buffers for the next trains of a flow. Returns the number of these trains. If the planner
+/// plans the first train, the list ends before the first train that it cannot plan. If it does not plan the
+/// first train, all trains go to the overflow buffers.
 std::size_t UdpPort::plan_scatter_lists(FlowId id, ScatterPlanner& planner, std::size_t at_most) {
   const std::size_t first = scatter_lists_used_;
   std::size_t count = 0;
@@ -93,7 +95,7 @@ std::size_t UdpPort::plan_scatter_lists(FlowId id, ScatterPlanner& planner, std:
       const std::span room = std::span(scatter_list.pieces).first(kPiecesPerTrain - 1);
       scatter_list.planned = planner.plan(id, static_cast<std::uint32_t>(count), room);
       planned = scatter_list.planned > 0;
-      if (!planned && count > 0) break;  // better to stop here and ask again than to copy
+      if (!planned && count > 0) break;  // Ending the burst here and asking again is better than a copy.
     }
     scatter_list.pieces[scatter_list.planned] = {overflow_.get() + (first + count) * kOverflowBytes,
                                                  kOverflowBytes};
@@ -115,7 +117,7 @@ std::size_t UdpPort::receive_flow(FlowId id, ScatterPlanner& planner, std::span<
   ++counters_.system_calls;
   const int got = recvmmsg(flow.socket.descriptor(), messages_.data(), static_cast<unsigned>(asked),
                            MSG_DONTWAIT, nullptr);
-  // The kernel gives less than was asked for only when it has found the flow empty.
+  // The kernel returns fewer messages than requested only if it has found the flow empty.
   if (got < 0 ? errno == EAGAIN : static_cast<std::size_t>(got) < asked) flow.listed = false;
   if (got < 0) return 0;
   std::size_t kept = 0;
@@ -126,7 +128,7 @@ std::size_t UdpPort::receive_flow(FlowId id, ScatterPlanner& planner, std::span<
   return kept;
 }
 
-/// Turns message `message` into a train; false if there is nothing to hand up.
+/// Converts message `message` into a train. Returns false if there is nothing to return to the caller.
 bool UdpPort::finish(Flow& flow, FlowId id, std::size_t message, ScatterList& scatter_list, RxTrain& train) {
   msghdr& header = messages_[message].msg_hdr;
   const std::uint32_t bytes = messages_[message].msg_len;
@@ -141,7 +143,7 @@ bool UdpPort::finish(Flow& flow, FlowId id, std::size_t message, ScatterList& sc
   ++counters_.trains_received;
   counters_.datagrams_received += bytes == 0 ? 1 : (bytes + segment - 1) / segment;
   counters_.bytes_received += bytes;
-  if (bytes == 0) return false;  // an empty datagram says nothing to anybody
+  if (bytes == 0) return false;  // An empty datagram carries nothing for the fabric.
 
   std::size_t used = 0;
   for (std::size_t left = bytes; left > 0; ++used) {

@@ -18,7 +18,7 @@ namespace rdmc::port {
 namespace {
 
 constexpr std::uint16_t kSegmentBytes = 200;
-constexpr std::size_t kTrainBytes = 2 * kSegmentBytes + 60;  // the last one is shorter
+constexpr std::size_t kTrainBytes = 2 * kSegmentBytes + 60;  // The last segment is shorter.
 constexpr int kPatienceMs = 50;
 
 using Train = std::array<std::byte, kTrainBytes>;
@@ -53,10 +53,10 @@ ssize_t send(const UdpSocket& from, SocketAddress to, std::span<const std::byte>
 
 struct Received {
   std::size_t bytes = 0;
-  std::size_t segment_bytes = 0;  // 0: came alone
+  std::size_t segment_bytes = 0;  // 0 if the datagram was received alone.
 };
 
-/// One call's worth, appended to `into` at `at`.
+/// Appends what one call received to `into`, at offset `at`.
 std::optional<Received> receive(const UdpSocket& socket, Train& into, std::size_t at) {
   iovec piece{into.data() + at, into.size() - at};
   alignas(cmsghdr) std::array<std::byte, 256> control;
@@ -74,16 +74,18 @@ std::optional<Received> receive(const UdpSocket& socket, Train& into, std::size_
   return received;
 }
 
-/// The kernel returns a sent packet, headers and all, with its transmit timestamp; asking needs no privilege.
+/// Reads the IPv4 identification of a sent packet. The kernel returns the packet, with all its headers,
+/// together with its transmit timestamp. This needs no privilege.
 std::optional<std::uint16_t> identification_of_sent(const UdpSocket& socket) {
-  if (!readable(socket, 0)) return std::nullopt;  // POLLERR needs no asking
+  if (!readable(socket, 0)) return std::nullopt;  // POLLERR is always reported and needs no flag.
   std::array<std::byte, 1024> packet;
   iovec piece{packet.data(), packet.size()};
   alignas(cmsghdr) std::array<std::byte, 512> control;
   msghdr message{nullptr, 0, &piece, 1, control.data(), control.size(), 0};
   const ssize_t bytes = recvmsg(socket.descriptor(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
   if (bytes <= 0) return std::nullopt;
-  // Link header (of an Ethernet or loopback device: 14 bytes, or none), IPv4 header, UDP header, payload.
+  // The packet has a link header (14 bytes for an Ethernet or loopback device, otherwise none), an IPv4
+  // header, a UDP header and the payload.
   for (const std::size_t link : {std::size_t{14}, std::size_t{0}}) {
     if (static_cast<std::size_t>(bytes) >= link + 28 && packet[link] == std::byte{0x45} &&
         packet[link + 9] == std::byte{IPPROTO_UDP})

@@ -1,6 +1,6 @@
-// Tries out, before anything is promised, what the kernel does with trains on the chosen address: sends a few
-// to itself. What a document says about a kernel and what this kernel does here (containers, filters, old
-// versions) are two things.
+// Tests what the kernel does with trains on the chosen address, before the port promises any feature. It
+// sends a few trains to itself. The test is needed because containers, filters and old versions can make this
+// kernel behave differently from its documentation.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 namespace rdmc::port {
 
 struct UdpAbilities {
-  bool reaches_itself = false;  ///< a plain datagram came back; else nothing below is known
-  bool segmentation = false;    ///< one call sent several datagrams
-  bool receive_trains = false;  ///< one call received them
-  /// The identification that the first datagram of a train had on the wire, where the kernel shows it (IPv4,
-  /// sent packets looped back with their timestamp).
+  /// True if a plain datagram came back. Otherwise all other members are unknown.
+  bool reaches_itself = false;
+  bool segmentation = false;    ///< True if one call sent several datagrams.
+  bool receive_trains = false;  ///< True if one call received several datagrams.
+  /// The IPv4 identification that the first datagram of a train had on the wire, if the kernel shows it. The
+  /// kernel does so for IPv4, when it returns a sent packet with its timestamp.
   std::optional<std::uint16_t> first_identification;
 };
 
-/// Uses two sockets of its own on `address` (any port), for at most some 100 ms when nothing comes back.
-/// Errors: those of binding.
+/// Uses two sockets of its own on `address` with any port number. Takes at most about 100 ms if nothing comes
+/// back. Errors: those of binding.
 Result<UdpAbilities> try_udp(const SocketAddress& address);
 
 }  // namespace rdmc::port

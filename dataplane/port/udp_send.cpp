@@ -1,5 +1,5 @@
-// Sending: one message per train, its segments cut by the kernel (UDP_SEGMENT); as many messages in one call
-// as leave through the same flow.
+// Sending. Each train is one message, and the kernel cuts it into segments (UDP_SEGMENT). One call sends
+// several messages if they leave through the same flow.
 #include <linux/sockios.h>
 #include <netinet/ip.h>
 #include <netinet/udp.h>
@@ -38,7 +38,7 @@ bool UdpPort::fits_one_call(const TxTrain& train) const {
   return train.total_bytes <= train.segment_bytes || segments(train) <= info_.train_segments;
 }
 
-/// Everything of message `slot` but the pieces. segment_bytes 0: a single datagram.
+/// Prepares message `slot`, except its pieces. If segment_bytes is 0, it is a single datagram.
 void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segment_bytes) {
   destinations_[slot] = SocketAddress(train.destination, interface_.index);
   msghdr& message = messages_[slot].msg_hdr;
@@ -46,7 +46,7 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
   message.msg_name = &destinations_[slot];
   message.msg_namelen = destinations_[slot].size();
   if (segment_bytes == 0 && !train.ecn_capable) return;
-  controls_[slot] = {};  // CMSG_NXTHDR looks at what is there
+  controls_[slot] = {};  // CMSG_NXTHDR reads the old contents.
   message.msg_control = controls_[slot].bytes;
   message.msg_controllen = sizeof controls_[slot].bytes;
   cmsghdr* last = nullptr;
@@ -63,14 +63,14 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
   message.msg_controllen = length;
 }
 
-/// Whether less than the limit waits to leave this host. Asks the kernel once in EgressLimit::kBytesPerLook,
-/// and each time while much waits.
+/// True if fewer bytes than the limit wait to leave this host. Asks the kernel once for every
+/// EgressLimit::kBytesPerLook bytes. If much waits already, asks at each call.
 bool UdpPort::may_add() {
   if (info_.same_host_only || egress_.admits_unseen()) return true;
   std::uint64_t waiting = 0;
   std::erase_if(leaving_, [&](FlowId id) {
     Flow* const flow = find(id);
-    if (flow == nullptr) return true;  // closed meanwhile
+    if (flow == nullptr) return true;  // The flow was closed in the meantime.
     int bytes = 0;
     ++counters_.system_calls;
     flow->leaving = ioctl(flow->socket.descriptor(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
@@ -89,7 +89,7 @@ void UdpPort::count_sent(const TxTrain& train) {
   counters_.bytes_sent += train.total_bytes;
 }
 
-/// What an error of sending means. A device that cannot segment says so only when asked to.
+/// Classifies an error of sending. A device that cannot segment reports this only when it gets a train.
 UdpPort::Refusal UdpPort::refused(int error, bool train_of_several) {
   if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
     ++counters_.send_refused;
@@ -129,7 +129,8 @@ std::size_t UdpPort::send_burst(std::span<const TxTrain> trains) {
   return taken;
 }
 
-/// Trains of one flow, one message each. Returns how many were taken: 0 if the kernel has no room.
+/// Sends trains of one flow, one message for each. Returns the number of accepted trains, which is 0 if the
+/// kernel has no room.
 std::size_t UdpPort::send_together(std::span<const TxTrain> trains) {
   for (std::size_t i = 0; i < trains.size(); ++i) {
     prepare(i, trains[i], trains[i].total_bytes > trains[i].segment_bytes ? trains[i].segment_bytes : 0);
@@ -150,8 +151,9 @@ std::size_t UdpPort::send_together(std::span<const TxTrain> trains) {
   return static_cast<std::size_t>(sent);
 }
 
-/// Cuts the train here. False if the kernel had no room for all of it: the caller sends it again from its
-/// start, and those datagrams that left already are duplicates, which a network may make at any time.
+/// Cuts the train into datagrams here. Returns false if the kernel had no room for all of it. Then the caller
+/// sends it again from its start. The datagrams that have left already are then sent twice, which is harmless
+/// because a network may also duplicate datagrams.
 bool UdpPort::send_one_by_one(const TxTrain& train) {
   const int socket = find(train.source)->socket.descriptor();
   PieceCutter cutter(train.pieces);

@@ -1,6 +1,6 @@
-// One UDP socket as RoCEv2 needs it: unconnected and never fragmenting, because then the kernel gives IPv4
-// datagrams the identification 0 (datagram k of a train: k), and the ICRC, which covers that field, can be
-// computed in advance. A connected socket would count from a random start.
+// A UDP socket that fits RoCEv2: it is unconnected and never fragments. For such a socket the kernel sets the
+// IPv4 identification to 0, and to k for datagram k of a train. The ICRC covers this field and can therefore
+// be computed in advance. For a connected socket, the kernel would count from a random start.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,15 @@ class UdpSocket {
  public:
   UdpSocket() = default;
 
-  /// Bound to `address`; non-blocking. Options that only tune are tried and not insisted on.
-  /// Errors: already_exists, not_found, permission_denied, resource_limit, unsupported, io_error.
+  /// Creates a non-blocking socket that is bound to `address`. Options that only affect performance are
+  /// tried; their failure is ignored. Errors: already_exists, not_found, permission_denied, resource_limit,
+  /// unsupported, io_error.
   static Result<UdpSocket> bind(const SocketAddress& address, const UdpSocketOptions& options);
 
   int descriptor() const { return descriptor_.get(); }
-  Address address() const;  ///< with the port that the kernel chose
+  Address address() const;  ///< Contains the port number that the kernel chose.
   bool set(int level, int option, int value) const;
-  int get(int level, int option) const;  ///< 0 when there is no such option
+  int get(int level, int option) const;  ///< Returns 0 if there is no such option.
 
  private:
   explicit UdpSocket(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}

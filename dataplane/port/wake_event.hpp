@@ -1,5 +1,5 @@
-// Carries wake() from another thread to a thread that blocks in the kernel: a flag that is cheap to set
-// twice, and an eventfd that the sleeper waits for beside its sockets.
+// Passes a wake() from another thread to a thread that blocks in the kernel. It consists of a flag, which is
+// cheap to set again, and of an eventfd, which the sleeping thread polls together with its sockets.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -18,15 +18,16 @@ class WakeEvent {
   WakeEvent(const WakeEvent&) = delete;
   WakeEvent& operator=(const WakeEvent&) = delete;
 
-  int descriptor() const { return descriptor_.get(); }  ///< < 0: the constructor failed, errno says why
+  /// Negative if the constructor failed; then errno has the reason.
+  int descriptor() const { return descriptor_.get(); }
 
   void set() noexcept {
     if (set_.exchange(true)) return;
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = write(descriptor(), &one, sizeof one);
   }
-  /// True if it was set since the last take. The eventfd is never read: each write to it is an event of its
-  /// own to those who watch for edges.
+  /// Returns true if the event was set since the last take(). The eventfd is never read. Therefore each write
+  /// to it is a new event for callers that watch for edges.
   bool take() noexcept { return set_.exchange(false); }
 
  private:

@@ -1,4 +1,4 @@
-// The names of the algorithms, as they stand on command lines and on the wire. Values only.
+// The names of the algorithms, as command lines and the wire use them. Values only.
 #pragma once
 
 #include <array>
@@ -11,18 +11,21 @@
 
 namespace rdmc::relay {
 
-/// The numbers are on the wire.
+/// The numbers are used on the wire.
 enum class Algorithm : std::uint8_t {
-  binomial_pipeline = 0,  ///< along a hypercube, optimal in steps for every number of members
-  binomial_tree = 1,      ///< those who hold a block double with each step
-  chain = 2,              ///< each passes on to the next
-  sequential = 3,         ///< the root sends to one after the other
-  hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each
-  host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each
-  two_trees = 6,          ///< down two binary trees in turn: few neighbours, each at an even pace
-  circulant = 7,          ///< along a circulant graph, with as few steps, and no two members share a vertex
-  host_trees = 8,         ///< two trees between hosts, a chain inside each
-  site_trees = 9,         ///< two trees in each rack, and each rack sends to the next
+  binomial_pipeline = 0,  ///< along a hypercube; the fewest steps for every number of members
+  binomial_tree = 1,      ///< the number of members that hold a block doubles with each step
+  chain = 2,              ///< each member passes every block on to the next member
+  sequential = 3,         ///< the root sends to one member after the other
+  hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each rack
+  host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each host
+  /// Blocks go down two binary trees alternately. A member has few neighbours, and each of them sends or
+  /// receives at an even pace.
+  two_trees = 6,
+  /// Along a circulant graph, with as few steps as the binomial pipeline. No two members share a vertex.
+  circulant = 7,
+  host_trees = 8,  ///< two trees between hosts, a chain inside each host
+  site_trees = 9,  ///< two trees in each rack; each rack sends to the next rack
 };
 
 inline constexpr std::array kAlgorithms{
@@ -47,7 +50,7 @@ constexpr std::string_view to_string(Algorithm algorithm) {
   return "";
 }
 
-/// Nothing for a name or a number of no algorithm.
+/// Returns nullopt if no algorithm has this name or number.
 constexpr std::optional<Algorithm> algorithm_of(std::string_view name) {
   for (const Algorithm algorithm : kAlgorithms)
     if (to_string(algorithm) == name) return algorithm;
@@ -59,19 +62,20 @@ constexpr std::optional<Algorithm> algorithm_of(std::uint32_t number) {
   return std::nullopt;
 }
 
-/// Whether the racks of its members are hosts, whose members reach each other through memory.
+/// True if the algorithm takes the racks of its members for hosts. Members of one host reach each other
+/// through memory.
 constexpr bool is_for_hosts(Algorithm algorithm) {
   return algorithm == Algorithm::host_pipeline || algorithm == Algorithm::host_trees;
 }
 
-/// Whether a member's first source depends on the message's block count. Where it does not, a member may
-/// grant room for the first block of a message whose length it does not know. Where it does, the length is
-/// announced before anything is granted.
+/// True if a member's first source depends on the message's block count. If it does not, a member may grant
+/// memory for the first block of a message whose length it does not know yet. If it does, the length is
+/// announced before any memory is granted.
 constexpr bool first_source_needs_length(Algorithm algorithm) {
   return algorithm == Algorithm::circulant;
 }
 
-/// How one message travels.
+/// The algorithm and the block size of one message.
 struct MessagePlan {
   Algorithm algorithm = Algorithm::binomial_pipeline;
   std::uint32_t block_bytes = 0;

@@ -1,8 +1,9 @@
-// How each message of a group travels when that is `automatic`: the cost model chooses, and learns from how
-// long messages have taken. What has been tried is known; of the rest the model foretells what it would take,
-// and whatever promises to be quickest is next. The model is given the benefit of a doubt: what it thinks a
-// little slower is tried, too, once or twice for messages of about one length. Times age: what was too slow
-// long ago may have been the network of then. Pure; any thread.
+// Chooses the plan of each message of a group whose algorithm or block size is `automatic`. The cost model
+// predicts the time of each plan, and it learns from the times of earlier messages. For a plan that has been
+// tried, the measured time counts. For any other plan, the prediction counts. The plan with the least time
+// is used next. A plan that was not tried counts as faster than predicted. So a plan that the model thinks a
+// little slower is also tried once or twice for messages of about one length. Measurements become too old,
+// because the network may have changed since. Pure (no I/O and no clock); any thread may use it.
 #pragma once
 
 #include <array>
@@ -17,47 +18,54 @@
 namespace rdmc::relay {
 
 struct AutoConfig {
-  Fixed fixed{};  ///< the rest is chosen
-  /// Members of one rack share a host: blocks between them take no link. Then the host pipeline may be
-  /// chosen, too.
+  Fixed fixed{};  ///< the parts of the plan that are given; the other parts are chosen
+  /// True if the members of one rack share a host, so that blocks between them take no link. The host
+  /// pipeline and the host trees may then be chosen, too.
   bool racks_are_hosts = false;
-  PathParameters guess{};  ///< before anything was learned; of its uplink nothing counts
+  /// The parameters of the paths before any measurement. The guess about the uplinks is ignored.
+  PathParameters guess{};
 };
 
-/// All that may be chosen for a group whose members lie in these racks; never empty.
+/// All algorithms that may be chosen for a group with these racks. The list is never empty.
 std::vector<Algorithm> auto_algorithms(const AutoConfig& config, const Racks& racks);
 
 class AutoPlan {
  public:
-  /// 1 <= members <= kMaxMembers; racks as for Schedule. Each rack is behind one link, which is as fast as a
-  /// member's: what that costs is learned with all else.
+  /// Preconditions: 1 <= members <= kMaxMembers, and those of Schedule for the racks. Each rack is assumed
+  /// to be behind one link that is as fast as a member's link. The cost of this link is learned together
+  /// with all other costs.
   AutoPlan(const AutoConfig& config, std::uint32_t members, const Racks& racks);
 
-  /// Of the next message.
+  /// The plan of the next message.
   struct Next {
     MessagePlan plan;
-    /// What it takes is foretold, and should be measured before others travel so: it should be sent alone.
+    /// True if the time of this plan is only predicted. The caller should send the message alone and measure
+    /// its time before other messages use this plan.
     bool is_trial = false;
   };
   Next next(std::uint64_t bytes) const;
-  /// One has been sent.
+  /// Must be called when a message was sent.
   void sent(std::uint64_t bytes);
-  /// From its sending to its last delivery, when nothing else was under way at its beginning. `seconds` > 0.
+  /// Reports the time of a message from its sending to its last delivery. The caller may report only a
+  /// message at whose beginning no other message was in flight. Precondition: `seconds` > 0.
   void took(std::uint64_t bytes, const MessagePlan& plan, double seconds);
-  /// It took as long as an application needed. Where that is all that is ever heard, nothing is tried.
+  /// Reports a message whose time depended on how long an application needed, so it gives no information
+  /// about the paths. If several such reports follow each other without a measured time, no more plans are
+  /// tried for a while.
   void took_what_somebody_needed(std::uint64_t bytes);
 
  private:
-  /// Of messages of about one length, within a factor of two, by one plan: the last two, in seconds per byte.
+  /// The last two times of one plan for messages of about one length (within a factor of two), in seconds
+  /// per byte.
   struct Samples {
     std::array<double, 2> last{};
     std::uint32_t count = 0;
-    std::uint64_t taken = 0;  // when so many of that length had been sent
+    std::uint64_t taken = 0;  // the value of Table::sent at the last measurement
   };
   struct Table {
-    std::vector<Samples> samples;  // by algorithm and, within it, by block size
+    std::vector<Samples> samples;  // by algorithm and, for each algorithm, by block size
     std::uint64_t sent = 0;
-    std::uint32_t unknown = 0;  // trials in a row that told nothing
+    std::uint32_t unknown = 0;  // the number of trials in a row without a usable time
   };
   struct Known {
     double seconds = 0;
@@ -76,11 +84,12 @@ class AutoPlan {
   Racks racks_;
   std::vector<Algorithm> algorithms_;
   std::vector<std::uint32_t> block_sizes_;
-  std::map<Algorithm, double> crossings_;  // uplink_messages(); none: every member has a link of its own
-  PathParameters path_;                    // as far as is known
+  // The results of uplink_messages(). It is empty if every member has a link of its own.
+  std::map<Algorithm, double> crossings_;
+  PathParameters path_;  // the parameters as learned so far
   PathFit fit_;
   Table untried_;
-  std::map<std::uint64_t, Table> tables_;  // by the length's binary digits
+  std::map<std::uint64_t, Table> tables_;  // by the number of binary digits of the length
 };
 
 }  // namespace rdmc::relay

@@ -31,8 +31,9 @@ StepTransfers BinomialPipeline::at(std::uint64_t step, std::uint64_t blocks) con
   return {to_outside(), transfer(other, cube.handed(vertex, step))};
 }
 
-/// The last step of a message of one block. Twins could hand it over, but then somebody's first source would
-/// be another than in a longer message: so everybody who still lacks it gets it as there.
+/// The last step of a message of one block. The two members of a vertex could pass the block to each other
+/// here. But then the first source of some members would differ from their first source in a longer message.
+/// So every member that lacks the block receives it from the same source as in a longer message.
 StepTransfers BinomialPipeline::only_block(std::uint64_t step) const {
   const auto lacks_it = [&](Rank rank) {
     const BinomialPipeline member = of(rank);

@@ -1,6 +1,6 @@
-// The binomial pipeline (RDMC, section 3): every member of a hypercube sends one block and receives another
-// in each step, so that a message takes the fewest steps that any plan can, blocks - 1 + ceil(log2 members).
-// A plain value; any thread.
+// The binomial pipeline (RDMC, section 3): in each step every member of a hypercube sends one block and
+// receives another one. So a message takes blocks - 1 + ceil(log2 members) steps, and no plan can take
+// fewer. A plain value that any thread may use.
 #pragma once
 
 #include "dataplane/relay/plan.hpp"
@@ -9,14 +9,14 @@ namespace rdmc::relay {
 
 class BinomialPipeline {
  public:
-  /// rank < members.
+  /// Precondition: rank < members.
   BinomialPipeline(Rank rank, std::uint32_t members) : rank_(value_of(rank)), members_(members) {}
   BinomialPipeline of(Rank rank) const { return {rank, members_}; }
 
   std::uint64_t steps(std::uint64_t blocks) const {
     return members_ == 1 ? 0 : blocks + depth_of(members_) - 1;
   }
-  /// O(log members).
+  /// Takes O(log members) time.
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
   std::vector<Rank> sources() const { return peers(false, true); }
@@ -31,14 +31,15 @@ class BinomialPipeline {
     return depth_of(members_) + (std::has_single_bit(members_) ? 0 : 1);
   }
 
-  /// Who can send `block` out of the group in step block + spare_lag(): a member that holds it and has
-  /// nothing else to send then. It is whom the root gave the block to, for it would send to the root now, who
-  /// needs nothing; but the root itself when twins complete each other in that step. Of block 0 the same
+  /// The member that can send `block` out of the group in step block + spare_lag(), because it holds the
+  /// block and has nothing else to send in this step. It is the member to which the root gave the block: the
+  /// schedule would have it send to the root in this step, and the root needs nothing. If the members of
+  /// each vertex exchange their last blocks in this step, it is the root itself. For block 0 it is the same
   /// member for every block count.
   std::uint32_t spare_sender(std::uint64_t block, std::uint64_t blocks) const;
   /// floor(log2 members).
   std::uint64_t spare_lag() const { return static_cast<std::uint64_t>(std::bit_width(members_)) - 1; }
-  /// After so many blocks the spare senders repeat, but for the last block's.
+  /// After this number of blocks the spare senders repeat, except the spare sender of the last block.
   std::uint64_t spare_period() const { return 2 * std::max<std::uint64_t>(spare_lag(), 1); }
 
  private:

@@ -1,10 +1,10 @@
-// Whoever holds a block sends it to somebody who does not, so that those who hold it double with each step
-// (RDMC, section 3). blocks x ceil(log2 members) steps, in rounds of ceil(log2 members) for each block. A
-// plain value; any thread.
+// Each member that holds a block sends it to a member that lacks it, so the number of members that hold the
+// block doubles with each step (RDMC, section 3). It takes blocks x ceil(log2 members) steps: ceil(log2
+// members) rounds for each block. A plain value that any thread may use.
 //
-// RDMC sends the whole message along one edge of the tree after the other; here each block goes down the
-// whole tree before the next. That takes as many steps, and a relay needs memory for a block rather than for
-// the message (docs/decisions/0023).
+// RDMC sends the whole message along one edge of the tree, and then along the next edge. Here each block
+// goes down the whole tree before the next block does. This takes the same number of steps, and a relay
+// needs memory for one block instead of the whole message (docs/decisions/0023).
 #pragma once
 
 #include "dataplane/relay/plan.hpp"
@@ -13,7 +13,7 @@ namespace rdmc::relay {
 
 class BinomialTree {
  public:
-  /// rank < members.
+  /// Precondition: rank < members.
   BinomialTree(Rank rank, std::uint32_t members) : rank_(value_of(rank)), members_(members) {}
   BinomialTree of(Rank rank) const { return {rank, members_}; }
 
@@ -58,9 +58,10 @@ class BinomialTree {
 
  private:
   std::uint64_t rounds() const { return std::max(depth_of(members_), std::uint64_t{1}); }
-  /// This member sends from this round on, one after that in which it receives …
+  /// The first round in which this member sends. It is the round after the one in which this member
+  /// receives.
   std::uint64_t first_round() const { return static_cast<std::uint64_t>(std::bit_width(rank_)); }
-  /// … until before this one.
+  /// One more than the last round in which this member sends, or first_round() if it sends nothing.
   std::uint64_t last_round() const { return std::max(first_round(), depth_of(members_ - rank_)); }
   Rank parent() const { return Rank{rank_ - std::bit_floor(rank_)}; }
 

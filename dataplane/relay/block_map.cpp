@@ -34,7 +34,7 @@ void BlockMap::append(const BlockMap& behind) {
 
 void BlockMap::insert(BlockRange range) {
   assert(range.begin < range.end && range.end <= blocks_);
-  // Every range that overlaps or touches the new one becomes part of it.
+  // All ranges that overlap or touch the new range are merged with it.
   const auto first = std::ranges::lower_bound(ranges_, range.begin, {}, &BlockRange::end);
   const auto last = std::ranges::upper_bound(first, ranges_.end(), range.end, {}, &BlockRange::begin);
   for (auto it = first; it != last; ++it) {
@@ -64,7 +64,8 @@ BlockMap BlockMap::complement() const {
 
 BlockMap operator|(const BlockMap& a, const BlockMap& b) {
   assert(a.blocks_ == b.blocks_);
-  return (a.complement() & b.complement()).complement();  // linear, however many ranges a peer has sent
+  // This takes linear time, however many ranges a peer has sent.
+  return (a.complement() & b.complement()).complement();
 }
 
 BlockMap operator&(const BlockMap& a, const BlockMap& b) {
@@ -84,7 +85,7 @@ BlockMap operator&(const BlockMap& a, const BlockMap& b) {
 BlockMap BlockMap::superset(std::size_t max_ranges) const {
   assert(max_ranges > 0);
   if (ranges_.size() <= max_ranges) return *this;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> gaps;  // length, where it begins
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> gaps;  // the length of each gap, and its first block
   for (std::size_t i = 1; i < ranges_.size(); ++i)
     gaps.emplace_back(ranges_[i].begin - ranges_[i - 1].end, ranges_[i - 1].end);
   const auto excess = static_cast<std::ptrdiff_t>(ranges_.size() - max_ranges);
@@ -93,7 +94,8 @@ BlockMap BlockMap::superset(std::size_t max_ranges) const {
   BlockMap filling(blocks_);
   std::ranges::sort(gaps, {}, &std::pair<std::uint64_t, std::uint64_t>::second);
   for (const auto& [length, begin] : gaps) filling.append({begin, begin + length});
-  // Merging two sorted rows of ranges: one insert each would be quadratic for a map of this size.
+  // Merges two sorted lists of ranges. One insert() for each gap would take quadratic time for a map of this
+  // size.
   BlockMap result(blocks_);
   for (auto i = ranges_.cbegin(), j = filling.ranges_.cbegin();
        i != ranges_.cend() || j != filling.ranges_.cend();) {

@@ -1,6 +1,7 @@
-// A set of blocks: which ones of a message or a file somebody holds, or which ones are sent to those who lack
-// them. Held blocks are a prefix and the holes of a window, so ranges stay few however large the file is.
-// Plain values; no thread rules.
+// A set of blocks of a message or a file, for example the blocks that a member holds, or the blocks that are
+// sent to members that lack them. The blocks that a member holds are a prefix of the message and some blocks
+// of a window, so the number of ranges stays small, however large the file is. Plain values; a map must not
+// be changed while another thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace rdmc::relay {
 
-/// Blocks [begin, end), begin < end.
+/// The blocks [begin, end). Precondition: begin < end.
 struct BlockRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -22,7 +23,7 @@ struct BlockRange {
 /// A set of blocks out of [0, blocks()), as ascending ranges that do not touch each other.
 class BlockMap {
  public:
-  /// The most that an encoded map may hold; superset() brings a map below it.
+  /// The largest number of ranges in an encoded map. superset() reduces a map to this number.
   static constexpr std::size_t kMaxRanges = 16384;
 
   explicit BlockMap(std::uint64_t blocks = 0) : blocks_(blocks) {}
@@ -34,33 +35,35 @@ class BlockMap {
   bool is_full() const { return count_ == blocks_; }
   bool contains(std::uint64_t block) const;
 
-  /// The range must lie within [0, blocks()).
+  /// Adds a range of blocks. The range must lie within [0, blocks()).
   void insert(BlockRange range);
   void insert(std::uint64_t block) { insert({block, block + 1}); }
 
-  /// Lengthens the map by another: its block 0 comes behind our last.
+  /// Lengthens this map by another one. Block 0 of `behind` follows the last block of this map.
   void append(const BlockMap& behind);
 
   BlockMap complement() const;
-  /// Both over the same number of blocks.
+  /// The union and the intersection. Precondition: both maps have the same number of blocks.
   friend BlockMap operator|(const BlockMap& a, const BlockMap& b);
   friend BlockMap operator&(const BlockMap& a, const BlockMap& b);
 
-  /// The map with its smallest gaps filled until no more than `max_ranges` (> 0) are left. To shrink what is
-  /// held without claiming more than is, take the complement's superset and complement again.
+  /// Returns this map with its smallest gaps filled, so that at most `max_ranges` ranges are left.
+  /// Precondition: max_ranges > 0. To reduce a map of held blocks without adding blocks that are not held,
+  /// take the superset of the complement, and take the complement of the result.
   BlockMap superset(std::size_t max_ranges) const;
 
-  /// Variable-length integers: number of blocks, number of ranges, then for each the gap before it and its
-  /// length. At most kMaxRanges ranges.
+  /// Encodes the map as variable-length integers: the number of blocks, the number of ranges, and for each
+  /// range the gap before it and its length. Precondition: there are at most kMaxRanges ranges.
   std::vector<std::byte> encode() const;
-  /// Accepts exactly what encode() makes. Errors: protocol_error (malformed, another number of blocks than
-  /// `blocks`).
+  /// Accepts only what encode() makes. Errors: protocol_error if the bytes are malformed, or if their number
+  /// of blocks is not `blocks`.
   static Result<BlockMap> decode(std::span<const std::byte> bytes, std::uint64_t blocks);
 
   friend bool operator==(const BlockMap&, const BlockMap&) = default;
 
  private:
-  void append(BlockRange range);  ///< behind all others, merging with the last
+  /// Adds a range after all others, and merges it with the last range if they touch.
+  void append(BlockRange range);
 
   std::uint64_t blocks_ = 0;
   std::uint64_t count_ = 0;

@@ -1,6 +1,8 @@
-// Which block size takes a message least time, by trying: uphill from where the cost model begins, by
-// doubling, then downhill. The model is fitted to short messages between few members, and where all of them
-// share a machine's cores a block costs more than that tells. Pure; any thread.
+// Finds by trials the block size with which a message takes the least time. The search starts at the choice
+// of the cost model and doubles the size while the time improves. If the first doubling brings nothing, it
+// halves the size while the time improves. Trials are needed because the model is fitted to short messages
+// between few members. If all members share the cores of one machine, a block costs more than these messages
+// show. Pure (no I/O and no clock); any thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +16,16 @@ namespace rdmc::relay {
 
 class BlockSizeSearch {
  public:
-  /// By how much a size must be better than the best so far: less is chance.
+  /// The least relative improvement over the best time so far. A smaller difference is chance.
   static constexpr double kWorthwhile = 0.02;
 
-  /// `from` is a power of two from kLeastAutoBlock to kMostAutoBlock.
+  /// Precondition: `from` is a power of two from kLeastAutoBlock to kMostAutoBlock.
   explicit BlockSizeSearch(std::uint32_t from) : from_(from), trial_(from) {}
 
-  /// What to try next; nothing: the search is over. At most log2(kMostAutoBlock / kLeastAutoBlock) + 1 tries.
+  /// The block size to try next, or nullopt if the search has ended. There are at most log2(kMostAutoBlock /
+  /// kLeastAutoBlock) + 1 trials.
   std::optional<std::uint32_t> trial() const { return trial_; }
-  /// How long a message took in blocks of trial().
+  /// Reports how long a message with blocks of size trial() took.
   void took(double seconds) {
     const bool better = seconds < best_seconds_ * (1 - kWorthwhile);
     if (better) {
@@ -31,7 +34,7 @@ class BlockSizeSearch {
     }
     const bool turns = up_ && (!better || *trial_ == kMostAutoBlock);
     if (turns && best_ > from_) {
-      trial_.reset();  // it lies above, and what is below `from` is further off
+      trial_.reset();  // The best size is above `from`, so the sizes below `from` are not tried.
     } else if (turns) {
       up_ = false;
       trial_ = smaller_than(from_);
@@ -41,7 +44,7 @@ class BlockSizeSearch {
       trial_ = better ? smaller_than(*trial_) : std::nullopt;
     }
   }
-  /// The best of those tried.
+  /// The best block size among those tried.
   std::uint32_t best() const { return best_; }
 
  private:

@@ -1,6 +1,6 @@
-// Each member passes every block on to the next in rank. Every link carries the message once, whatever
-// network lies under it, but the last member waits for all before it: blocks + members - 2 steps. A plain
-// value; any thread.
+// Each member passes every block on to the member with the next rank. Every link carries the message once,
+// in whatever network. But the last member waits for all members before it: the plan takes blocks + members
+// - 2 steps. A plain value that any thread may use.
 #pragma once
 
 #include "dataplane/relay/plan.hpp"
@@ -9,7 +9,7 @@ namespace rdmc::relay {
 
 class Chain {
  public:
-  /// rank < members.
+  /// Precondition: rank < members.
   Chain(Rank rank, std::uint32_t members) : rank_(value_of(rank)), members_(members) {}
   Chain of(Rank rank) const { return {rank, members_}; }
 

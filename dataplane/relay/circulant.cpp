@@ -6,18 +6,20 @@ namespace {
 
 constexpr std::size_t kMostSkips = static_cast<std::size_t>(depth_of(kMaxMembers)) + 1;
 
-/// By step of a phase: a block's number. Those that leave the root in the phase count from 0; those of the
-/// phase before are negative.
+/// For each step of a phase, the number of a block. Blocks that leave the root in this phase have the
+/// numbers from 0 on. Blocks of the phase before have negative numbers.
 using Blocks = std::array<std::int8_t, kMostSkips>;
 
-/// The skips of a group. Every member but the root is a sum of different skips, found by taking the largest
-/// that fits. The number of the least of them is the member's base block: of the blocks that leave the root
-/// in a phase, the one that the member receives in the same phase. members >= 2.
+/// The skips of a group. Every rank except 0 is a sum of different skips, which are found by always taking
+/// the largest skip that fits. The number of the smallest skip in the sum is the member's base block. Of the
+/// blocks that leave the root in a phase, the base block is the one that the member receives in the same
+/// phase. Precondition: members >= 2.
 struct Graph {
   explicit Graph(std::uint32_t member_count)
       : members(member_count), depth(static_cast<std::size_t>(depth_of(member_count))) {}
 
-  /// Number `depth` is `members`, and each other is half of the next, rounded up; number 0 is 1.
+  /// Skip number `depth` is `members`. Each other skip is half of the next skip, rounded up. Skip number 0
+  /// is 1.
   std::uint32_t skip(std::size_t number) const { return ((members - 1) >> (depth - number)) + 1; }
 
   std::uint32_t source(std::uint32_t rank, std::size_t step) const {
@@ -26,7 +28,7 @@ struct Graph {
   std::uint32_t destination(std::uint32_t rank, std::size_t step) const {
     return (rank + skip(step)) % members;
   }
-  /// `depth` for the root.
+  /// Returns the base block of a member, or `depth` for the root.
   std::size_t base_block(std::uint32_t rank) const {
     for (std::size_t number = depth; rank != 0 && number-- > 0;) {
       if (skip(number) <= rank) rank -= skip(number);
@@ -34,7 +36,7 @@ struct Graph {
     }
     return depth;
   }
-  /// This base block, of the phase before.
+  /// Returns the number of this base block in the phase before.
   std::int8_t earlier(std::size_t block) const {
     return static_cast<std::int8_t>(static_cast<int>(block) - static_cast<int>(depth));
   }
@@ -43,15 +45,16 @@ struct Graph {
   std::size_t depth;
 };
 
-/// What a member receives in each step of a phase (the paper's receive schedule). In step k it is the base
-/// block of a member that lies between skip k and skip k + 1 before it, one that it has not received in an
-/// earlier step of the phase. So in each phase it receives its own base block and, of the phase before, all
-/// others. The search finds these members as sums of skips, the nearest first. The number of members is added
-/// to the member's own rank, so that nothing wraps around.
+/// Computes which block a member receives in each step of a phase (the paper's receive schedule). In step k
+/// it is the base block of a member whose rank is lower by between skip k and skip k + 1. This base block
+/// must not have been received in an earlier step of the phase. So in each phase the member receives its own
+/// base block, and all other base blocks of the phase before. The search finds these members as sums of
+/// skips, the nearest member first. The number of members is added to the member's own rank, so that no rank
+/// wraps around.
 class ReceiveSearch {
  public:
   ReceiveSearch(const Graph& graph, std::uint32_t rank) : graph_(graph), rank_(graph.members + rank) {
-    // The base blocks that are left, from the largest to the least: a ring through end().
+    // The base blocks that are left, in descending order: a ring that contains end().
     for (std::size_t block = 0; block <= end(); ++block) {
       next_[block] = block == 0 ? end() : block - 1;
       previous_[block] = block == end() ? 0 : block + 1;
@@ -73,7 +76,8 @@ class ReceiveSearch {
     previous_[next_[block]] = previous_[block];
   }
 
-  /// Adds one more skip to `sum`, `number` or a lesser one, in all ways that lead to a member before `limit`.
+  /// Adds one more skip to `sum`: skip `number` or a smaller one. It tries all sums that lead to a member
+  /// before `limit`.
   void search(std::uint32_t sum, std::uint32_t limit, std::size_t number) {
     for (; number != end(); number = next_[number]) {
       const std::uint32_t reached = sum + graph_.skip(number);
@@ -89,19 +93,20 @@ class ReceiveSearch {
 
   const Graph& graph_;
   std::uint32_t rank_;
-  std::size_t step_ = 0;  // of the phase; the next to find a block for
+  std::size_t step_ = 0;  // the step of the phase for which a block is searched next
   std::array<std::size_t, kMostSkips + 1> next_{}, previous_{};
   std::array<std::size_t, kMostSkips> found_{};
   Blocks blocks_{};
 };
 
-/// In each step of a phase a member sends what its destination receives (the paper's send schedule).
-/// The steps are looked at from the last to the first, and the group is cut in two again and again: the skip
-/// of a step cuts the part of the group in which the member lies into a lower and an upper part, and the
-/// member lies in one of them. In the upper part it sends the base block of that part's first member, which
-/// is the skip's number. In the lower part it sends the block of the latest step in which it was in an upper
-/// part, or its own base block. This does not tell what a destination beyond the part receives, nor what the
-/// first member of an upper part sends. In these few steps, at most five, the destination's receives tell.
+/// Computes the block that a member sends in each step of a phase: the block that its destination receives
+/// (the paper's send schedule). The function goes through the steps from the last to the first, and it
+/// divides the group again and again. The skip of a step divides the part of the group that contains the
+/// member into a lower and an upper part, and the member is in one of them. In the upper part it sends the
+/// base block of the first member of that part, which is the number of the skip. In the lower part it sends
+/// the block of the latest step in which it was in an upper part, or its own base block if there was none.
+/// Two cases are not covered: a destination beyond the part, and the first member of an upper part. In these
+/// steps (at most five) the function computes what the destination receives.
 Blocks sends(const Graph& graph, std::uint32_t rank) {
   Blocks blocks{};
   if (rank == 0) {
@@ -141,8 +146,9 @@ Circulant::Circulant(Rank rank, std::uint32_t members)
                     .send_lag = lag(step, sent[step])};
 }
 
-/// In the last phase the base block of each member would be the last block or one beyond it, so it is the
-/// last. All other blocks of that phase come before it. So each member receives the last block once, too.
+/// In the last phase, the base block of a member may have a number beyond the last block of the message. The
+/// member then receives the last block in its place. All other blocks of that phase have lower numbers than
+/// the last block. So each member receives the last block exactly once, like every other block.
 StepTransfers Circulant::at(std::uint64_t step, std::uint64_t blocks) const {
   const PhaseStep& due = phase_[(step + skipped(blocks)) % depth_];
   const auto block = [&](std::uint64_t lag) { return std::min(step - lag, blocks - 1); };
@@ -202,7 +208,7 @@ Pace Circulant::pace() const {
   return pace;
 }
 
-/// Found by counting, and tested to be exact.
+/// This formula was found by counting, and tests show that it is exact.
 std::uint64_t Circulant::minimum_slots() const {
   if (members_ <= 2) return 1;
   return depth_ + (8 * std::uint64_t{members_} <= std::uint64_t{5} << depth_ ? 2 : 1);

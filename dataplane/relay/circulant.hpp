@@ -1,9 +1,10 @@
 // The circulant graph (Träff, "Round-optimal n-block broadcast schedules in logarithmic time", 2025, doi
-// 10.1145/3735139). A phase has ceil(log2 members) steps. In step k of a phase every member sends to the one
-// that is skip k further on, modulo the number of members. The skips begin with 1 and double, or almost. It
-// takes the fewest steps that any plan can, blocks - 1 + ceil(log2 members), for every number of members, and
-// no member has a twin. A message ends with a phase, so it may begin in the middle of one: therefore the
-// first source depends on the block count (docs/decisions/0047). A plain value; any thread.
+// 10.1145/3735139). A phase has ceil(log2 members) steps. In step k of a phase every member sends to the
+// member whose rank is higher by skip k, modulo the number of members. The first skip is 1, and each next
+// one is twice as large, or one less than that. The plan takes blocks - 1 + ceil(log2 members) steps for
+// every number of members, and no plan can take fewer. No two members share a vertex. A message always ends
+// with the end of a phase, so it may begin in the middle of a phase. Therefore the first source depends on
+// the block count (docs/decisions/0047). A plain value that any thread may use.
 #pragma once
 
 #include <array>
@@ -14,12 +15,12 @@ namespace rdmc::relay {
 
 class Circulant {
  public:
-  /// rank < members. O(log members).
+  /// Precondition: rank < members. Takes O(log members) time.
   Circulant(Rank rank, std::uint32_t members);
   Circulant of(Rank rank) const { return {rank, members_}; }
 
   std::uint64_t steps(std::uint64_t blocks) const { return members_ == 1 ? 0 : blocks + depth_ - 1; }
-  /// O(1).
+  /// Takes O(1) time.
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
   std::vector<Rank> sources() const;
@@ -34,18 +35,18 @@ class Circulant {
  private:
   static constexpr std::size_t kMostPhaseSteps = depth_of(kMaxMembers);
 
-  /// One step of every phase, for this member. If it is step t of the message, the member receives block
-  /// t - receive_lag and sends block t - send_lag.
+  /// One step of every phase, for this member. If it is step t of the message, the member receives block t -
+  /// receive_lag and sends block t - send_lag.
   struct PhaseStep {
     std::uint32_t source = 0, destination = 0;
     std::uint8_t receive_lag = 0, send_lag = 0;
   };
 
-  /// How many steps of the first phase lie before a message's first step.
+  /// The number of steps of the first phase that are before the message's first step.
   std::uint64_t skipped(std::uint64_t blocks) const {
     return next_congruent(blocks - 1, 0, depth_) - (blocks - 1);
   }
-  /// The first step >= `step` that is number `index` of its phase and in which this member receives.
+  /// The first step >= `step` that has the number `index` in its phase and in which this member receives.
   std::optional<std::uint64_t> next_receive(std::size_t index, std::uint64_t step,
                                             std::uint64_t blocks) const;
 

@@ -15,7 +15,8 @@ std::uint64_t block_count(std::uint64_t bytes, std::uint32_t block_bytes) {
   return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
 }
 
-/// Where the last member waits for `fill` block times beside the message's, and a block for so many hops.
+/// The critical path of a plan whose last member waits for `fill` block times in addition to the message's
+/// own, and in which a block passes `hops` hops.
 CriticalPath pipelined(double fill, double hops, std::uint64_t bytes, std::uint32_t block_bytes) {
   const auto whole = static_cast<double>(bytes);
   return {.bytes = whole + fill * std::min(whole, static_cast<double>(block_bytes)),
@@ -23,26 +24,27 @@ CriticalPath pipelined(double fill, double hops, std::uint64_t bytes, std::uint3
           .hops = hops};
 }
 
-/// The block times beside the message's that a plan takes whose last member waits for so many steps.
+/// The additional block times of a plan whose last member waits for `steps` steps.
 double fill_of(double steps, std::uint64_t blocks, double most_drift) {
   return steps * std::min(most_drift, 1 + static_cast<double>(blocks) / 8);
 }
 
-/// The same for a plan of the fewest steps, which loses more of the beat the more blocks there are.
+/// The same for a plan with the fewest steps. The more blocks there are, the further its members get out of
+/// step.
 double longer_fill_of(double steps, std::uint64_t blocks, double drift) {
   return fill_of(steps, blocks, drift + (drift - 1) * static_cast<double>(blocks) / 300);
 }
 
-/// The most hops of a block in a plan of the fewest steps. A single block goes down a binomial tree. Of many
-/// blocks, each member has some that come a hop later, and those of two members that share a vertex come yet
-/// another hop later.
+/// The most hops of a block in a plan with the fewest steps. A single block goes down a binomial tree. If
+/// there are many blocks, each member receives some of them one hop later. Members that share a vertex
+/// receive some blocks yet another hop later.
 double hops_of(std::uint32_t members, std::uint64_t blocks, bool has_pairs) {
   const int levels = std::bit_width(members) - 1;
   if (blocks == 1 || members == 2) return levels;
   return levels + (has_pairs && members > 3 && !std::has_single_bit(members) ? 2 : 1);
 }
 
-/// Those that a binomial pipeline takes. members >= 2.
+/// The additional block times of a binomial pipeline. Precondition: members >= 2.
 double fill_of(std::uint32_t members, std::uint64_t blocks, const PathParameters& path) {
   return longer_fill_of(static_cast<double>(depth_of(members) - 1), blocks,
                         std::has_single_bit(members) ? path.drift : path.drift_of_pairs);
@@ -60,7 +62,8 @@ CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t
   return pipelined(fill, hops, bytes, block_bytes);
 }
 
-/// Two trees in each rack, of which each waits for those before it: a block takes one hop for each two steps.
+/// The critical path with two trees in each rack. The trees of a rack wait for those of the racks before it.
+/// A block passes one hop in two steps.
 CriticalPath path_through_sites(const MessageShape& message, std::uint32_t block_bytes,
                                 const PathParameters& path) {
   const auto steps = static_cast<double>(TwoTrees(Rank{0}, message.members, message.racks).steps(1)) - 1;
@@ -68,7 +71,7 @@ CriticalPath path_through_sites(const MessageShape& message, std::uint32_t block
   return pipelined(fill, steps / 2 + 1, message.bytes, block_bytes);
 }
 
-/// Inside a host a block takes no time on a link, only hops.
+/// The critical path of a host plan. Inside a host, a block takes hops and no time on a link.
 CriticalPath path_between(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                           const PathParameters& path) {
   const auto hosts = static_cast<std::uint32_t>(message.racks.all().size());
@@ -83,7 +86,7 @@ CriticalPath path_between(Algorithm algorithm, const MessageShape& message, std:
   return pipelined(fill, hops + most - 1, message.bytes, block_bytes);
 }
 
-/// Where the root sends the message so many times.
+/// The critical path of a plan in which the root sends the message `times` times.
 CriticalPath repeated(double times, double hops, std::uint64_t bytes, std::uint32_t block_bytes) {
   return {.bytes = times * static_cast<double>(bytes),
           .blocks = times * static_cast<double>(block_count(bytes, block_bytes)),
@@ -94,7 +97,7 @@ bool repeats(Algorithm algorithm) {
   return algorithm == Algorithm::sequential || algorithm == Algorithm::binomial_tree;
 }
 
-/// To how many members the root sends at the same time.
+/// The number of members to which the root sends at the same time.
 double first_destinations(Algorithm algorithm, std::uint32_t members, std::uint64_t blocks) {
   const auto others = static_cast<double>(members - 1), depth = static_cast<double>(depth_of(members));
   switch (algorithm) {
@@ -109,8 +112,8 @@ double first_destinations(Algorithm algorithm, std::uint32_t members, std::uint6
   }
 }
 
-/// For how many hops in all the root's link stands idle, because as much is in flight as may be. A block is
-/// answered a round trip after its last byte has left.
+/// The total time for which the root's link is idle because as much is in flight as is allowed. The time is
+/// in hops. A block is acknowledged one round trip after its last byte has left.
 double idle_hops(double destinations, double bytes, double block_bytes, const PathParameters& path) {
   if (path.hop_seconds == 0) return 0;
   const double bytes_per_second = path.bits_per_second / 8;
@@ -127,8 +130,8 @@ double idle_hops(double destinations, double bytes, double block_bytes, const Pa
   return idle / path.hop_seconds;
 }
 
-/// The blocks that cross each rack's uplink, in and out, while everybody is busy, for each block of the
-/// message.
+/// Counts how often the blocks of the message cross the uplink of each rack in each direction, while all
+/// members are busy. The unit is one message.
 class Crossings {
  public:
   explicit Crossings(const Racks& racks) : racks_(racks), in_(racks.all().size()), out_(in_.size()) {}
@@ -155,7 +158,7 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
     case Algorithm::binomial_tree:
       return repeated(depth, hops_of(message.members, 1, false), message.bytes, block_bytes);
     case Algorithm::sequential:
-      // In the simulator it takes a hop more than its one step. Why is not known.
+      // In the simulator, `sequential` takes one hop more than its single step. The reason is not known.
       return repeated(others, 2, message.bytes, block_bytes);
     case Algorithm::site_trees:
       if (message.racks.all().size() > 1) return path_through_sites(message, block_bytes, path);
@@ -190,7 +193,8 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   CriticalPath way = path_of_steps(algorithm, message, block_bytes, path);
   const std::uint64_t blocks = block_count(message.bytes, block_bytes);
   if (blocks > 1 || first_source_needs_length(algorithm)) way.hops += path.grant_hops;
-  // A member's second tree waits for those above it to hear of the length in their first.
+  // A member's second tree starts later, because the members above it receive the message's length in their
+  // own first tree.
   const bool is_trees = algorithm == Algorithm::two_trees || algorithm == Algorithm::site_trees ||
                         algorithm == Algorithm::host_trees;
   if (blocks > 1 && is_trees)
@@ -199,15 +203,18 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   auto sent = static_cast<double>(message.bytes);
   if (repeats(algorithm)) {
     sent *= destinations;
-    // All of them get each block in turn, but the fit takes their windows for one.
+    // Each block goes to all of these members in turn. Nevertheless, the model counts the windows of their
+    // connections as one window if there are several blocks.
     if (blocks > 1) destinations = 1;
   }
   const auto one_block = static_cast<double>(std::min<std::uint64_t>(block_bytes, message.bytes));
   const double idle = idle_hops(destinations, sent, one_block, path);
-  // Whoever relays has new connections, too: a block that is larger than their windows waits at each hop.
+  // Members that relay have new connections, too. A block that is larger than the windows of these
+  // connections waits at each hop.
   if (!repeats(algorithm) && way.hops > 1)
     way.hops += (way.hops - 1) * idle_hops(1, one_block, one_block, path);
-  // The connections between racks fill their windows before those inside the racks do.
+  // In the hybrid, the windows of the connections between racks grow before those of the connections inside
+  // the racks. So the idle time counts twice.
   way.hops += algorithm == Algorithm::hybrid && message.racks.is_known() ? 2 * idle : idle;
   return way;
 }
@@ -221,7 +228,8 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message) {
       crossings.count(sources[0], member.rank(), 1);
       continue;
     }
-    // Roles repeat after two rounds of all dimensions, long before a message of this many blocks is through.
+    // The roles of the members repeat after two rounds of all dimensions. The steps that are counted are
+    // after the start of a message of kMaxBlocks blocks, and long before its end.
     const std::uint64_t period = 2 * depth_of(message.members);
     const std::uint64_t begin = member.steps(1) + 4 * period;
     std::uint64_t received = 0;
@@ -237,7 +245,7 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message) {
 
 namespace {
 
-/// `crossing`: uplink_messages().
+/// `crossing` is the result of uplink_messages().
 double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                  const PathParameters& path, double crossing) {
   if (message.members == 1) return 0;
@@ -246,7 +254,8 @@ double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t
   const double core = static_cast<double>(block_count(message.bytes, block_bytes)) * path.core_seconds;
   const double links = std::max(way.bytes * 8 / path.bits_per_second, core) + others;
   if (crossing == 0) return links;
-  // The uplink carries its share one after the other; before and behind it a block takes the way it takes.
+  // The uplink carries its share of the blocks one after the other. Before and after the uplink, a block
+  // takes its usual time.
   const auto bytes = static_cast<double>(message.bytes);
   const double fill = std::max(way.bytes - bytes, 0.0) * 8 / path.bits_per_second;
   return std::max(links, crossing * bytes * 8 / path.uplink_bits_per_second + fill + others);
@@ -279,7 +288,8 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
 
 namespace {
 
-/// Larger blocks are taken where they cost no more than this: the less often can the members lose the beat.
+/// A larger block is chosen if the message takes longer by at most this fraction. With larger blocks, the
+/// members get out of step less often.
 constexpr double kWorthOfLargerBlocks = 0.003;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A grant: what a receiver tells each of its sources so that they may write blocks straight into its memory.
-// It travels in a SEND, so it is decoded from bytes that a peer chose: every field is checked before use.
-// Plain values.
+// A block grant: the message by which a receiver permits each of its sources to write blocks directly into
+// its memory. It is sent with a SEND. A peer chooses its bytes, so decoding checks every field before it is
+// used. Plain values.
 #pragma once
 
 #include <array>
@@ -13,29 +13,32 @@
 
 namespace rdmc::relay {
 
-/// Blocks below `limit` may be written, block b at remote_address + (b mod slots) * block size. Later grants
-/// of the same memory only raise `limit`. A `first_only` grant covers one block, the first one that this
-/// source sends, at remote_address itself; it can be given before the receiver knows the length.
+/// Permits a source to write the blocks below `limit`. Block b goes to remote_address + (b mod slots) *
+/// block size. A later grant of the same memory only raises `limit`. A grant with `first_only` covers one
+/// block: the first block that this source sends, at remote_address itself. It can be given before the
+/// receiver knows the message's length.
 struct BlockGrant {
   std::uint64_t limit = 0;
   std::uint64_t remote_address = 0;
   std::uint64_t slots = 0;
   RemoteKey key{};
-  std::uint16_t slot_id =
-      0;                    ///< names the message among those open at the receiver; echoed in every immediate
-  bool first_only = false;  ///< limit and slots are 1 then
+  /// The number of the message among the messages that are open at the receiver. Every immediate of a block
+  /// contains it.
+  std::uint16_t slot_id = 0;
+  bool first_only = false;  ///< limit and slots must then be 1
   friend bool operator==(const BlockGrant&, const BlockGrant&) = default;
 };
 
-/// limit, remote_address, slots (8 bytes each), key (4), slot_id (2), flags (1; bit 0: first_only), a zero
-/// byte; big endian.
+/// The encoded size, big endian: limit, remote_address, slots (8 bytes each), key (4), slot_id (2), flags
+/// (1; bit 0 is first_only), a zero byte.
 inline constexpr std::size_t kGrantBytes = 32;
 
 std::array<std::byte, kGrantBytes> encode(const BlockGrant& grant);
-/// Exactly kGrantBytes. Errors: protocol_error (size, zero limit or slots, unknown flags, non-zero padding).
+/// Decodes exactly kGrantBytes bytes. Errors: protocol_error (wrong size, zero limit or slots, unknown
+/// flags, non-zero padding, a first_only grant for more than one block).
 Result<BlockGrant> decode_grant(std::span<const std::byte> bytes);
 
-/// The immediate data of a block's WRITE: slot_id and the low 16 bits of the block's index.
+/// The immediate of a block's WRITE: slot_id and the low 16 bits of the block's index.
 inline constexpr std::uint32_t kBlockMask = 0xFFFF;
 constexpr std::uint32_t immediate_of(std::uint16_t slot_id, std::uint64_t block) {
   return std::uint32_t{slot_id} << 16 | (static_cast<std::uint32_t>(block) & kBlockMask);

@@ -1,11 +1,12 @@
-// A plan between hosts, each of which takes part as one member, and a chain inside each: the network carries
-// every block to a host once, and memory carries it on. Of the racks that a group knows each is a host here,
-// and its head the host's representative.
+// A plan between hosts, in which each host is one member, and a chain of members inside each host. The
+// network carries every block to a host once, and the members of the host pass it on through memory. Each
+// rack of the group is a host here, and the head of the rack represents the host.
 //
-// Representatives trade blocks in the even steps and pass each on to the first of their host in an odd one;
-// from there it goes on by one member a step. So everybody still sends and receives at most one block a step,
-// and the whole takes twice the steps of the plan between hosts and the longest chain's. Steps inside a host
-// are short: what a message takes is the network's half. A plain value; any thread.
+// The heads exchange blocks in the even steps. In an odd step, a head passes a block on to the next member
+// of its host. From there the block moves on by one member in each step. So every member still sends and
+// receives at most one block in a step. The plan takes twice the steps of the plan between hosts, and in
+// addition those of the longest chain. Steps inside a host are short, so the time of a message is the time
+// of the network's steps. A plain value that any thread may use.
 #pragma once
 
 #include "dataplane/relay/binomial_pipeline.hpp"
@@ -17,7 +18,7 @@ namespace rdmc::relay {
 template <typename Between>
 class HostPlan {
  public:
-  /// rank < hosts.members().
+  /// Precondition: rank < hosts.members().
   HostPlan(Rank rank, Racks hosts);
   HostPlan of(Rank rank) const { return {rank, hosts_}; }
 
@@ -29,23 +30,24 @@ class HostPlan {
   std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;
   std::optional<std::uint64_t> next_send(std::uint64_t step, std::uint64_t end, std::uint64_t blocks) const;
   Pace pace() const;
-  /// One more than needed where all representatives that others wait for get every block late.
+  /// The result may be one too large, if all heads that have other members in their host receive every block
+  /// late.
   std::uint64_t minimum_slots() const;
 
  private:
   bool is_head() const { return position_ == 0; }
   bool has_next() const { return position_ + 1 < host_.members; }
-  /// The step in which block 0 reaches position `position` of host number `index`: the head has it for
-  /// certain then.
+  /// The step in which block 0 moves on to position `position` of the host with this index, or for position
+  /// 0 the step from which on the head certainly has block 0.
   std::uint64_t entry(std::size_t index, std::uint64_t position) const;
   std::uint64_t entry() const { return entry(index_, position_); }
   Rank head_of(Rank host) const { return Rank{hosts_.all()[value_of(host)].head}; }
 
   std::uint32_t rank_;
   Racks hosts_;
-  std::size_t index_;  // of our host
+  std::size_t index_;  // the index of this member's host
   Rack host_;
-  std::uint32_t position_;  // in it, from 0
+  std::uint32_t position_;  // the position in that host, from 0
   Between between_;
 };
 

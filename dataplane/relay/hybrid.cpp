@@ -14,23 +14,23 @@ Rank in_group(const Rack& rack, std::uint32_t inside) {
   return Rank{rack.head + inside};
 }
 
-/// Who passes `block` on from `rack` to the next.
+/// Returns the member that passes `block` on from `rack` to the next rack.
 Rank passer(const Rack& rack, std::uint64_t block, std::uint64_t blocks) {
   return in_group(rack, pipeline_of(rack, rack.head).spare_sender(block, blocks));
 }
 
-/// The block that the head of `rack` receives from the rack before in `step`.
+/// Returns the block that the head of `rack` receives in `step` from the rack before it.
 std::optional<std::uint64_t> entering(const Rack& rack, std::uint64_t step, std::uint64_t blocks) {
   if (step + 1 < rack.start || step + 1 - rack.start >= blocks) return std::nullopt;
   return step + 1 - rack.start;
 }
 
-/// Whoever passes a block on from `rack`, whatever the block count.
+/// Returns all members that may pass a block on from `rack`, for any block count.
 std::vector<Rank> passers(const Rack& rack) {
   std::vector<Rank> all;
   const std::uint64_t period = pipeline_of(rack, rack.head).spare_period();
   for (std::uint64_t block = 0; block < period; ++block) all.push_back(passer(rack, block, kMaxBlocks));
-  all.push_back(passer(rack, 1, 2));  // the last of more than one
+  all.push_back(passer(rack, 1, 2));  // the last block of a message with more than one
   sort_and_unite(all);
   return all;
 }
@@ -124,7 +124,8 @@ std::uint64_t Hybrid::minimum_slots() const {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::uint32_t members = all[i].members;
     const bool passes_on = i + 1 < all.size();
-    // Whoever passes a block on still holds it when the next block comes its way.
+    // The member that passes a block on still holds this block when it receives the next one, so it needs
+    // one more slot.
     const std::uint64_t spare = passes_on && members > 1 && std::has_single_bit(members) ? 1 : 0;
     most = std::max(most, BinomialPipeline(Rank{0}, members).minimum_slots() + spare);
     if (i > 0 && (passes_on || members > 1)) most = std::max(most, std::uint64_t{2});

@@ -1,11 +1,13 @@
-// The binomial pipeline inside each rack and a chain between racks (RDMC, section 3), all at the same time:
-// each rack's head is the root of its pipeline, and in each step a member that has nothing to send inside
-// (BinomialPipeline::spare_sender) passes a block on to the next rack's head. So each member still sends and
-// receives at most one block a step, and each rack's uplink carries the message once in and once out.
+// The binomial pipeline inside each rack, and a chain between racks (RDMC, section 3), at the same time.
+// Each rack's head is the root of the pipeline in its rack. In each step, a member that has nothing to send
+// inside its rack (BinomialPipeline::spare_sender) passes a block on to the head of the next rack. So each
+// member still sends and receives at most one block in a step, and each rack's uplink carries the message
+// once in and once out.
 //
-// A rack of m members delays the racks behind it by floor(log2 m) + 1 steps, and the whole takes blocks - 1 +
-// the most, over the racks, of the delay of those before it + ceil(log2 m). With one rack it is the pipeline,
-// with one member in each the chain. A plain value; any thread.
+// A rack of m members delays the racks after it by floor(log2 m) + 1 steps. A rack needs the delay of all
+// racks before it and ceil(log2 m) steps. The plan takes blocks - 1 + the largest of these sums. With one
+// rack it is the binomial pipeline, and with one member in each rack it is the chain. A plain value that any
+// thread may use.
 #pragma once
 
 #include "dataplane/relay/binomial_pipeline.hpp"
@@ -15,7 +17,7 @@ namespace rdmc::relay {
 
 class Hybrid {
  public:
-  /// rank < racks.members().
+  /// Precondition: rank < racks.members().
   Hybrid(Rank rank, Racks racks);
   Hybrid of(Rank rank) const { return {rank, racks_}; }
 
@@ -40,7 +42,7 @@ class Hybrid {
 
   std::uint32_t rank_;
   Racks racks_;
-  std::size_t index_;  // of our rack
+  std::size_t index_;  // the index of this member's rack
   Rack rack_;
   BinomialPipeline inside_;
 };

@@ -1,8 +1,9 @@
-// The graph under the binomial pipeline (RDMC, section 3; Ganesan and Seshadri 2005). With L = floor(log2 n)
-// there are 2^L vertices. Vertex 0 is the root alone; of the others, vertices 1 … n - 2^L hold two members, v
-// and its twin v + 2^L - 1. In step t all vertices trade across dimension t mod L, and the two members of a
-// vertex take turns: one receives from outside while the other sends, and the receiver hands its twin what
-// that one lacks. Plain values; any thread.
+// The graph of the binomial pipeline (RDMC, section 3; Ganesan and Seshadri 2005). There are 2^L vertices,
+// with L = floor(log2 n) for n members. Vertex 0 contains only the root. Each of the vertices 1 to n - 2^L
+// contains two members, v and its twin v + 2^L - 1. In step t, each vertex exchanges blocks with its
+// neighbour in dimension t mod L. The two members of a vertex alternate: one receives from outside while the
+// other sends to outside, and the receiver passes its twin a block that the twin lacks. Plain values that
+// any thread may use.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace rdmc::relay {
 
-/// One group's hypercube and one message's length on it. members >= 2.
+/// The hypercube of one group, for a message of a certain length. Precondition: members >= 2.
 struct Hypercube {
   std::uint32_t members;
   std::uint32_t dimensions;
@@ -41,7 +42,7 @@ struct Hypercube {
     return vertex ^ (std::uint32_t{1} << (step % dimensions));
   }
 
-  /// How often the two members of a vertex have changed roles before `step`.
+  /// The number of times that the two members of a vertex have changed roles before `step`.
   std::uint64_t flips(std::uint32_t vertex, std::uint64_t step) const {
     const std::uint32_t below = (std::uint32_t{1} << (step % dimensions)) - 1;
     return step / dimensions * static_cast<std::uint64_t>(std::popcount(vertex)) +
@@ -54,16 +55,17 @@ struct Hypercube {
     return flips(vertex, step) % 2 == 0 ? twin(vertex) : vertex;
   }
 
-  /// In the last step the twins only complete each other.
+  /// True for the last step if there are twins. In this step, twins only exchange the blocks that they lack.
   bool is_final(std::uint64_t step) const { return has_pairs() && step == steps - 1; }
 
-  /// The block that leaves `vertex` for the vertex across, which its dimension-wise rotation decides.
+  /// The block that leaves `vertex` for its neighbour in this step's dimension. The neighbour's number,
+  /// rotated by the dimension, determines the block.
   std::optional<std::uint64_t> outgoing(std::uint32_t vertex, std::uint64_t step) const {
     const std::uint32_t to = across(vertex, step);
     if (to == 0 || is_final(step)) return std::nullopt;
     const std::uint64_t d = step % dimensions;
     const std::uint32_t rotated = (to >> d | to << (dimensions - d)) & (vertices - 1);
-    std::uint64_t lead = 0;  // how many dimensions lie between the block's first hop and this one
+    std::uint64_t lead = 0;  // the number of dimensions between the block's first hop and this hop
     if ((rotated & 1) != 0) {
       const std::uint32_t upper = rotated & ~std::uint32_t{1};
       lead = upper == 0 ? dimensions : static_cast<std::uint64_t>(std::countr_zero(upper));
@@ -72,13 +74,13 @@ struct Hypercube {
     return std::min(step + lead - dimensions, blocks - 1);
   }
 
-  /// What reaches `vertex` from outside in `step`.
+  /// The block that `vertex` receives from outside in `step`.
   std::optional<std::uint64_t> incoming(std::uint32_t vertex, std::uint64_t step) const {
     return outgoing(across(vertex, step), step);
   }
 
-  /// The block that the receiver of a pair hands to its twin in `step` (not the final one): its latest from
-  /// outside that the twin does not hold.
+  /// The block that the receiver of a pair passes to its twin in `step`: the latest block from outside that
+  /// the twin does not hold. `step` must not be the final step.
   std::optional<std::uint64_t> handed(std::uint32_t vertex, std::uint64_t step) const {
     if (step == 0) return std::nullopt;
     const std::uint64_t now = flips(vertex, step);
@@ -89,7 +91,7 @@ struct Hypercube {
     return incoming(vertex, earlier);
   }
 
-  /// The block that `rank`, one of a pair, last received from outside.
+  /// The block that `rank`, a member of a pair, last received from outside.
   std::optional<std::uint64_t> last_from_outside(std::uint32_t rank) const {
     const std::uint32_t vertex = vertex_of(rank);
     for (std::uint64_t step = steps - 1; step-- > 0;) {
@@ -104,7 +106,8 @@ struct Hypercube {
     return a != b && (difference == 0 || std::has_single_bit(difference));
   }
 
-  /// Roles of twins repeat after two rounds of all dimensions; by the fifth everybody takes part.
+  /// The roles of twins repeat after two rounds of all dimensions (period). From the fifth round on, all
+  /// members take part (settled).
   std::uint64_t settled() const { return 4 * std::uint64_t{dimensions}; }
   std::uint64_t period() const { return 2 * std::uint64_t{dimensions}; }
 };

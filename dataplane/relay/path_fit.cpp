@@ -6,7 +6,7 @@
 namespace rdmc::relay {
 namespace {
 
-/// A path may become another: of what a message told so much is left when the next one has.
+/// A path may change over time. So each new message reduces the weight of all earlier ones by this factor.
 constexpr double kMemory = 1 - 1.0 / 64;
 
 }  // namespace
@@ -25,7 +25,7 @@ void PathFit::observe(const Probe& probe, double seconds) {
   observe(critical_path(probe.algorithm, message, probe.block_bytes, guess_), seconds);
 }
 
-/// Gauss, without pivots: the matrix is symmetric and positive.
+/// Gaussian elimination without pivoting, because the matrix is symmetric and positive definite.
 PathFit::Vector PathFit::solve(Matrix left, Vector right) {
   for (std::size_t i = 0; i < kUnknowns; ++i) {
     for (std::size_t j = i + 1; j < kUnknowns; ++j) {
@@ -44,12 +44,12 @@ PathFit::Vector PathFit::solve(Matrix left, Vector right) {
 }
 
 PathParameters PathFit::parameters() const {
-  constexpr double kFaith = 1e-8;        // in the guess: a trace beside one message
-  constexpr double kLeastGuess = 1e-12;  // a guess of nothing would be held with infinite faith
+  constexpr double kFaith = 1e-8;        // the weight of the guess: very small beside one message
+  constexpr double kLeastGuess = 1e-12;  // avoids an infinite weight if the guess is 0
   const Vector guess{8 / guess_.bits_per_second, guess_.block_seconds, guess_.hop_seconds,
                      guess_.start_seconds};
   Vector found{};
-  // What comes out negative is nothing, and the others explain the rest.
+  // A parameter that becomes negative is set to 0, and the others are fitted again without it.
   std::array<bool, kUnknowns> is_nothing{};
   for (bool again = true; again;) {
     again = false;

@@ -17,8 +17,8 @@ Result<Racks> Racks::of(std::span<const std::uint32_t> sizes) {
     next.members = members;
     racks.push_back(next);
     next.head += members;
-    // A block that the head sends in step t leaves the rack floor(log2 members) steps later, and the next
-    // head sends it in the step after.
+    // A block that the head sends in step t leaves the rack floor(log2 members) steps later. The head of the
+    // next rack sends it in the step after that.
     next.start += static_cast<std::uint64_t>(std::bit_width(members));
   }
   return Racks(std::move(racks));
@@ -42,7 +42,7 @@ std::vector<std::uint32_t> Racks::sizes() const {
 }
 
 RankOrder order_by_rack(std::span<const std::uint32_t> labels) {
-  std::unordered_map<std::uint32_t, std::size_t> number;  // of a rack, by its label
+  std::unordered_map<std::uint32_t, std::size_t> number;  // the number of each rack, by its label
   std::vector<std::uint32_t> sizes;
   std::vector<std::size_t> rack;
   for (const std::uint32_t label : labels) {

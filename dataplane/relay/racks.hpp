@@ -1,6 +1,6 @@
-// How the members of a group lie in racks. Those of one rack have consecutive ranks, the root's rack comes
-// first, and each rack's first member, its head, takes the blocks from the rack before. A value that is cheap
-// to copy; any thread.
+// The racks of a group's members. The members of one rack have consecutive ranks, and the root's rack comes
+// first. The first member of a rack is its head; it receives the blocks from the rack before. A value that
+// is cheap to copy and that any thread may use.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@
 namespace rdmc::relay {
 
 struct Rack {
-  std::uint32_t head = 0;     ///< rank of its first member
+  std::uint32_t head = 0;     ///< the rank of its first member
   std::uint32_t members = 1;  ///< >= 1
-  std::uint64_t start = 0;    ///< the step in which its head sends block 0
+  std::uint64_t start = 0;    ///< the step in which the head sends block 0
   friend bool operator==(const Rack&, const Rack&) = default;
 };
 
 class Racks {
  public:
-  /// Nothing is known: as if all members were in one rack.
+  /// The racks are not known. All members count as one rack.
   Racks() = default;
-  /// `sizes`: the members of each rack, in the order of their ranks. Errors: invalid_argument (an empty rack,
-  /// more than kMaxMembers).
+  /// `sizes` has the number of members of each rack, in the order of their ranks. Errors: invalid_argument
+  /// (no rack, an empty rack, more than kMaxMembers members).
   static Result<Racks> of(std::span<const std::uint32_t> sizes);
-  /// All in one. 1 <= members <= kMaxMembers.
+  /// One rack with all members. Precondition: 1 <= members <= kMaxMembers.
   static Racks one(std::uint32_t members);
 
   bool is_known() const { return racks_ != nullptr; }
-  /// There are two or more, and one has more than one member.
+  /// True if there are at least two racks, and at least one of them has more than one member.
   bool are_shared() const { return all().size() > 1 && all().size() < members(); }
-  /// 0 when nothing is known.
+  /// The number of members, or 0 if the racks are not known.
   std::uint32_t members() const { return is_known() ? racks_->back().head + racks_->back().members : 0; }
   std::span<const Rack> all() const {
     return is_known() ? std::span<const Rack>(*racks_) : std::span<const Rack>();
   }
-  /// The index of the rack that `rank` (< members()) is in.
+  /// The index of the rack that contains `rank`. Precondition: rank < members().
   std::size_t index_of(std::uint32_t rank) const;
   std::vector<std::uint32_t> sizes() const;
 
@@ -51,13 +51,14 @@ class Racks {
   std::shared_ptr<const std::vector<Rack>> racks_;  // never empty
 };
 
-/// In which order members take ranks.
+/// The order in which members get ranks.
 struct RankOrder {
-  std::vector<std::size_t> order;  ///< by rank: an index of `labels`
+  std::vector<std::size_t> order;  ///< for each rank, an index into `labels`
   Racks racks;
 };
-/// labels[i] names the rack of member i, of whom member 0 is the root. Racks follow in the order of their
-/// first members, the root's first; members keep their order within a rack. 1 … kMaxMembers labels.
+/// Orders members by their racks. labels[i] identifies the rack of member i, and member 0 is the root. The
+/// racks are in the order of their first members, so the root's rack is the first. Members of one rack keep
+/// their order. Precondition: there are 1 to kMaxMembers labels.
 RankOrder order_by_rack(std::span<const std::uint32_t> labels);
 
 }  // namespace rdmc::relay

@@ -1,5 +1,6 @@
-// What survivors of a group do about the blocks that some of them lack: which of them sends what to whom,
-// round by round, each round an ordinary message with one source. Pure.
+// Plans the recovery of blocks that some survivors of a group lack: which survivor sends which blocks to
+// which others. The plan has rounds. Each round is an ordinary message from one source. The functions have
+// no side effects.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +14,26 @@ namespace rdmc::relay {
 
 struct Holder {
   BlockMap held;
-  bool lacks = false;  ///< what it does not hold it wants
+  bool lacks = false;  ///< the holder needs the blocks that it does not hold
 };
 
 struct Round {
-  std::size_t source = 0;              ///< index of a holder
-  BlockMap blocks;                     ///< that somebody lacks and the source holds
-  std::vector<std::size_t> receivers;  ///< who lacks some of them, ascending
+  std::size_t source = 0;              ///< the index of a holder
+  BlockMap blocks;                     ///< the blocks that the source holds and that a receiver lacks
+  std::vector<std::size_t> receivers;  ///< the holders that lack some of these blocks, in ascending order
 };
 
-/// The blocks that nobody holds and somebody lacks.
+/// The blocks that a holder lacks and that no holder holds.
 BlockMap lost_blocks(std::span<const Holder> holders);
 
-/// Of those who hold blocks that somebody lacks the one with most of them is the source, of equals the first;
-/// what it does not hold is the matter of later rounds. No blocks when nobody lacks what somebody holds. All
-/// maps are of the same number of blocks, and there is a holder.
+/// Plans one round. The source is the holder with the largest number of blocks that some holder lacks, or
+/// the first of several equal ones. Lacking blocks that this source does not hold are left to later rounds.
+/// The round has no blocks if nothing can be recovered. Preconditions: all maps have the same number of
+/// blocks, and there is at least one holder.
 Round next_round(std::span<const Holder> holders);
 
-/// Rounds until nobody lacks what anybody holds. They may all run at the same time: each source has its
-/// blocks from the beginning. No block is in two of them.
+/// Plans rounds until no holder lacks a block that another one holds. All rounds may run at the same time,
+/// because each source has its blocks from the beginning. No block is in two rounds.
 std::vector<Round> plan_rounds(std::vector<Holder> holders);
 
 }  // namespace rdmc::relay

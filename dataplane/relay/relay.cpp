@@ -1,4 +1,4 @@
-// What a message is, where it lies, and which of its slots are free again.
+// The length of a message, its memory, and the release of its slots.
 #include "dataplane/relay/relay.hpp"
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace rdmc::relay {
 
 namespace {
 
-constexpr std::uint32_t kMaxBlockBytes = 0x7FFF'FFFF;  // what one WRITE carries
+constexpr std::uint32_t kMaxBlockBytes = 0x7FFF'FFFF;  // the most bytes that one WRITE can carry
 constexpr std::uint64_t kLeastWindow = 64, kMostWindow = 4096;
 
-/// Room for the writes in flight and, beyond one that waits, for some steps. All sends of a block, in any
-/// case.
+/// The number of sends in the send window: enough for the writes in flight and for some steps after a send
+/// that waits, and always enough for all sends of one block.
 std::uint64_t window_capacity(const RelayConfig& config, const Schedule& schedule) {
   const Pace pace = schedule.pace();
   const std::uint64_t of_a_block = pace.lag - pace.lead + 1;
@@ -110,12 +110,14 @@ Result<void> Relay::set_memory(const Memory& memory) {
     if (is_straggler(config_.rank)) omitted_.resize(held_.size());
     if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
   }
-  // A destination that is slow holds nobody else up as long as its blocks have slots, and all of them show
-  // that. The omitted ones for a straggler need no slots.
+  // While its blocks have slots, a slow destination does not hold up the other ones. For this, the window
+  // must contain the sends of all blocks that have slots. Blocks that are omitted for a straggler need no
+  // slots, so with stragglers the window may contain the sends of all blocks.
   const std::uint64_t sends = has_stragglers_ ? blocks_ * destinations_.size() : memory.slots;
   window_.grow(std::bit_ceil(std::min({sends, blocks_ * destinations_.size(), kMostWindow})));
-  memory_ = memory;  // behind what may throw: who has memory has slots
-  // With a ring of the least size every slot is granted the moment it is free; a larger one saves grants.
+  memory_ = memory;  // set after everything that may throw: a relay with memory also has its slot tables
+  // With a ring of the least size, every slot is granted as soon as it is free. With a larger ring, several
+  // slots are granted together, which saves grants.
   grant_batch_ =
       std::max(std::uint64_t{1}, std::min(memory.slots / 4, memory.slots - least_slots(blocks_) + 1));
   release();
@@ -202,8 +204,9 @@ std::size_t Relay::state_bytes() const {
          (held_.capacity() + consumed_.capacity() + overtaken_.capacity() + omitted_.capacity()) / 8;
 }
 
-/// Block by block: a slot is free when it was filled, consumed, and no scheduled send of it is left. Sends of
-/// a block lie close together (Pace), so a few tell.
+/// Releases blocks in their order. A slot is free when its block has arrived and was consumed, and no
+/// scheduled send of it is left. The sends of a block are close together (see Pace), so only a few sends
+/// have to be checked.
 void Relay::release() {
   extend_window();
   const auto has_send = [&](std::uint64_t block, std::uint64_t end) {
@@ -220,8 +223,8 @@ void Relay::release() {
       return;
     }
     const std::uint64_t end = schedule_.sent_by(block, blocks_);
-    // The first send that needs a slot is of released_ or a later block, so the window reaches this far,
-    // unless it is full of omitted ones.
+    // The first send that needs a slot is for block released_ or a later one. So the window contains all
+    // sends before `end`, unless it is full of sends of omitted blocks.
     if (window_.seen() < end) return;
     if (has_send(block, end)) return;
     if (!schedule_.is_root()) {

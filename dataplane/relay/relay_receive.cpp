@@ -1,4 +1,4 @@
-// Receiving: arrivals checked against the schedule, grants, expected_writes.
+// Receiving: checking arrivals against the schedule, grants, expected writes.
 #include <algorithm>
 #include <cassert>
 
@@ -15,14 +15,16 @@ Relay::Source* Relay::find_source(Rank rank) {
   return found == sources_.end() ? nullptr : &*found;
 }
 
-/// The first source's first write was foretold by whoever offered the arena.
+/// Skips the first write of the first source: the caller of offer_arena() has already posted a receive for
+/// it.
 void Relay::skip_arena_landing() {
   Source& first = *find_source(first_.peer);
   first.expected_step = schedule_.next_receive_from(first.rank, *first.expected_step + 1, blocks_);
 }
 
-/// The step of the block that `immediate` names, of those that are due from `source`. Most often it is the
-/// one behind the newest; else one that was passed or the next ones pass.
+/// Returns the step of the block that `immediate` identifies, among the blocks that are due from `source`.
+/// Usually it is the step after the newest one. Otherwise it is a step that was overtaken, or one that
+/// overtakes the steps before it.
 std::optional<std::uint64_t> Relay::step_of(const Source& source, std::uint32_t immediate) const {
   const auto is_meant = [&](std::uint64_t step) {
     const std::uint64_t block = block_at(step);
@@ -38,12 +40,12 @@ std::optional<std::uint64_t> Relay::step_of(const Source& source, std::uint32_t 
   return std::nullopt;
 }
 
-/// Moves `step` on to the first one whose block from `source` has not come.
+/// Moves `step` on to the first one whose block from `source` has not arrived.
 void Relay::skip_held(Rank source, std::optional<std::uint64_t>& step) const {
   while (step && holds(block_at(*step))) step = schedule_.next_receive_from(source, *step + 1, blocks_);
 }
 
-/// Marks the blocks that should have come from `source` before the one of `step`.
+/// Marks the blocks of `source` that are due before `step` and have not arrived.
 void Relay::note_overtaken(Source& source, std::uint64_t step) {
   for (auto late = schedule_.next_receive_from(source.rank, source.newest, blocks_); late && *late < step;
        late = schedule_.next_receive_from(source.rank, *late + 1, blocks_)) {

@@ -44,7 +44,7 @@ Result<void> Relay::on_grant(Rank from, const BlockGrant& grant) {
   return {};
 }
 
-/// Looks ahead as far as the blocks held can be sent.
+/// Adds sends to the window, up to the last step in which a block that has arrived is sent.
 void Relay::extend_window() {
   if (reached_ == 0) return;
   const std::uint64_t end = schedule_.sent_by(reached_ - 1, blocks_);
@@ -71,9 +71,10 @@ bool Relay::was_overtaken(std::uint64_t block) const {
          overtaken_[block % overtaken_.size()];
 }
 
-/// Many, since on a long path they are what fills the link. But they keep their slots until they are
-/// acknowledged, so of a ring of few slots no more than a quarter. Where all blocks have slots, nobody waits
-/// for one.
+/// The limit of writes in flight. It is high, because many writes are needed to fill the link of a long
+/// path. But a block keeps its slot until its writes are acknowledged. So in a ring the writes may use a
+/// quarter of the slots, or 16 if that is more. If all blocks have slots, no member waits for a slot, and
+/// only the configured limit counts.
 std::uint32_t Relay::most_writes() const {
   constexpr std::uint64_t kAnyRing = 16;
   if (memory_ && memory_->slots >= blocks_) return config_.max_writes_in_flight;
@@ -81,25 +82,27 @@ std::uint32_t Relay::most_writes() const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(config_.max_writes_in_flight, of_ring));
 }
 
-/// One destination alone must not keep all others waiting; but who has lost packets needs many to catch up. A
-/// straggler hears of omitted blocks behind those that it is sent, so these have to be few.
+/// The limit of writes in flight to one destination. One destination alone must not hold up all others. But
+/// a destination that has lost packets needs many writes to catch up. A straggler is informed of omitted
+/// blocks only after the writes in flight to it, so for a straggler the limit is low.
 std::uint32_t Relay::most_writes_to(const Destination& destination) const {
   const std::uint32_t most = most_writes();
   if (destination.is_straggler) return std::max(1U, most / 4);
   return destinations_.size() == 1 ? most : std::max(1U, most * 3 / 4);
 }
 
-/// Would `block` keep a slot that others will need soon? Blocks are omitted in runs, from when a quarter of
-/// the memory is behind until an eighth is: a file with few gaps is less work. That leaves room for what
-/// other sources of the straggler are behind. Where all blocks have slots, nobody needs them soon. A root has
-/// its ring full of what it has read ahead, which says nothing.
+/// True if `block` would keep a slot that other blocks need soon. Blocks are omitted in runs: a run begins
+/// when the destination is behind by more than a quarter of the slots, and it ends when it is behind by an
+/// eighth or less. A file with few gaps is less work to complete. These limits leave space for the blocks
+/// with which other sources of the straggler are behind. If all blocks have slots, no slot is needed soon.
+/// The result is also false at the root, whose ring is always full of blocks that it has read in advance.
 bool Relay::is_behind(const Destination& destination, std::uint64_t block) const {
   if (!destination.is_straggler || schedule_.is_root() || !memory_ || memory_->slots >= blocks_) return false;
   return (reached_ - block) * (destination.is_behind ? 8 : 4) > memory_->slots;
 }
 
-/// An omitted block leaves its slot at once. The straggler hears of it when it has granted room for it, which
-/// behind a long path takes long.
+/// Omits blocks for stragglers. An omitted block no longer needs its slot at once. The straggler is informed
+/// only after it has granted memory for this block, which takes long on a long path.
 void Relay::omit_for_stragglers() {
   bool any = false;
   for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
@@ -114,12 +117,15 @@ void Relay::omit_for_stragglers() {
   if (any) release();
 }
 
-/// A block that is not here yet holds up its own destination only: the link would stand idle for as long as
-/// it is late, and every later step with it. Where a packet of it was lost, it holds up nobody. A destination
-/// that is slow holds up itself only: it has its share of the writes in flight, or no room in its ring. A
-/// straggler has blocks omitted before it holds up the ring. A first grant that is missing holds up
-/// everything: it is on its way when a message starts, and filling the link with the blocks of whoever
-/// granted first would turn the pipeline into unicasts.
+/// Chooses the next write by these rules.
+/// - A block that has not arrived holds up only its own destination. Otherwise the link would be idle while
+/// the block is late, and all later steps would be late, too. If a packet of the block was lost, the block
+/// holds up no write.
+/// - A slow destination holds up only itself. It is slow if it has its share of the writes in flight, or if
+/// its ring is full. For a straggler, blocks are omitted before it holds up the ring.
+/// - A destination that has not sent its first grant holds up all writes. Its grant is on the way when a
+/// message starts. If the link were filled with blocks for the destinations that granted first, the pipeline
+/// would become a series of unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_) return false;
   if (has_stragglers_) omit_for_stragglers();
@@ -130,10 +136,11 @@ bool Relay::poll_write(BlockWrite& write) {
     SendWindow::Send& send = window_[at];
     if (!SendWindow::is_waiting(send)) continue;
     Destination& destination = destinations_[send.destination];
-    if (destination.held_up_in == write_polls_) continue;  // writes to one keep their order
+    if (destination.held_up_in == write_polls_) continue;  // writes to one destination keep their order
     const bool is_omitted = send.state == SendWindow::State::omitted;
     if (!is_omitted && !holds(send.block)) {
-      // The first one may have to land in an arena that takes no other.
+      // The first write to a destination may go to its arena, which accepts no other block. So no write may
+      // overtake it.
       if (!destination.started || !was_overtaken(send.block)) destination.held_up_in = write_polls_;
       continue;
     }

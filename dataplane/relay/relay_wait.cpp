@@ -1,4 +1,4 @@
-// What a member waits for, so that a stall can be laid at the right door.
+// Finds what a member waits for, so that the cause of a stall can be found.
 #include <algorithm>
 
 #include "dataplane/relay/relay.hpp"
@@ -6,12 +6,12 @@
 namespace rdmc::relay {
 namespace {
 
-/// Fewer say nothing of a destination's pace.
+/// With fewer due blocks, the pace of a destination cannot be judged.
 constexpr std::uint64_t kLeastBlocksOfLook = 4;
 
 }  // namespace
 
-/// The earliest scheduled send that waits for something else than an earlier one of ours.
+/// Returns the earliest scheduled send that waits for something other than an earlier send of this member.
 std::optional<Wait> Relay::send_wait() const {
   for (std::uint64_t at = window_.begin(); at < window_.end(); ++at) {
     const SendWindow::Send& send = window_[at];
@@ -45,7 +45,7 @@ std::optional<Wait> Relay::wait() const {
   return earliest;
 }
 
-/// The writes to a destination that have not completed, of blocks that have come.
+/// Returns the number of writes to a destination that have not completed and whose block has arrived.
 std::uint64_t Relay::backlog_of(std::uint32_t destination) const {
   const std::uint64_t newest = schedule_.is_root() ? written_ : reached_;
   std::uint64_t backlog = 0;
@@ -57,7 +57,8 @@ std::uint64_t Relay::backlog_of(std::uint32_t destination) const {
   return backlog;
 }
 
-// Behind a long path much is in flight, but no more from one look to the next.
+// On a long path many writes are in flight, but their number does not grow from one look to the next. So the
+// share of the due blocks that were taken between two looks is independent of the path's length.
 std::vector<Rank> Relay::find_lagging() {
   std::vector<Rank> found;
   if (!memory_ || cancelled_) return found;

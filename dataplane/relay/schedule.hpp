@@ -1,7 +1,7 @@
-// Which block goes from whom to whom in which step: the plan that every member of a group computes for
-// itself, so that a message needs no negotiation. Pure values: a Schedule holds a few integers (and shares
-// the group's racks), and any thread may use a const one. Rank 0 is the root; who that is, and in which order
-// the others follow, is the group's choice. Each algorithm's plan is a file of its own.
+// Computes which member sends which block to which other member in each step. Every member of a group
+// computes the plan for itself, so a message needs no negotiation. Pure values: a Schedule holds a few
+// integers (and shares the group's racks), and any thread may use a const one. Rank 0 is the root. The group
+// chooses the root and the order of the other members. Each algorithm's plan has a file of its own.
 #pragma once
 
 #include <cstdint>
@@ -24,54 +24,62 @@
 
 namespace rdmc::relay {
 
-/// One member's part. `blocks` is the block count of a message everywhere, 1 … kMaxBlocks.
+/// The part of one member in the plan. In all functions, `blocks` is the block count of a message, 1 …
+/// kMaxBlocks.
 class Schedule {
  public:
-  /// 1 <= members <= kMaxMembers, rank < members; racks that are known have so many members (all asserted).
-  /// Only the hybrid, the site trees and the host plans ask for the racks; to the last they are hosts.
-  /// Without two, or with one member in each, the host plans are the plan that they have between hosts.
+  /// Preconditions (asserted): 1 <= members <= kMaxMembers, rank < members, and racks that are known have
+  /// this number of members. Only the hybrid, the site trees and the host plans use the racks; for the host
+  /// plans, a rack is a host. If there are fewer than two hosts, or each host has one member, a host plan is
+  /// the plan that it otherwise uses between hosts.
   Schedule(Algorithm algorithm, Rank rank, std::uint32_t members, const Racks& racks = {});
 
   Rank rank() const { return Rank{rank_}; }
   std::uint32_t members() const { return members_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// binomial_pipeline, circulant: blocks - 1 + ceil(log2 members), which no algorithm can undercut (Bar-Noy
-  /// and Kipnis 1994). binomial_tree: blocks x ceil(log2 members). chain: blocks + members - 2. sequential:
-  /// blocks x (members - 1). hybrid, two_trees, site_trees, host_pipeline, host_trees: see there. 0 for one
-  /// member.
+  /// The number of steps; 0 for one member.
+  /// binomial_pipeline, circulant: blocks - 1 + ceil(log2 members), and no algorithm can take fewer (Bar-Noy
+  /// and Kipnis 1994).
+  /// binomial_tree: blocks x ceil(log2 members).
+  /// chain: blocks + members - 2.
+  /// sequential: blocks x (members - 1).
+  /// hybrid, two_trees, site_trees, host_pipeline, host_trees: see their files.
   std::uint64_t steps(std::uint64_t blocks) const;
 
-  /// What this member does in `step` (< steps(blocks)). O(log members).
+  /// The transfers of this member in `step`. Precondition: step < steps(blocks). Takes O(log members) time.
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
 
-  /// The first block that this member receives, and from whom; nothing for the root. Unless
-  /// first_source_needs_length(), the source does not depend on the block count and the block only by
-  /// min(block, blocks - 1), so memory can be granted before a length is known.
+  /// The first block that this member receives, and its source; nullopt for the root. If
+  /// first_source_needs_length() is false, the source does not depend on the block count, and the block is
+  /// min(b, blocks - 1) for a fixed b. So memory can be granted before the length is known.
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
-  /// Who sends `member` its first block; nothing for the root. A member tells the length of a message to
-  /// those whose first source it is, before their first block.
+  /// The source of the first block of `member`; nullopt for the root. A member announces the length of a
+  /// message to each member of which it is the first source, before it sends the first block.
   std::optional<Rank> first_source_of(Rank member, std::uint64_t blocks) const;
 
-  /// Every member that this one may ever receive from / send to / either, ascending. O(log members) of them,
-  /// but for the root of `sequential`, who sends to all.
+  /// All members from which this one may ever receive, to which it may ever send, and both together; in
+  /// ascending order. There are O(log members) of them, except at the root of `sequential`, which sends to
+  /// all.
   std::vector<Rank> sources() const;
   std::vector<Rank> destinations() const;
   std::vector<Rank> neighbours() const;
 
-  /// The first step >= `step` in which this member receives from `source`; nothing when there is none.
+  /// The first step >= `step` in which this member receives from `source`; nullopt if there is none.
   std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;
-  /// The first step from `step` to `end` (exclusive, <= steps(blocks)) in which this member sends.
+  /// The first step in [step, end) in which this member sends; nullopt if there is none. Precondition: end
+  /// <= steps(blocks).
   std::optional<std::uint64_t> next_send(std::uint64_t step, std::uint64_t end, std::uint64_t blocks) const;
 
-  /// When a block leaves this member.
+  /// The steps in which this member sends a block.
   Pace pace() const;
-  /// The step from which on this member sends `block` no more.
+  /// The step from which on this member no longer sends `block`.
   std::uint64_t sent_by(std::uint64_t block, std::uint64_t blocks) const;
 
-  /// The least slots of a receiver's ring with which nobody ever waits for one while all members go in step:
-  /// exact, but for the trees and the host plans, which may name more. Waits always lead to earlier steps, so
-  /// no ring of at least this size deadlocks however the members drift.
+  /// The least number of slots of a receiver's ring with which no member ever waits for a slot if all
+  /// members proceed at the same pace. The number is exact, except that it may be too large for the trees
+  /// and the host plans. A wait always leads to an earlier step. So no ring of at least this size can
+  /// deadlock, however far the members drift apart.
   std::uint64_t minimum_slots() const;
 
  private:
@@ -84,7 +92,7 @@ class Schedule {
   AnyPlan plan_;
 };
 
-/// How many members a block may pass on its way from the root to the last, at most.
+/// The largest number of members that a block may pass on its way from the root to the last member.
 std::uint64_t most_hops(Algorithm algorithm, std::uint32_t members);
 
 }  // namespace rdmc::relay

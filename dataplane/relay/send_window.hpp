@@ -1,6 +1,6 @@
-// The stretch of the schedule in which a member's sends are under way: from the first one whose write is not
-// yet acknowledged to the last one looked at. It bounds both the memory of a relay and the distance by which
-// writes may run ahead of one that waits. A ring of fixed size; one thread.
+// The part of the schedule in which a member's sends are in flight: from the first send whose write is not
+// yet acknowledged to the last send that was looked up. The window limits the memory of a relay, and how far
+// writes may run ahead of one that waits. A ring of fixed size, which only one thread may use.
 #pragma once
 
 #include <cassert>
@@ -14,7 +14,7 @@ class SendWindow {
  public:
   enum class State : std::uint8_t {
     waiting,
-    omitted,  ///< waiting, but its block goes without bytes and needs no slot any more
+    omitted,  ///< waiting; the write will carry no bytes, and the block needs no slot any more
     posted,
     posted_from_arena,
     posted_omitted,
@@ -23,14 +23,14 @@ class SendWindow {
   struct Send {
     std::uint64_t step = 0;
     std::uint64_t block = 0;
-    std::uint32_t destination = 0;  ///< index in the relay's list
+    std::uint32_t destination = 0;  ///< an index into the relay's list of destinations
     State state = State::done;
   };
 
-  /// `capacity` sends, a power of two.
+  /// Makes a window for `capacity` sends. `capacity` must be a power of two.
   explicit SendWindow(std::uint64_t capacity) : ring_(capacity) { assert((capacity & (capacity - 1)) == 0); }
 
-  /// From now on at least so many sends, a power of two.
+  /// Makes the window large enough for `capacity` sends. `capacity` must be a power of two.
   void grow(std::uint64_t capacity) {
     assert((capacity & (capacity - 1)) == 0);
     if (capacity <= ring_.size()) return;
@@ -40,17 +40,17 @@ class SendWindow {
   }
 
   // Sends are numbered in their order.
-  /// Those below are done.
+  /// All sends below this number are done.
   std::uint64_t begin() const { return begin_; }
   std::uint64_t end() const { return end_; }
-  /// Those below are posted or done.
+  /// All sends below this number are posted or done.
   std::uint64_t waiting_from() const { return waiting_from_; }
-  /// Of the ring.
+  /// The size of the ring.
   std::size_t bytes() const { return ring_.capacity() * sizeof(Send); }
   bool is_full() const { return end_ - begin_ == ring_.size(); }
   bool is_empty() const { return end_ == begin_; }
 
-  /// Steps below were looked at.
+  /// All steps below this one were looked up.
   std::uint64_t seen() const { return seen_; }
 
   Send& operator[](std::uint64_t number) {
@@ -59,14 +59,14 @@ class SendWindow {
   }
   const Send& operator[](std::uint64_t number) const { return const_cast<SendWindow&>(*this)[number]; }
 
-  /// The next send; no step before it that was not seen has one. Must not be full.
+  /// Adds the next send. The window must not be full. No unseen step before this one may have a send.
   void push(const Send& send) {
     assert(!is_full() && send.step >= seen_);
     ring_[end_++ & (ring_.size() - 1)] = send;
     seen_ = send.step + 1;
     advance();
   }
-  /// No step below that was not seen has a send.
+  /// Marks all steps below `step` as seen. The unseen ones among them must have no sends.
   void skip_to(std::uint64_t step) { seen_ = step; }
 
   static bool is_waiting(const Send& send) {
@@ -76,7 +76,7 @@ class SendWindow {
     return send.state != State::omitted && send.state != State::posted_omitted && send.state != State::done;
   }
 
-  /// After states have changed.
+  /// Must be called after the state of a send has changed.
   void advance() {
     while (begin_ < end_ && (*this)[begin_].state == State::done) ++begin_;
     if (waiting_from_ < begin_) waiting_from_ = begin_;

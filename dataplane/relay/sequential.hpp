@@ -1,5 +1,6 @@
-// The root sends each block to one member after the other; nobody passes anything on. The plan to compare
-// others with, and the shortest for two members. blocks x (members - 1) steps. A plain value; any thread.
+// The root sends each block to one member after the other, and no member passes a block on. This plan is the
+// baseline for comparisons, and the shortest one for two members. It takes blocks x (members - 1) steps. A
+// plain value that any thread may use.
 #pragma once
 
 #include "dataplane/relay/plan.hpp"
@@ -8,7 +9,7 @@ namespace rdmc::relay {
 
 class Sequential {
  public:
-  /// rank < members.
+  /// Precondition: rank < members.
   Sequential(Rank rank, std::uint32_t members) : rank_(value_of(rank)), members_(members) {}
   Sequential of(Rank rank) const { return {rank, members_}; }
 

@@ -10,7 +10,7 @@ std::uint64_t after(std::uint64_t start, std::uint32_t colour_above, std::uint32
   return start + (colour_above == colour ? 2 : 1);
 }
 
-/// In the second tree all colours are the other, and all is one step later.
+/// In the second tree all edges have the other colour, and everything is one step later.
 std::uint64_t start_in(std::uint32_t tree, std::uint64_t start) {
   return start + tree;
 }
@@ -34,7 +34,7 @@ std::array<std::uint32_t, 2> Trees::children(std::uint32_t position, std::uint32
   auto found = children_in_first(mirrored(position, tree));
   for (std::uint32_t& child : found)
     if (child != 0) child = mirrored(child, tree);
-  // The position of the most one in its tree lacks a right child.
+  // In its tree, the position with the highest number has no right child.
   if (others_ > positions_ && mirrored(position, tree) == positions_) found[1] = others_;
   return found;
 }
@@ -56,19 +56,23 @@ std::array<std::uint32_t, 2> Trees::children_in_first(std::uint32_t position) co
   return {left, low == 0 ? 0 : position + low};
 }
 
-/// Sanders, Speck and Träff, section 3: siblings differ, and a position's two ways in do.
+/// Returns the edge to a position of the first tree (Sanders, Speck and Träff, section 3). The edges to two
+/// siblings have different colours, and so have a position's edges in the two trees.
 Trees::Step Trees::descend(std::uint32_t position) const {
   if (position == std::bit_floor(positions_)) return {0, 0, 0};
   const std::uint32_t parent = parent_in_first(position);
   const Step above = descend(parent);
-  // A leaf has children in the other tree: its way there has the other colour, so this one has that of …
+  // An odd position is a leaf here, and it has children in the second tree. Its edge in the second tree has
+  // the opposite colour of the edge to the mirrored position here. The two edges of a position differ, so
+  // the edge here has the same colour as the edge to the mirrored position.
   const std::uint32_t colour = position % 2 == 1
                                    ? descend(positions_ + 1 - position).colour
                                    : above.colour ^ (positions_ / 2 & 1) ^ (parent > position ? 1 : 0);
   return {parent, colour, after(above.start, above.colour, colour)};
 }
 
-/// From the position that has one child in the tree, in the colour that this child leaves.
+/// Returns the edge to one more child of the position that has only one child in the tree. It has the colour
+/// that the edge to that child does not use.
 Trees::Way Trees::free_way(std::uint32_t tree) const {
   if (positions_ == 0) return {0, tree};
   const Step above = descend(positions_);

@@ -1,6 +1,7 @@
-// The shape of two binary trees (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast,
-// reduction and scan", Parallel Computing 35, 2009): who passes blocks on to whom in which tree, and from
-// which step on. Two plans are made of it: `two_trees` and `site_trees`. A plain value; any thread.
+// The shape of two binary trees (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth
+// broadcast, reduction and scan", Parallel Computing 35, 2009): which member passes blocks on to which in
+// each tree, and from which step on. The plans `two_trees` and `site_trees` use it. A plain value that any
+// thread may use.
 #pragma once
 
 #include <array>
@@ -8,25 +9,26 @@
 
 namespace rdmc::relay {
 
-/// The trees over an even number of positions, 1 … positions. In the first a position's height is that of its
-/// lowest set bit, so odd positions are its leaves; in the second position i stands where positions + 1 - i
-/// stands in the first. One more member, if there is one, is a leaf of both, where each has one child too
-/// few. Place 0 is the root, above both. Ways have one of two colours, the parity of the steps in which they
-/// carry blocks: no two ways into or out of a position have the same.
+/// The trees have an even number of positions, 1 … positions. In the first tree, a position's height is the
+/// number of its lowest set bit, so the odd positions are the leaves. In the second tree, position i is
+/// where positions + 1 - i is in the first tree. If there is one more member, it is a leaf of both trees,
+/// below the position that has one child too few. Position 0 is the root, above both trees. A Way is an edge
+/// of a tree. It has one of two colours: the parity of the steps in which it carries blocks. The edges into
+/// a position have different colours, and so have the edges out of a position.
 class Trees {
  public:
-  /// members >= 1, the root included.
+  /// Precondition: members >= 1, including the root.
   explicit Trees(std::uint32_t members) : others_(members - 1), positions_(others_ & ~1U) {}
 
   struct Way {
     std::uint32_t from;
-    std::uint64_t start;  // the first step, of the way's colour
+    std::uint64_t start;  // the first step; its parity is the colour
   };
 
-  /// To position `to` (1 … others) in tree 0 or 1.
+  /// The edge to position `to` (1 … others) in tree 0 or 1.
   Way way(std::uint32_t to, std::uint32_t tree) const;
-  /// The way on which somebody beyond these positions can get all blocks of a tree: one position has one
-  /// child too few. In tree 1 it starts one step later than in tree 0.
+  /// The edge over which a member outside these trees can receive all blocks of a tree. It starts at the
+  /// position that has one child too few. In tree 1 its first step is one later than in tree 0.
   Way way_on(std::uint32_t tree) const;
   /// The children of a position in a tree; 0 for none.
   std::array<std::uint32_t, 2> children(std::uint32_t position, std::uint32_t tree) const;
@@ -34,7 +36,7 @@ class Trees {
   std::uint32_t top(std::uint32_t tree) const;
 
  private:
-  /// How a block comes to a position of the first tree: its way's colour and first step.
+  /// The edge to a position of the first tree: its parent, its colour and its first step.
   struct Step {
     std::uint32_t parent;
     std::uint32_t colour;

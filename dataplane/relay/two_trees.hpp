@@ -1,13 +1,15 @@
-// Two binary trees (trees.hpp): blocks go down both in turn, and who passes blocks on in one is a leaf of the
-// other, so everybody sends and receives at full rate. It takes up to 2 log2 members steps more than the
-// binomial pipeline, but each member has four neighbours at most, and from each of its two sources a block
-// every other step: where blocks have latency and meet at receivers, it loses least.
+// Two binary trees (trees.hpp). Blocks go down the two trees alternately. A member that passes blocks on in
+// one tree is a leaf of the other tree, so all members send and receive at full rate. The plan takes up to 2
+// log2 members steps more than the binomial pipeline. But each member has at most four neighbours, and it
+// receives a block from each of its two sources in every other step. So this plan loses least if blocks have
+// latency and compete for the receivers' links.
 //
-// The plan `site_trees` is the same with several sites, of which each has two trees of its own. In each tree
-// one member has one child too few. It sends the blocks of this tree to the next site as well, where they
-// begin the same tree. So each site's uplink carries every block once in and once out, and nobody sends or
-// receives more than one block a step. A site delays those behind it by the steps that a block takes to these
-// two members and one. The racks that a group knows are the sites. A plain value; any thread.
+// The plan `site_trees` is the same with several sites, and each site has two trees of its own. In each tree
+// one member has one child too few. This member also sends the blocks of its tree to the next site, where
+// they begin the same tree. So each site's uplink carries every block once in and once out, and no member
+// sends or receives more than one block in a step. A site delays the sites after it by the steps that a
+// block takes to these two members, and one more step. The racks of the group are the sites. A plain value
+// that any thread may use.
 #pragma once
 
 #include <array>
@@ -20,11 +22,13 @@ namespace rdmc::relay {
 
 class TwoTrees {
  public:
-  /// rank < members; sites that are known have so many members. O(log members) for each site.
+  /// Preconditions: rank < members, and sites that are known have this number of members. Takes O(log
+  /// members) time for each site.
   TwoTrees(Rank rank, std::uint32_t members, const Racks& sites = {});
   TwoTrees of(Rank rank) const { return {rank, members_, sites_}; }
 
-  /// With one site blocks + 2 ceil(log2 members) - 2; in the last one or two there may be nothing left to do.
+  /// With one site: blocks + 2 ceil(log2 members) - 2. There may be nothing left to do in the last one or
+  /// two steps.
   std::uint64_t steps(std::uint64_t blocks) const { return members_ == 1 ? 0 : blocks + fill_; }
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
@@ -33,23 +37,27 @@ class TwoTrees {
   std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;
   std::optional<std::uint64_t> next_send(std::uint64_t step, std::uint64_t end, std::uint64_t blocks) const;
   Pace pace() const;
-  /// At most what the longest wait between the two trees of a site takes, and one where it passes blocks on.
+  /// An upper bound: the slots for the longest wait between the two trees of a site, and one more slot if a
+  /// site passes blocks on.
   std::uint64_t minimum_slots() const { return slots_; }
 
  private:
-  /// One way of blocks to `receiver`: block `parity` in step `start`, and every other block every other step.
+  /// One edge over which blocks reach a receiver: block `parity` in step `start`, and every second block
+  /// after it in every second step.
   struct Edge {
     std::uint32_t peer = 0;
     std::uint64_t start = 0;
-    std::uint64_t parity = 0;  ///< 0: of the first tree, 1: of the second
-    bool is_first = false;     ///< the receiver's first block comes here
+    std::uint64_t parity = 0;  ///< 0 for the first tree, 1 for the second tree
+    bool is_first = false;     ///< the receiver's first block comes over this edge
   };
   using Edges = std::array<std::optional<Edge>, 2>;
-  /// Its trees stand over its members, and their root is the first site's root or, in the others, who passes
-  /// blocks on from the site before.
+  /// A site has two trees over its members. In the first site the root of the trees is the group's root. In
+  /// the other sites it is the member of the site before that passes the blocks on.
   struct Site {
-    std::uint32_t root;   ///< the rank of position 0, which position 1 follows
-    std::uint64_t start;  ///< the step in which block 0 comes to it
+    /// The rank of position 0. Position 1 has the rank that follows this one.
+    std::uint32_t root;
+    /// The step in which the root of the site sends block 0 into the first tree.
+    std::uint64_t start;
     Trees trees;
   };
 
@@ -63,7 +71,7 @@ class TwoTrees {
 
   std::uint32_t members_;
   Racks sites_;
-  std::uint64_t fill_ = 0;  // steps beside one for each block
+  std::uint64_t fill_ = 0;  // the number of steps in addition to one for each block
   std::uint64_t slots_ = 1;
   Edges in_, out_;
 };

@@ -1,5 +1,6 @@
-// One bit for each packet of a sliding window, addressed by sequence number: what has arrived, what is lost.
-// Bits keep their place while the window slides; its owner clears those that leave it.
+// One bit for each packet of a sliding window of kWindowPackets packets, addressed by sequence number. A bit
+// records for example that a packet has arrived, or that it is lost. A bit does not move while the window
+// slides. The owner must clear the bits of the packets that leave the window.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ class BitWindow {
   void set(Sequence s) { words_[word(s)] |= bit(s); }
   void clear(Sequence s) { words_[word(s)] &= ~bit(s); }
 
-  /// Bits s … s+31, least significant first.
+  /// Returns the bits s … s+31. The bit of s is the least significant one.
   std::uint32_t word32(Sequence s) const {
     const auto shift = static_cast<unsigned>(s & 63);
     std::uint64_t bits = words_[word(s)] >> shift;
@@ -25,7 +26,8 @@ class BitWindow {
     return static_cast<std::uint32_t>(bits);
   }
 
-  /// The first set bit at or after `from`; one is set somewhere in the window that starts at `from`.
+  /// Returns the number of the first set bit at or after `from`. Precondition: a bit is set somewhere in the
+  /// window that starts at `from`.
   Sequence first_set(Sequence from) const {
     std::uint64_t bits = words_[word(from)] >> (from & 63);
     while (bits == 0) {

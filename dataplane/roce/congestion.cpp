@@ -17,7 +17,8 @@ Duration Congestion::link_time() const {
   return std::min(nanoseconds(time), kMostLinkTime);
 }
 
-// Section 3.5: alpha / sqrt(cwnd) + beta, with both chosen so that the range ends at the two window sizes.
+// Swift, section 3.5: alpha / sqrt(cwnd) + beta. Both constants are chosen so that the scaling range ends at
+// the two window sizes.
 Duration Congestion::target() const {
   const double low = 1 / std::sqrt(kScalingLowPackets), high = 1 / std::sqrt(kScalingHighPackets);
   const double packets = std::max(bytes_ / options_.path_mtu, 1.0);
@@ -28,8 +29,8 @@ Duration Congestion::target() const {
   return base + Duration{static_cast<std::int64_t>(share * static_cast<double>(range.ns))};
 }
 
-// Flows that start one after the other take each other's queue for the path. Only while a window opens may
-// each add a target of its own, and only on a path that is longer than such a queue.
+// Flows that start one after the other take each other's queue for a part of the path. So a flow may add a
+// whole target only while its window opens, and only on a path that is longer than such a queue.
 Duration Congestion::aim_on(const RoundTrip& path) const {
   if (slow_start_ && path.least() >= std::max(kPatientStart, link_time())) return path.least() + target();
   return std::max(target(), path.least() + std::max(kPathMargin, path.least() / kPathMarginShare));
@@ -50,13 +51,14 @@ void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& pa
     if (bytes_ >= slow_start_end_) slow_start_ = false;
     clamp();
   }
-  // Retransmissions tell no round trip, so a round with losses ends without.
+  // Retransmissions measure no round trip, so a round with losses may end without enough samples.
   if ((samples_ >= kSamplesPerRound || lost_ > 0) && now - round_start_ >= path.smoothed())
     end_round(aim, path, now);
 }
 
-// The peer's buffer need not hold what is on a long way. What came through in one round trip, at the pace of
-// this round, is on it; a round in which little was sent does not make that less at once.
+// The peer's buffer need not hold the bytes that are on a long path. Their number is the number of bytes that
+// arrive in one round trip at the rate of this round. It shrinks only slowly, because little may have been
+// sent in a round.
 void Congestion::measure_path(const RoundTrip& path, Time now) {
   constexpr double kKept = 0.875;
   if (path.least() < kLongPath) {
@@ -98,8 +100,9 @@ void Congestion::on_loss(std::uint32_t packets) {
   if (!options_.selective_repeat) slow_start_ = false;
 }
 
-// What was under way is unknown, so the window starts over from half, but finds back to where it was at twice
-// the pace of a round trip: a host that merely got no CPU for a while loses little.
+// It is unknown which packets in flight have arrived, so the window is halved. With selective repeat it then
+// doubles in each round trip up to its earlier size. So a host that merely got no CPU for a while loses
+// little.
 void Congestion::on_timeout() {
   if (!options_.enabled) return;
   if (!slow_start_) slow_start_end_ = bytes_;
@@ -122,7 +125,7 @@ void Congestion::on_notification(const RoundTrip& path, Time now) {
   recover_to_ = bytes_;
   recovery_rounds_ = kRecoveryRounds;
   scale(1 - marked / 2);
-  // What was sent before the cut tells nothing of the window after it.
+  // Packets that were sent before the cut give no information about the window after it.
   round_start_ = now;
   least_.reset();
   samples_ = 0;

@@ -1,8 +1,10 @@
-// How many bytes may be under way: Swift's delay-based control (Kumar et al., SIGCOMM 2020), without its
-// pacing below one packet. It steers the round trip to a target: additive increase below it, at most one
-// multiplicative decrease per round trip above. A lost packet says nothing here unless many are lost; a
-// timeout does (with selective repeat, the second in a row once a round trip is known). Where switches mark
-// instead of dropping, the peer's congestion notifications cut the window as DCQCN cuts its rate.
+// Congestion control: how many bytes a requester may have in flight. It is Swift's delay-based control (Kumar
+// et al., SIGCOMM 2020), without Swift's pacing below one packet. The control steers the round trip to a
+// target. Below the target the window grows additively. Above the target it shrinks by a factor, at most once
+// per round trip. With selective repeat a few lost packets change nothing, but heavy loss shrinks the window.
+// A timeout shrinks it too; with selective repeat only the second and later timeouts in a row do, once a
+// round trip is known. Where switches mark packets instead of dropping them, the peer's congestion
+// notifications reduce the window as DCQCN reduces its rate.
 #pragma once
 
 #include <cstdint>
@@ -25,29 +27,34 @@ class Congestion {
   };
   explicit Congestion(const Options& options);
 
-  /// At most Options::window_bytes, which is what the peer's buffer holds, and on a long path what that
-  /// holds.
+  /// The congestion window in bytes. It is at most Options::window_bytes, which is what the peer's receive
+  /// buffer holds. On a long path it may also contain the bytes that the path itself holds.
   std::uint32_t window() const { return window_; }
-  /// How many bytes our own host's link carries in a second; 0 if that is not known.
+  /// Sets how many bytes per second this host's own link carries. 0 means unknown.
   void set_link(std::uint64_t bytes_per_second) { link_ = bytes_per_second; }
-  /// That kTargetBytes take on our own host's link, kMostLinkTime at most; 0 if it is not known.
+  /// Returns the time that kTargetBytes take on this host's own link, at most kMostLinkTime. Returns 0 if the
+  /// link's speed is unknown.
   Duration link_time() const;
 
-  /// `bytes` were newly acknowledged. `rtt` if this told a round trip, `smoothed` the estimate so far;
-  /// `limited`: the window, not the application, held transmission back.
+  /// Called when `bytes` were newly acknowledged. `rtt` is set if the acknowledgement measured a round trip.
+  /// `path` is the estimate of the round trip, including this one. `limited` is true if the window, and not
+  /// the application, has held back packets.
   void on_acknowledge(std::optional<Duration> rtt, const RoundTrip& path, std::uint32_t bytes, bool limited,
                       Time now);
-  /// `packets` were found lost (go-back-N: 1 for each gap, not what is sent again).
+  /// Called when `packets` packets were found lost. In go-back-N a gap counts as 1, however many packets are
+  /// sent again.
   void on_loss(std::uint32_t packets);
   void on_timeout();
-  /// The peer received marked packets. At most one cut per round trip.
+  /// Called when the peer reports that it received marked packets. Reduces the window at most once per round
+  /// trip.
   void on_notification(const RoundTrip& path, Time now);
 
-  /// The round trip that is steered to at the present window, on a path that is not longer itself.
+  /// The round trip that the control steers to with the present window. It applies to a path that is not
+  /// longer than this.
   Duration target() const;
 
  private:
-  /// The round trip that is steered to on this path.
+  /// The round trip that the control steers to on `path`.
   Duration aim_on(const RoundTrip& path) const;
   void end_round(Duration aim, const RoundTrip& path, Time now);
   void measure_path(const RoundTrip& path, Time now);
@@ -55,20 +62,20 @@ class Congestion {
   void clamp();
 
   Options options_;
-  double bytes_;  ///< Swift's cwnd
+  double bytes_;  ///< Swift's cwnd, in bytes.
   std::uint64_t link_ = 0;
-  double path_bytes_ = 0;  ///< that a long path holds at the rate that it carries
+  double path_bytes_ = 0;  ///< The bytes that a long path itself holds at the present rate.
   std::uint32_t window_;
   bool slow_start_ = true;
   double slow_start_end_ = std::numeric_limits<double>::infinity();
   Time round_start_{};
-  std::optional<Duration> least_;  ///< of this round's samples
+  std::optional<Duration> least_;  ///< The smallest round trip of this round.
   std::uint32_t samples_ = 0, lossy_rounds_ = 0;
-  double acknowledged_ = 0, lost_ = 0;  ///< bytes in this round
-  // DCQCN.
-  double marked_ = 1;  ///< the estimated share of marked traffic (alpha)
+  double acknowledged_ = 0, lost_ = 0;  ///< Bytes in this round.
+  // State of DCQCN.
+  double marked_ = 1;  ///< The estimated share of marked traffic (alpha).
   std::optional<Time> notified_, cut_;
-  double recover_to_ = 0;  ///< the window before the cut
+  double recover_to_ = 0;  ///< The window before the latest cut, in bytes.
   std::uint32_t recovery_rounds_ = 0;
 };
 

@@ -15,7 +15,7 @@ struct Connection::Impl {
         requester(config, completions, counters),
         responder(config, table, completions, counters) {}
 
-  // The requester's work at fault comes first, then everything else, in the order posted.
+  // Completes all work requests of the requester first, and then all receives, each in the order posted.
   void fail(FailureCause reason) {
     if (cause != FailureCause::none || reason == FailureCause::none) return;
     cause = reason;
@@ -24,8 +24,8 @@ struct Connection::Impl {
   }
   bool failed() const { return cause != FailureCause::none; }
 
-  // Valid bytes lie there from now on, so no connection may expect others there any more. X_WRITEs have seen
-  // to that themselves.
+  // From now on valid bytes are in this memory, so no connection may expect a write there any more. For
+  // X_WRITEs, Prediction has already ended the claims.
   Arrival placed(const Arrival& arrival, const Packet& packet) {
     if (arrival.destination != nullptr && !is_x_write(packet.bth.opcode))
       regions.claims().end_within({arrival.destination, packet.payload.size()});
@@ -113,9 +113,9 @@ void Connection::on_timer(Time now) {
 
 std::size_t Connection::poll_transmit(Time now, std::span<TxPacket> out, const Egress& egress) {
   Impl& self = *impl_;
-  // After a failure only the NAK that tells the peer about it still leaves.
+  // After a failure only the NAK that reports it to the peer is still sent.
   if (self.failed() && self.responder.failure() == FailureCause::none) return 0;
-  // A long READ of the peer's leaves half of the room to our own requests.
+  // While a long READ of the peer is answered, half of the space is for this side's own requests.
   std::size_t count = 0;
   if (self.responder.is_responding() && !self.failed())
     count = self.requester.transmit(now, out.first(out.size() / 2), egress);

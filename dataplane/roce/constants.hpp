@@ -1,5 +1,5 @@
-// Every knob of the RC core, with the reason for its value. Protocol limits that a peer relies on come first,
-// then those that only this side feels.
+// The tunable constants of the RC core, with the reasons for their values. The protocol limits that a peer
+// depends on come first. The constants that affect only this side follow.
 #pragma once
 
 #include <cstddef>
@@ -9,122 +9,131 @@
 
 namespace rdmc::roce {
 
-/// PSNs that may be under way in selective repeat: the responder's bitmap, and kMaxBitmapWords on the wire.
+/// The most PSNs in flight with selective repeat: the size of the responder's bitmap. kMaxBitmapWords is its
+/// size in an X_ACKNOWLEDGE.
 inline constexpr std::size_t kWindowPackets = 1024;
-/// PSNs under way towards a stranger. Soft-RoCE keeps 128 itself (RXE_MAX_UNACKED_PSNS); with go-back-N a
-/// longer window only means more to send again.
+/// The most PSNs in flight to a foreign endpoint. Soft-RoCE itself allows 128 (RXE_MAX_UNACKED_PSNS). With
+/// go-back-N a longer window would only mean more packets to send again.
 inline constexpr std::size_t kStandardWindowPackets = 128;
-/// Most packets without AckReq; Soft-RoCE's own limit is 64 (RXE_MAX_PKT_PER_ACK).
+/// The most packets in a row without AckReq. Soft-RoCE's own limit is 64 (RXE_MAX_PKT_PER_ACK).
 inline constexpr std::uint32_t kMaxPacketsPerAckRequest = 32;
 static_assert(kMaxPacketsPerAckRequest <= 64 && 2 * kMaxPacketsPerAckRequest <= kStandardWindowPackets);
 
-/// Selective repeat: new packets after which an answer is due although nobody asked.
+/// With selective repeat: after this number of new packets an answer is due although no packet asked for it.
 inline constexpr std::uint32_t kAckEveryPackets = 32;
-/// … and how long fewer may wait for theirs.
+/// With selective repeat: the longest wait for an answer if there are fewer new packets.
 inline constexpr Duration kDelayedAck = milliseconds(1);
 
-/// A work's bytes: the DMA length is 32 bits, and one message stays under 2^23 PSNs at every path MTU from
-/// 256.
+/// The most bytes of one work request. The DMA length has 32 bits, and a message must take at most 2^23 PSNs
+/// at every path MTU from 256 on.
 inline constexpr std::uint32_t kMaxMessageBytes = 0x7FFF'FFFF;
 
-/// PSNs that one READ request reserves at most; a longer READ is asked for by several, so that a lost
-/// response costs less and the window holds.
+/// The most PSNs that one READ request reserves. A longer READ is split into several requests. So a lost
+/// response costs less, and the request fits into the window.
 inline constexpr std::uint32_t kReadRequestPackets = 32;
 static_assert(kReadRequestPackets <= kStandardWindowPackets);
 
-/// What a packet costs the peer's socket buffer at least: an skb is charged by its memory, not by its
-/// payload.
+/// The least number of bytes of the window that a packet is charged. The peer's kernel charges a packet to
+/// the socket buffer by the memory of its skb, not by its payload.
 inline constexpr std::uint32_t kMinimumCharge = 512;
-/// Once the window has closed, new packets wait for this much room (or a quarter of the window), so that they
-/// leave in trains that UDP_SEGMENT carries whole and not one by one.
+/// Once the window has closed, new packets wait until this much space is free, or a quarter of the window if
+/// that is less. So they leave in full trains (UDP_SEGMENT) and not one by one.
 inline constexpr std::uint32_t kBurstBytes = 64 << 10;
 
-/// Loss detection (RACK, RFC 8985, counted in transmissions): a packet is lost when one that was sent this
-/// many transmissions later has arrived. Grows when it proves too hasty.
+/// Loss detection (RACK, RFC 8985, counted in transmissions): a packet is lost if another one that was sent
+/// this many transmissions later has arrived. The number grows, up to kMaxReorderPackets, when it proves too
+/// small.
 inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
 
-/// The retransmission timer is RFC 6298's, within [minimum, ConnectionConfig::ack_timeout], doubling from
-/// each expiry to the next. A peer is given up after (retry_limit + 1) ack timeouts of silence, however many
-/// expiries that were: 8 x 67 ms = 536 ms by default, so that a dead host is known in well under a second and
-/// a process that gets no CPU for 300 ms is not taken for one.
+/// The retransmission timer is that of RFC 6298. It is within [minimum, ConnectionConfig::ack_timeout] and
+/// doubles from each expiry to the next. A peer is given up after (retry_limit + 1) ack timeouts of silence,
+/// however many expiries that were: 8 x 67 ms = 536 ms by default. So a dead host is known in well under a
+/// second, and a process that gets no CPU for 300 ms is not given up.
 ///
-/// Selective repeat learns of nearly every loss from later packets. The timer covers a tail, and what is sent
-/// again then is sent for nothing if it only waits in the queues that several flows of one host build at 1
-/// Gb/s.
+/// Selective repeat finds nearly every loss by later packets. The timer is for the last packets of a message.
+/// A packet that only waits in a queue is then sent again for nothing, and several flows of one host build
+/// such queues at 1 Gb/s. So this minimum is long.
 inline constexpr Duration kMinimumTimeout = milliseconds(10);
-/// The first timeout in a row sends one packet whose answer tells what is missing, and changes no window (a
-/// tail loss probe, RFC 8985, section 7): it is there for a message's last packets, behind which nothing
-/// comes. The measured round trips have the hosts' queues in them, so it may come soon. Where no packet asked
-/// for an answer, the peer may take kDelayedAck longer.
+/// The minimum of the first timeout in a row, after which one packet is sent as a probe. Its answer reports
+/// what is missing. The probe changes no window (a tail loss probe, RFC 8985, section 7). It is for the last
+/// packets of a message, which no later packet follows. It may be sent soon, because the measured round trips
+/// include the queues of the hosts. If no packet asked for an answer, the peer may take kDelayedAck longer.
 inline constexpr Duration kMinimumProbeTimeout = microseconds(500);
-/// Go-back-N keeps its queue short and has everything behind a loss to send again: it asks sooner.
+/// The minimum in go-back-N. It is short, because go-back-N keeps its queue short and must send everything
+/// after a loss again.
 inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
-/// Before the first round trip has been measured; with selective repeat a probe, unless a READ is under way.
+/// The timeouts before the first round trip has been measured. kInitialTimeout is for selective repeat while
+/// no READ or atomic is in flight, because it then sends only a probe. kTextbookInitialTimeout is for all
+/// other cases.
 inline constexpr Duration kTextbookInitialTimeout = milliseconds(25), kInitialTimeout = milliseconds(3);
 
-/// Swift (Kumar et al., SIGCOMM 2020). Target: the round trip to steer to. A train of 64 KB takes 0.5 ms on a
-/// 1 Gb/s link, acknowledgements queue behind trains of the opposite direction, and a sharing flow adds one
-/// of its own.
+/// Swift (Kumar et al., SIGCOMM 2020): the target, which is the round trip to steer to. A train of 64 KB
+/// takes 0.5 ms on a 1 Gb/s link, acknowledgements wait behind trains of the opposite direction, and another
+/// flow on the link adds a train of its own. The value allows for these waits.
 inline constexpr Duration kTargetDelay = microseconds(1500);
-/// On a slow link, the time that so many bytes take: blocks of several sources meet at a receiver.
+/// On a slow link the target is at least the time that this many bytes take, because blocks of several
+/// sources arrive at one receiver.
 inline constexpr std::uint32_t kTargetBytes = 512 << 10;
-/// … and at most this, so that what may wait is no timeout yet.
+/// The upper bound of the time that kTargetBytes take. So a wait within the target is not yet a timeout.
 inline constexpr Duration kMostLinkTime = milliseconds(40);
-/// Go-back-N loses the whole queue with each lost packet, so it keeps the queue short.
+/// The target in go-back-N. A lost packet costs go-back-N its whole queue, so it keeps the queue short.
 inline constexpr Duration kTextbookTargetDelay = microseconds(600);
-/// Flow scaling (section 3.5): a flow with a small window tolerates more delay, which evens out shares and
-/// leaves many flows on one link above the floor. Full below kScalingLowPackets, none above
-/// kScalingHighPackets.
+/// Flow scaling (section 3.5): a flow with a small window tolerates more delay. This evens out the shares of
+/// flows, and keeps many flows on one link above the minimum window. The added delay is largest below
+/// kScalingLowPackets (with selective repeat: kScalingRange), and 0 above kScalingHighPackets.
 inline constexpr Duration kScalingRange = microseconds(1500);
 inline constexpr double kScalingLowPackets = 4, kScalingHighPackets = 100;
-/// A path that is itself longer than the target is steered to its least round trip and this. No more: a flow
-/// that starts in others' queue takes that for the path, and with a target of its own on top would take most
-/// of the link (4 flows on 1 Gb/s share 9 : 307 so, and 88 : 89 with this). The price: a path of 2 ms is
-/// filled to two thirds only.
+/// A path that is itself longer than the target is steered to its least round trip plus this margin. The
+/// margin is small, because a flow that starts while others have a queue takes that queue for a part of the
+/// path. With a whole target on top it would take most of the link. 4 flows on 1 Gb/s then share the link 9 :
+/// 307, but 88 : 89 with this margin. The cost is that a path of 2 ms is filled to two thirds only.
 inline constexpr Duration kPathMargin = microseconds(200);
-/// … or this share of it, if that is more: on a path of 40 ms one burst of our own makes a queue of more than
-/// 200 µs.
+/// The margin is at least this fraction (1/16) of the least round trip. On a path of 40 ms one burst of the
+/// flow itself makes a queue of more than 200 µs.
 inline constexpr std::int64_t kPathMarginShare = 16;
-/// From this least round trip on, if it is longer than the link time that flows steer to and so no queue of
-/// theirs, a window may open until the round trip is longer by a whole target. Where several sources meet at
-/// a receiver, their first windows make a queue that is longer than the margins above and gone a moment
-/// later.
+/// From this least round trip on, a window may open until the round trip is longer by a whole target. The
+/// least round trip must also not be below the link time that flows steer to, because otherwise it may be a
+/// queue of theirs. The reason: where several sources send to one receiver, their first windows make a queue
+/// that is longer than the margins above and that is gone a moment later.
 inline constexpr Duration kPatientStart = milliseconds(2);
-/// From this least round trip on a path counts as long: what it holds itself may be under way beside what the
-/// peer's buffer holds, within bounds. Less may be a queue that a flow met when it began.
+/// From this least round trip on a path counts as long. Then the bytes that the path itself holds may be in
+/// flight in addition to those that the peer's buffer holds, within the bounds below. A shorter round trip
+/// may be a queue that the flow met when it began.
 inline constexpr Duration kLongPath = milliseconds(5);
 inline constexpr double kMostPathBytes = 64 << 20, kMostWindowBytes = 4e9;
-/// How long a least round trip stands for the path; it may change for good, and a queue must not pass for
-/// one.
+/// How long a least round trip counts as the length of the path. The time is limited because the path may
+/// change for good. It is long because a queue must not be taken for the path.
 inline constexpr Duration kLeastRoundTripPeriod = seconds(30);
-/// Additive increase in packets per round trip, on a long path in each kLongPath; multiplicative decrease's
-/// slope and most in one round trip.
+/// The additive increase in packets per round trip (on a long path: per kLongPath), the slope of the
+/// multiplicative decrease, and the largest decrease in one round trip.
 inline constexpr double kAdditiveIncrease = 1, kDecreaseSlope = 0.8, kMostDecrease = 0.5;
 inline constexpr std::uint32_t kMinimumWindowPackets = 2;
 inline constexpr std::uint32_t kInitialWindowBytes = 128 << 10;
-/// Delay is judged by the least of at least so many samples per round trip: one that waited for a CPU is no
-/// queue.
+/// A round trip is judged by the smallest of at least this many samples. A single sample may have waited for
+/// a CPU, which is not a queue.
 inline constexpr std::uint32_t kSamplesPerRound = 2;
-/// Selective repeat: a round that lost more than this share met a full queue, not noise …
+/// With selective repeat: a round that lost more than this share met a full queue, and not only noise.
 inline constexpr double kHeavyLoss = 0.125;
-/// … and go-back-N, which sees one loss per round at most, takes this many lossy rounds in a row for one.
+/// In go-back-N, which finds at most one loss per round: this many lossy rounds in a row mean a full queue.
 inline constexpr std::uint32_t kLossyRounds = 2;
 inline constexpr double kHeavyLossDecrease = 0.75;
 
-/// ECN (IBTA Annex A17.9): a queue pair answers all marks of this time with one congestion notification.
+/// ECN (IBTA Annex A17.9): a queue pair answers all marks within this time with one congestion notification.
 inline constexpr Duration kNotificationInterval = microseconds(50);
-/// DCQCN (Zhu et al., SIGCOMM 2015): the marked share of the traffic is estimated with this gain, …
+/// DCQCN (Zhu et al., SIGCOMM 2015): the gain with which the marked share of the traffic is estimated.
 inline constexpr double kMarkGain = 1.0 / 256;
-/// … and fades once in this time in which no notification comes.
+/// The estimated share shrinks once for each such period without a notification.
 inline constexpr Duration kMarkPeriod = microseconds(55);
-/// After a cut, the window finds back half of the way to where it was in each of so many round trips.
+/// In each of this number of round trips after a cut, the window regains half of the distance to its earlier
+/// size.
 inline constexpr std::uint32_t kRecoveryRounds = 5;
-/// READ responses have no window of ours: a notification puts this pause behind each kResponseBurst of them,
-/// or doubles it, up to the most and once in four pauses; every burst shortens it by an eighth.
+/// READ responses have no congestion window. Instead, a notification adds a pause after each kResponseBurst
+/// of them, or doubles the pause, up to kMostResponsePause and at most once in four pauses. Every burst
+/// shortens the pause by an eighth.
 inline constexpr std::uint32_t kResponseBurst = 16;
 inline constexpr Duration kResponsePause = microseconds(20), kMostResponsePause = milliseconds(2);
 
-/// expect_write's hints remembered; further ones are not used.
+/// The most hints of expect_write that are remembered. Further hints are not used.
 inline constexpr std::size_t kExpectedWrites = 256;
 
 }  // namespace rdmc::roce

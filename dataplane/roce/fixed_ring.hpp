@@ -1,6 +1,6 @@
-// A queue of bounded length whose memory is allocated once, so that push() never fails. The kernel gives it
-// pages when they are used: a queue pair that is never busy needs little. Elements are also reachable by the
-// absolute index they were pushed at, as long as they have not been popped.
+// A queue of bounded length. Its memory is allocated once, so push() never fails. The kernel provides a page
+// only when it is used, so a queue pair that is never busy needs little memory. Until an element is popped,
+// it can also be reached by the absolute index at which it was pushed.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ class FixedRing {
 
   bool empty() const { return head_ == tail_; }
   std::size_t size() const { return static_cast<std::size_t>(tail_ - head_); }
-  /// Absolute indices of the oldest element and of the next one pushed.
+  /// The absolute indices of the oldest element and of the next one to be pushed.
   std::uint64_t head() const { return head_; }
   std::uint64_t tail() const { return tail_; }
 

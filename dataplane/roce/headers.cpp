@@ -9,7 +9,7 @@
 namespace rdmc::roce {
 namespace {
 
-// What follows the BTH, by opcode (IBTA vol. 1, table 38, and docs/wire.md for ours).
+// The parts that follow the BTH, by opcode (IBTA vol. 1, table 38; docs/wire.md for the opcodes of rdmc).
 enum Part : std::uint16_t {
   kKnown = 1,
   kHasReth = 2,
@@ -93,7 +93,8 @@ XWrite read_x_write(const std::byte* from) {
                 .begins_unordered = (load_be<std::uint16_t>(from + 22) & kBeginsUnordered) != 0};
 }
 
-// What only atomics and invalidation need: kept out of the way of every other packet.
+// Reads the parts that only atomics and invalidation have. It is a cold function, so that it does not slow
+// down all other packets.
 [[gnu::cold, gnu::noinline]] void read_rare_parts(std::uint16_t layout, const std::byte* at, Packet& packet) {
   if (layout & kHasAtomic)
     packet.atomic = {.address = load_be<std::uint64_t>(at),
@@ -104,14 +105,14 @@ XWrite read_x_write(const std::byte* from) {
   if (layout & kHasInvalidate) packet.invalidated = RemoteKey{load_be<std::uint32_t>(at)};
 }
 
-// The last part of a WRITE ends where its payload ends; every other part leaves something to come.
+// In the last part of a WRITE `remaining` is the size of its payload. In every other part it is larger.
 bool consistent(const XWrite& header, Opcode opcode, std::size_t payload_bytes) {
   return opcode == Opcode::x_write ? header.remaining > payload_bytes : header.remaining == payload_bytes;
 }
 
-// Fills everything but the payload; `payload_bytes` becomes what lies between headers and pad. `header` holds
-// the datagram's first bytes, all that are readable there. In place, because a Packet is larger than a cache
-// line.
+// Fills in everything but the payload. Sets `payload_bytes` to the number of bytes between headers and pad.
+// `header` holds the first bytes of the datagram, and no others may be read. `packet` is filled in place,
+// because a Packet is larger than a cache line.
 std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::size_t datagram_bytes,
                                         Packet& packet, std::size_t& payload_bytes) noexcept {
   if (header.size() < kBthBytes || datagram_bytes < kBthBytes + kIcrcBytes) return ParseError::too_short;
@@ -119,7 +120,8 @@ std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::
   if ((std::to_integer<std::uint8_t>(header[1]) & 0x0F) != 0) return ParseError::bad_version;
   const std::uint16_t layout = kLayouts[static_cast<std::uint8_t>(packet.bth.opcode)];
   if (layout == 0) return ParseError::unknown_opcode;
-  // A limited member of the default partition may talk to us, who are full members (IBTA 10.9.3).
+  // Limited members of the default partition are accepted too, because this side is a full member (IBTA
+  // 10.9.3).
   if ((packet.bth.partition_key & 0x7FFF) != 0x7FFF) return ParseError::bad_partition;
 
   std::size_t header_bytes = kFixedHeaderBytes[static_cast<std::uint8_t>(packet.bth.opcode)];

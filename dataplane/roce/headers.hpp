@@ -1,6 +1,7 @@
-// The headers of RoCEv2 as values, and the codec between them and bytes (IBTA vol. 1, chapter 9; sizes and
-// bit layouts in docs/wire.md). Pure. `parse_packet` is what every byte from the network goes through first:
-// it checks the opcode and all lengths, so that nobody after it does.
+// The headers of RoCEv2 as values, and the codec between these values and bytes (IBTA vol. 1, chapter 9;
+// docs/wire.md has the sizes and bit layouts). Pure functions. Every byte from the network goes through
+// `parse_packet` or `parse_scattered` first. They check the opcode and all lengths, so no later code needs
+// to.
 #pragma once
 
 #include <cstddef>
@@ -40,20 +41,21 @@ enum class Opcode : std::uint8_t {
   fetch_add = 0x14,
   send_last_invalidate = 0x16,
   send_only_invalidate = 0x17,
-  congestion_notification = 0x81,  ///< CNP (Annex A17.9.3): not of a connection's PSNs, answered by nothing
-  // Our own, in the manufacturer's range, only between endpoints that both offered selective repeat.
-  x_write = 0xC0,                 ///< a part of a WRITE, or all of it
-  x_write_last = 0xC1,            ///< the last (or only) part of a WRITE without immediate
-  x_write_last_immediate = 0xC2,  ///< … with immediate
-  x_acknowledge = 0xC3,           ///< AETH + selective acknowledgement
+  congestion_notification = 0x81,  ///< CNP (Annex A17.9.3). It has no PSN of a connection and gets no answer.
+  // Opcodes of rdmc in the manufacturer's range. They are used only between endpoints that both offered
+  // selective repeat.
+  x_write = 0xC0,                 ///< A part of a WRITE, but not the last one.
+  x_write_last = 0xC1,            ///< The last (or only) part of a WRITE without immediate.
+  x_write_last_immediate = 0xC2,  ///< The last (or only) part of a WRITE with immediate.
+  x_acknowledge = 0xC3,           ///< An AETH and a selective acknowledgement.
 };
 
 inline constexpr std::size_t kBthBytes = 12, kRethBytes = 16, kAethBytes = 4, kImmediateBytes = 4,
                              kIcrcBytes = 4;
 inline constexpr std::size_t kAtomicBytes = 28, kAtomicAckBytes = 8, kInvalidateBytes = 4,
                              kNotificationBytes = 16;
-inline constexpr std::size_t kXWriteBytes =
-    24;  ///< the same for all three, so that every packet of a train is alike
+/// The size is the same for all three opcodes, so that all packets of a train have the same layout.
+inline constexpr std::size_t kXWriteBytes = 24;
 inline constexpr std::size_t kXWriteHeaderBytes = kBthBytes + kXWriteBytes;
 
 struct Bth {
@@ -76,45 +78,47 @@ struct Aeth {
 struct AtomicEth {
   std::uint64_t address = 0;
   RemoteKey key{};
-  std::uint64_t swap_or_add = 0, compare = 0;  ///< FETCH_ADD does not look at `compare`
+  std::uint64_t swap_or_add = 0, compare = 0;  ///< FETCH & ADD ignores `compare`.
 };
-/// The flag of an XWrite that is the first packet of a message that may complete before earlier ones.
+/// The flag in the first packet of a message that may complete before earlier ones.
 inline constexpr std::uint16_t kBeginsUnordered = 0x8000;
-/// VA 8, key 4, immediate 4, bytes of the message from this packet's first to its end 4, identification 2,
-/// flags 2. `identification` is the IPv4 identification that the sender computed the ICRC with.
+/// The fields and their sizes in bytes: address 8, key 4, immediate 4, remaining 4, identification 2, flags
+/// 2. `remaining` counts the bytes of the message from the first byte of this packet to the message's end.
+/// `identification` is the IPv4 identification with which the sender computed the ICRC.
 struct XWrite {
   std::uint64_t address = 0;
   RemoteKey key{};
   std::uint32_t immediate = 0;
   std::uint32_t remaining = 0;
   std::uint16_t identification = 0;
-  bool begins_unordered = false;  ///< kBeginsUnordered
+  bool begins_unordered = false;  ///< The flag kBeginsUnordered.
 };
-/// Follows the AETH in x_acknowledge: newest 3, words 1, delay 4, arrival 4, then the bitmap. The BTH's PSN
-/// is the last one received in order; bit i of the bitmap (word i/32, least significant first) says that PSN
-/// cumulative + 1 + i has arrived.
+/// Follows the AETH in x_acknowledge. The fields and their sizes in bytes: newest 3, words 1, delay 4,
+/// arrival 4, then the bitmap. The PSN in the BTH is the last one that was received in order. Bit i of the
+/// bitmap (bit i%32 of word i/32) is set if the packet with that PSN + 1 + i has arrived.
 struct XAck {
-  Psn newest;                         ///< the packet that arrived last: its round trip is measured
-  std::uint32_t delay_ns = 0;         ///< between that arrival and this answer
-  std::uint32_t arrival_ns = 0;       ///< the low bits of that arrival's time by the receiver's clock
-  std::uint8_t words = 0;             ///< of bitmap, 0 … kMaxBitmapWords
-  const std::byte* bitmap = nullptr;  ///< big-endian words
+  Psn newest;                    ///< The packet that arrived last. Its round trip is measured.
+  std::uint32_t delay_ns = 0;    ///< The time between that arrival and this answer.
+  std::uint32_t arrival_ns = 0;  ///< The low 32 bits of the time of that arrival, by the receiver's clock.
+  std::uint8_t words = 0;        ///< The number of words in the bitmap, 0 … kMaxBitmapWords.
+  const std::byte* bitmap = nullptr;  ///< Big-endian words.
 };
 inline constexpr std::size_t kXAckFixedBytes = 12, kMaxBitmapWords = 32;
 
-/// A packet as parsed; spans refer to the received bytes.
+/// A parsed packet. Its spans refer to the received bytes. Each header is valid only for the opcodes that
+/// have it.
 struct Packet {
   Bth bth;
-  Reth reth;  ///< WRITE FIRST and ONLY, READ request
-  Aeth aeth;  ///< ACKs, atomic ACKs, READ response FIRST, LAST and ONLY
+  Reth reth;  ///< Present in WRITE FIRST and ONLY, and in a READ request.
+  Aeth aeth;  ///< Present in ACKs, atomic ACKs, and READ response FIRST, LAST and ONLY.
   AtomicEth atomic;
-  std::uint64_t original = 0;  ///< atomic ACK: the value before
-  RemoteKey invalidated{};     ///< SEND with invalidate
-  XWrite x_write;              ///< x_write*
-  XAck x_ack;                  ///< x_acknowledge
+  std::uint64_t original = 0;  ///< Present in an atomic ACK: the value before the operation.
+  RemoteKey invalidated{};     ///< Present in a SEND with invalidate: the key.
+  XWrite x_write;              ///< Present in the three x_write opcodes.
+  XAck x_ack;                  ///< Present in x_acknowledge.
   std::uint32_t immediate = 0;
-  std::span<const std::byte> payload;  ///< without pad and ICRC
-  std::uint8_t header_bytes = 0;       ///< BTH and extension headers
+  std::span<const std::byte> payload;  ///< Without pad and ICRC.
+  std::uint8_t header_bytes = 0;       ///< The size of the BTH and the extension headers.
 };
 
 enum class ParseError : std::uint8_t {
@@ -127,24 +131,25 @@ enum class ParseError : std::uint8_t {
 };
 std::string_view name(ParseError error) noexcept;
 
-/// `datagram` is a UDP payload: BTH to ICRC. The ICRC is not checked here, and neither is what the responder
-/// answers with a NAK: the payload's size against the path MTU and the DMA length of a RETH.
+/// Parses `datagram`, which is a UDP payload from BTH to ICRC. The ICRC is not checked here. Two things that
+/// the responder answers with a NAK are not checked either: the payload's size against the path MTU, and the
+/// DMA length of a RETH.
 std::expected<Packet, ParseError> parse_packet(std::span<const std::byte> datagram) noexcept;
 
-/// The header bytes alone: the same as parse_packet for a packet whose payload lies elsewhere.
-/// `datagram_bytes` is the whole UDP payload's length; `payload` where those bytes lie, at least as many as
-/// the packet has (pad and ICRC need not be there). x_acknowledge, whose header size varies, is an
-/// unknown_opcode here.
+/// The same as parse_packet for a packet whose payload is in other memory than its headers. `header` holds
+/// only the header bytes. `datagram_bytes` is the length of the whole UDP payload. `payload` is the memory of
+/// the payload and must have at least as many bytes as the packet's payload; pad and ICRC need not be there.
+/// For x_acknowledge, whose header size varies, the error is unknown_opcode.
 std::expected<Packet, ParseError> parse_scattered(std::span<const std::byte> header,
                                                   std::size_t datagram_bytes,
                                                   std::span<const std::byte> payload) noexcept;
 
-/// Whether an opcode answers requests (of the peer's responder, for our requester).
+/// True if the opcode is that of an answer, which the peer's responder sends to the local requester.
 constexpr bool is_answer(Opcode opcode) {
   return (opcode >= Opcode::read_response_first && opcode <= Opcode::atomic_acknowledge) ||
          opcode == Opcode::x_acknowledge;
 }
-/// READ responses, without atomic ACKs.
+/// True for READ responses, but not for atomic ACKs.
 constexpr bool is_read_response(Opcode opcode) {
   return opcode >= Opcode::read_response_first && opcode <= Opcode::read_response_only;
 }
@@ -162,8 +167,8 @@ constexpr bool is_x_write(Opcode opcode) {
   return opcode >= Opcode::x_write && opcode <= Opcode::x_write_last_immediate;
 }
 
-/// Writers return the bytes written. `out` has room (56 bytes suffice for every combination without a
-/// bitmap).
+/// Each writer returns the number of bytes that it wrote. `out` must have enough space. 56 bytes suffice for
+/// every combination of headers without a bitmap.
 std::size_t write_bth(std::byte* out, const Bth& bth) noexcept;
 std::size_t write_reth(std::byte* out, const Reth& reth) noexcept;
 std::size_t write_aeth(std::byte* out, const Aeth& aeth) noexcept;
@@ -171,12 +176,13 @@ std::size_t write_immediate(std::byte* out, std::uint32_t immediate) noexcept;
 std::size_t write_atomic(std::byte* out, const AtomicEth& atomic) noexcept;
 std::size_t write_original(std::byte* out, std::uint64_t original) noexcept;
 std::size_t write_invalidated(std::byte* out, RemoteKey key) noexcept;
-/// The sixteen reserved bytes of a congestion notification.
+/// Writes the sixteen reserved bytes of a congestion notification.
 std::size_t write_notification_bytes(std::byte* out) noexcept;
 std::size_t write_x_write(std::byte* out, const XWrite& header) noexcept;
-/// The fixed part; `words` big-endian words of bitmap follow it, or travel as the payload behind the header.
+/// Writes the fixed part. `words` big-endian words of bitmap must follow it, in the header or as the payload.
 std::size_t write_x_ack(std::byte* out, const XAck& header) noexcept;
-/// Sets the identification of an X_WRITE header already written at `header` (BTH first).
+/// Sets the identification in an X_WRITE header that is already written. `header` points to the BTH before
+/// it.
 void set_identification(std::byte* header, std::uint16_t identification) noexcept;
 
 }  // namespace rdmc::roce

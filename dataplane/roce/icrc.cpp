@@ -13,8 +13,8 @@ namespace rdmc::roce {
 namespace {
 
 #if defined(__x86_64__)
-// ISA-L 2.30 returns with the upper halves of the vector registers in use, and from then on SSE instructions
-// pay for their preservation: 160 ns more for the very next header, measured.
+// ISA-L 2.30 returns with the upper halves of the vector registers in use. From then on SSE instructions have
+// to preserve them, which costs 160 ns for the very next header (measured).
 void leave_vector_state() {
   static const bool has_avx = __builtin_cpu_supports("avx");
   if (has_avx) __asm__ volatile("vzeroupper");
@@ -23,7 +23,7 @@ void leave_vector_state() {
 void leave_vector_state() {}
 #endif
 
-// From here on ISA-L computes with the wide registers.
+// From this size on ISA-L computes with the wide registers.
 constexpr std::size_t kWideBytes = 256;
 
 std::uint32_t crc32(std::uint32_t seed, const void* bytes, std::size_t size) {
@@ -32,7 +32,7 @@ std::uint32_t crc32(std::uint32_t seed, const void* bytes, std::size_t size) {
   return crc;
 }
 
-constexpr std::uint32_t kPolynomial = 0xEDB88320;  // reflected: bit 31 is x^0
+constexpr std::uint32_t kPolynomial = 0xEDB88320;  // Reflected: bit 31 is x^0.
 
 // kSlices[k][b] is byte b followed by k zero bytes, modulo the polynomial ("slicing").
 constexpr auto make_slices() {
@@ -53,9 +53,9 @@ constexpr std::uint32_t times_x32(std::uint32_t p) {
   return kSlices[3][p & 0xFF] ^ kSlices[2][p >> 8 & 0xFF] ^ kSlices[1][p >> 16 & 0xFF] ^ kSlices[0][p >> 24];
 }
 
-// Carry-less product with ordinary multiplications: every fourth bit of each factor at a time, so that at
-// most eight ones meet in a place and their carries die in the three empty places above it (T. Pornin,
-// "Constant-time multiplication", BearSSL). It needs no instruction of a particular machine.
+// Carry-less product by ordinary multiplications. Each of them takes only every fourth bit of each factor. So
+// at most eight ones are added in one bit position, and their carries end in the three empty positions above
+// it (T. Pornin, "Constant-time multiplication", BearSSL). No instruction of a particular machine is needed.
 constexpr std::uint64_t carryless_multiply(std::uint32_t a, std::uint32_t b) {
   constexpr std::uint64_t kEveryFourth = 0x1111'1111'1111'1111;
   std::uint64_t product = 0;
@@ -72,11 +72,11 @@ constexpr std::uint64_t carryless_multiply(std::uint32_t a, std::uint32_t b) {
 }
 
 constexpr std::uint32_t multiply_modulo(std::uint32_t a, std::uint32_t b) {
-  const std::uint64_t product = carryless_multiply(a, b) << 1;  // bit k is x^(63-k)
+  const std::uint64_t product = carryless_multiply(a, b) << 1;  // Bit k is x^(63-k).
   return static_cast<std::uint32_t>(product >> 32) ^ times_x32(static_cast<std::uint32_t>(product));
 }
 
-// kPowers[k][d] is x^(8 d 256^k): what d 256^k further bytes multiply a CRC by.
+// kPowers[k][d] is x^(8 d 256^k). A CRC is multiplied by it when d 256^k bytes are appended.
 constexpr auto make_powers() {
   std::array<std::array<std::uint32_t, 256>, sizeof(std::size_t)> powers{};
   std::uint32_t step = 1u << (31 - 8);
@@ -89,12 +89,12 @@ constexpr auto make_powers() {
 }
 constexpr auto kPowers = make_powers();
 
-// The CRC of the eight bytes of ones that stand for the masked local route header.
+// The CRC of the eight bytes of ones that replace the masked local route header.
 constexpr std::uint32_t kRouteHeaderCrc = 0x2144DF1C;
 
 constexpr std::size_t kIpv4Bytes = 20, kIpv6Bytes = 40, kUdpBytes = 8;
-constexpr std::size_t kInlineHeaderBytes =
-    64;  // every header but that of an x_acknowledge with a long bitmap
+// Holds all headers except those of an x_acknowledge with a long bitmap.
+constexpr std::size_t kInlineHeaderBytes = 64;
 constexpr std::byte kZeros[4]{};
 
 }  // namespace
@@ -119,15 +119,15 @@ Icrc::Icrc(const Address& source, const Address& destination) : ipv6_(source.ipv
   std::uint8_t* ip = template_;
   const auto source_ip = source.ip(), destination_ip = destination.ip();
   if (ipv6_) {
-    constexpr std::uint8_t kStart[8]{0x6F, 0xFF, 0xFF, 0xFF,
-                                     0,    0,    17,   0xFF};  // class, flow label, hop limit masked
+    // Traffic class, flow label and hop limit are masked.
+    constexpr std::uint8_t kStart[8]{0x6F, 0xFF, 0xFF, 0xFF, 0, 0, 17, 0xFF};
     std::copy_n(kStart, sizeof kStart, ip);
     std::copy(destination_ip.begin(), destination_ip.end(),
               std::copy(source_ip.begin(), source_ip.end(), ip + 8));
     template_bytes_ = kIpv6Bytes + kUdpBytes;
   } else {
-    constexpr std::uint8_t kStart[12]{0x45, 0xFF, 0,    0,  0,    0,
-                                      0x40, 0,    0xFF, 17, 0xFF, 0xFF};  // TOS, TTL, checksum masked
+    // TOS, TTL and checksum are masked.
+    constexpr std::uint8_t kStart[12]{0x45, 0xFF, 0, 0, 0, 0, 0x40, 0, 0xFF, 17, 0xFF, 0xFF};
     std::copy_n(kStart, sizeof kStart, ip);
     std::copy(destination_ip.begin(), destination_ip.end(),
               std::copy(source_ip.begin(), source_ip.end(), ip + 12));
@@ -155,7 +155,7 @@ std::uint32_t Icrc::header_crc(std::uint16_t identification, std::size_t datagra
   const std::size_t inline_bytes = std::min(headers.size(), kInlineHeaderBytes);
   std::byte* bth = block + template_bytes_;
   std::memcpy(bth, headers.data(), inline_bytes);
-  bth[4] = std::byte{0xFF};  // FECN, BECN and the reserved bits beside them
+  bth[4] = std::byte{0xFF};  // FECN, BECN and the reserved bits next to them.
   const std::uint32_t crc = crc32(kRouteHeaderCrc, block, template_bytes_ + inline_bytes);
   return inline_bytes == headers.size()
              ? crc
@@ -182,12 +182,14 @@ std::optional<std::uint16_t> Icrc::solve_identification(std::uint16_t tried, std
                                                         std::size_t datagram_bytes) const noexcept {
   if (ipv6_) return std::nullopt;
   if (computed == received) return tried;
-  // x^(2^32 - 1) is 1 modulo the polynomial, so that going on by 2^32 - 1 - n bytes goes n bytes back: over
-  // what follows the identification, and the four bytes by which every CRC is ahead of its message.
+  // x^(2^32 - 1) is 1 modulo the polynomial. So appending 2^32 - 1 - n zero bytes is the same as removing n
+  // zero bytes. Here n is the number of bytes after the identification, plus four bytes, by which every CRC
+  // is ahead of its message.
   constexpr std::size_t kPeriod = 0xFFFF'FFFF, kCrcBytes = 4;
   const std::size_t following = kIpv4Bytes - 6 + kUdpBytes + datagram_bytes - kCrcBytes;
   const std::uint32_t difference = crc_combine(computed ^ received, 0, kPeriod - kCrcBytes - following);
-  if ((difference & 0xFFFF) != 0) return std::nullopt;  // reaches beyond the two bytes
+  // The difference also reaches other bytes than the two of the identification.
+  if ((difference & 0xFFFF) != 0) return std::nullopt;
   return static_cast<std::uint16_t>(tried ^ byte_swap(static_cast<std::uint16_t>(difference >> 16)));
 }
 

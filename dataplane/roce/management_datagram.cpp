@@ -36,7 +36,7 @@ void write_management(std::byte* out, Psn psn) noexcept {
   std::byte* const deth =
       out + write_bth(out, {.opcode = kDatagramSendOnly, .destination = kManagementQpn, .psn = psn});
   store_be(deth, kManagementKey);
-  store_be(deth + 4, value_of(kManagementQpn));  // a reserved byte and our own queue pair's number
+  store_be(deth + 4, value_of(kManagementQpn));  // A reserved byte and the number of this side's queue pair.
 }
 
 }  // namespace rdmc::roce

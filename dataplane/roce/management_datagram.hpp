@@ -1,6 +1,6 @@
 // The one unreliable datagram that every RoCE endpoint understands: a management datagram (MAD) between the
-// queue pairs 1 of two hosts, by which strangers make connections (IBTA vol. 1, 9.8.3 and 13.5.1). Pure; the
-// ICRC is checked and written by the fabric, as for every packet.
+// queue pairs 1 of two hosts (IBTA vol. 1, 9.8.3 and 13.5.1). Foreign endpoints make connections with it.
+// Pure functions. As for every packet, the fabric checks and writes the ICRC.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,16 @@ inline constexpr Qpn kManagementQpn{1};
 inline constexpr std::size_t kMadBytes = 256, kDethBytes = 8;
 inline constexpr std::size_t kManagementHeaderBytes = kBthBytes + kDethBytes;
 
-/// Whether a datagram is a UD SEND ONLY at all.
+/// True if the opcode of the datagram is UD SEND ONLY. Nothing else is checked.
 bool is_datagram_send(std::span<const std::byte> datagram) noexcept;
 
-/// The MAD in a UDP payload, BTH to ICRC; refers to it. Besides the errors of parse_packet's: bad_length also
-/// for any size but that of a MAD, bad_partition also for the wrong Q_Key or queue pair.
+/// Returns the MAD in a UDP payload that goes from BTH to ICRC. The result refers to `datagram`. Errors:
+/// those of parse_packet, bad_length also if the size is not that of a MAD, bad_partition also if the Q_Key
+/// or the queue pair is wrong.
 std::expected<std::span<const std::byte, kMadBytes>, ParseError> parse_management(
     std::span<const std::byte> datagram) noexcept;
 
-/// BTH and DETH before a MAD. `out` has room for kManagementHeaderBytes.
+/// Writes the BTH and DETH of a MAD. `out` must have space for kManagementHeaderBytes bytes.
 void write_management(std::byte* out, Psn psn) noexcept;
 
 }  // namespace rdmc::roce

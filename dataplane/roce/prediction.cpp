@@ -13,7 +13,8 @@ Prediction::Prediction(RegionTable& regions, std::uint32_t path_mtu, KeyHolder h
 
 void Prediction::expect(std::span<std::byte> where) {
   if (where.empty() || !regions_.is_writable(where, holder_)) return;
-  // A hint whose claim has ended waits for nothing. One behind a hint that still holds waits for that one.
+  // Drops the hints at the front whose claims have ended. A dead hint after one that still holds stays until
+  // that one is gone.
   while (!expected_.empty() && !holds(expected_.front())) expected_.pop();
   if (expected_.size() == kExpectedWrites) return;
   const bool apart = where.data() + where.size() <= message_.memory.data() ||
@@ -30,16 +31,17 @@ void Prediction::forget() {
 void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte* destination, bool highest) {
   const bool continues =
       rest_ > 0 && header.address == next_address_ && header.key == key_ && header.remaining == rest_;
-  // A WRITE of no bytes has no destination, but was foretold like any other.
+  // A WRITE of no bytes has no destination, but it may have a hint like any other WRITE.
   const auto address_of = [&](std::uint64_t length) {
     return regions_.resolve(header.key, header.address, length, RemoteAccess::write, holder_);
   };
   if (!continues) use_up_hints(bytes > 0 ? destination : address_of(0));
-  std::span<std::byte> message;  // from this packet on, as far as its region reaches
+  // The rest of the message from this packet on, or only this packet if the rest exceeds the region.
+  std::span<std::byte> message;
   if (destination != nullptr && (!continues || !holds(message_))) {
     const bool fits = address_of(header.remaining) == destination;
     message = {destination, fits ? header.remaining : bytes};
-    // Whoever expects something else there must not: from now on valid bytes lie there.
+    // From now on valid bytes are in this memory, so all other claims on it end.
     claims_.end_within(message, message_.claim);
   }
   if (!highest) return;
@@ -50,9 +52,10 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte
   if (rest_ == 0) end_message();
 }
 
-/// Hints are in the order in which the messages should come. One that was passed comes late, and is copied:
-/// its hint would stand in the way of those behind it. The newest of this memory is this message's: others
-/// are left from grants that nobody has used.
+/// Removes the hint that contains `address`, and all hints before it. Hints are in the order in which the
+/// messages should arrive. A message whose hint was passed over arrives late and is copied, because its hint
+/// would block the later ones. If several hints contain `address`, the newest one is that of this message.
+/// The older ones are left from grants that were not used.
 void Prediction::use_up_hints(const std::byte* address) {
   if (address == nullptr) return;
   std::uint64_t used = expected_.head();

@@ -1,8 +1,9 @@
-// Where the next X_WRITE packets will land, so that a driver can have them scattered there straight away: the
-// rest of the message that the highest PSN belongs to, then the writes that the application expects. A wrong
-// guess costs a copy. A guess into memory that holds valid bytes, or that peers may not write any more, would
-// destroy something. So all memory that is guessed is claimed in the region table (ScatterClaims), and it is
-// given out only while the claim holds: whatever happens to that memory elsewhere ends the claim.
+// Predicts the memory of the next X_WRITE packets, so that a driver can have their payload scattered there at
+// once. The rest of the message that the highest PSN belongs to comes first. Then follow the writes that the
+// application expects. A wrong prediction only costs a copy, unless its memory holds valid bytes or peers may
+// not write it any more. Such a prediction would destroy data. So all predicted memory is claimed in the
+// region table (ScatterClaims), and it is predicted only while the claim holds. Every event elsewhere that
+// makes the memory unsuitable ends the claim.
 #pragma once
 
 #include <cstddef>
@@ -19,42 +20,47 @@ namespace rdmc::roce {
 
 class Prediction {
  public:
-  /// `regions` outlives it. `holder`: of the connection whose packets they are.
+  /// `regions` must outlive this object. `holder` is the key holder of the connection whose packets are
+  /// predicted.
   Prediction(RegionTable& regions, std::uint32_t path_mtu, KeyHolder holder = KeyHolder::anyone);
   ~Prediction() { forget(); }
   Prediction(const Prediction&) = delete;
   Prediction& operator=(const Prediction&) = delete;
 
-  /// A hint; not used if peers may not write `where`, or if the message under way has begun to fill it.
+  /// Adds a hint. It is not used if the peer may not write all of `where`, if the current message has begun
+  /// to fill `where`, or if kExpectedWrites hints are waiting.
   void expect(std::span<std::byte> where);
-  /// Valid bytes lie in `where`: nobody may expect anything there.
+  /// Called when valid bytes are in `where`. Ends all claims there except that of the current message.
   void forbid(std::span<const std::byte> where) { claims_.end_within(where, message_.claim); }
-  /// Nothing more is expected.
+  /// Withdraws all claims. Nothing more is predicted.
   void forget();
 
-  /// A new X_WRITE packet of `bytes` was accepted for `destination`; `highest`: no higher PSN has been.
+  /// Called when a new X_WRITE packet of `bytes` payload bytes was accepted for `destination`. `highest` is
+  /// true if no higher PSN has arrived.
   void on_arrival(const XWrite& header, std::uint32_t bytes, std::byte* destination, bool highest);
-  /// The highest PSN belongs to a SEND.
+  /// Called when the highest PSN belongs to a SEND, a READ or an atomic.
   void on_send() { end_message(); }
 
-  /// One entry per packet; a message's last may be shorter than path_mtu, and the answer ends there, since no
-  /// train continues behind a shorter packet. `for_others`: packets of other peers may be scattered there,
-  /// too, so the answer ends before memory that any peer may read.
+  /// Fills `out` with one entry per packet, after `skip_packets` packets, and returns the number of entries.
+  /// The last packet of a message may be shorter than path_mtu. Then the entries end there, because no train
+  /// continues after a shorter packet. If `for_others`, packets of other peers may be scattered there too, so
+  /// the entries end before memory that any peer may read.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets, bool for_others = false);
 
  private:
   struct Claimed {
     std::span<std::byte> memory;
     ScatterClaims::Id claim = 0;
-    std::optional<bool> is_readable =
-        {};  // once somebody has asked; a region that comes or goes ends the claim
+    // True if any peer may read the memory. It is looked up when it is first needed. It stays correct,
+    // because a region that is added or removed ends the claim.
+    std::optional<bool> is_readable = {};
   };
   bool holds(const Claimed& one) const { return claims_.holds(one.claim, one.memory); }
   void withdraw(const Claimed& one) { claims_.withdraw(one.claim, one.memory); }
   void use_up_hints(const std::byte* address);
   void begin_message(std::span<std::byte> memory);
   void end_message();
-  /// Appends the packets of `memory`; false when the answer ends.
+  /// Appends the packets of `memory`. Returns false if the entries end here.
   bool append(std::span<std::byte> memory, std::span<std::span<std::byte>> out, std::size_t& count,
               std::size_t& skip) const;
   bool is_readable(Claimed& one);
@@ -63,11 +69,11 @@ class Prediction {
   ScatterClaims& claims_;
   const std::uint32_t path_mtu_;
   const KeyHolder holder_;
-  // The message under way. Its claim begins with the first byte that was seen of it.
+  // The current message. Its claim begins with the first byte of the message that was seen.
   Claimed message_;
   RemoteKey key_{};
-  std::uint64_t next_address_ = 0;  // behind the highest PSN's last byte
-  std::uint32_t rest_ = 0;          // bytes of the message from there
+  std::uint64_t next_address_ = 0;  // The remote address after the last byte of the highest PSN's packet.
+  std::uint32_t rest_ = 0;          // The number of bytes of the message from next_address_ on.
   FixedRing<Claimed> expected_;
 };
 

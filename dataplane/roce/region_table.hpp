@@ -1,8 +1,8 @@
-// The memory that peers may reach, by remote key, and what they may do there: what a NIC keeps in its
-// translation table. Pure. The owner adds and revokes; the responder resolves each packet's target. Addresses
-// on the wire are offsets chosen by the owner (`remote_address`), so that nothing of this process's layout is
-// told to anybody. It also keeps what connections claim for packets that they expect, since such claims end
-// when a region of that memory comes or goes.
+// The memory that peers may reach: each remote key with its region and what it permits. A NIC keeps the same
+// in its translation table. No I/O. The owner adds and revokes regions, and the responder resolves the target
+// of each packet. Addresses on the wire are chosen by the owner (`remote_address`), so no peer learns the
+// memory layout of this process. The table also holds the connections' scatter claims, because a claim ends
+// when a region of its memory is added or removed.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace rdmc::roce {
 
 class RegionTable {
  public:
-  /// False if the key is taken. With a `holder`, only that connection may use the key.
+  /// Returns false if the key is in use. With a `holder`, only that connection may use the key.
   bool add(RemoteKey key, std::uint64_t remote_address, std::span<std::byte> memory,
            RemoteAccess access = RemoteAccess::write, KeyHolder holder = KeyHolder::anyone) {
     if (!regions_.try_emplace(value_of(key), Region{remote_address, memory, access, holder}).second)
@@ -32,8 +32,9 @@ class RegionTable {
     claims_.end_within(found->second.memory);
     regions_.erase(found);
   }
-  /// By a peer's SEND with invalidate. The key stays taken until its owner revokes it, but permits nothing
-  /// any more. False: unknown, invalidated before, or not permitted to the connection that asks.
+  /// Executes a peer's SEND with invalidate. The key stays in use until its owner revokes it, but it permits
+  /// nothing any more. Returns false if the key is unknown or was invalidated before, or if the connection
+  /// `asks` is not permitted to invalidate it.
   bool invalidate(RemoteKey key, KeyHolder asks = KeyHolder::anyone) {
     const auto found = regions_.find(value_of(key));
     if (found == regions_.end() || !is_permitted(found->second, RemoteAccess::invalidate, asks)) return false;
@@ -42,10 +43,10 @@ class RegionTable {
     return true;
   }
 
-  /// The byte that [address, address + length) starts at, or nullptr: unknown key, out of range or not
-  /// permitted. A zero length resolves for any address in the region or one past its end; a WRITE or READ of
-  /// no bytes is not resolved at all (IBTA C9-88). `asks`: the connection whose packet it is. A key that has
-  /// a holder resolves for nobody else.
+  /// Returns the memory of [address, address + length), or nullptr if the key is unknown, the range exceeds
+  /// the region, or the access is not permitted. A length of zero resolves for any address in the region or
+  /// one past its end. The responder does not resolve a WRITE or READ of no bytes at all (IBTA C9-88). `asks`
+  /// is the connection whose packet it is. A key that has a holder resolves only for that connection.
   std::byte* resolve(RemoteKey key, std::uint64_t address, std::uint64_t length,
                      RemoteAccess needed = RemoteAccess::write, KeyHolder asks = KeyHolder::anyone) const {
     const auto found = regions_.find(value_of(key));
@@ -53,19 +54,20 @@ class RegionTable {
     return place_in(found->second, address, length);
   }
 
-  /// Where a WRITE to that address would lie, whoever sends it. It permits nothing.
+  /// Returns the memory that a WRITE to this address would go to, or nullptr if it is outside the key's
+  /// region. No permission is checked.
   const std::byte* locate(RemoteKey key, std::uint64_t address, std::uint64_t length) const {
     const auto found = regions_.find(value_of(key));
     return found == regions_.end() ? nullptr : place_in(found->second, address, length);
   }
 
-  /// Of the region, in bytes; 0: there is none of that key.
+  /// Returns the size of the key's region in bytes, or 0 if there is no such key.
   std::size_t extent(RemoteKey key) const {
     const auto found = regions_.find(value_of(key));
     return found == regions_.end() ? 0 : found->second.memory.size();
   }
 
-  /// Whether the peer of the connection `asks` may write all of `memory` by one key. Looks at every region.
+  /// True if the peer of the connection `asks` may write all of `memory` with one key. Looks at every region.
   bool is_writable(std::span<const std::byte> memory, KeyHolder asks = KeyHolder::anyone) const {
     return std::ranges::any_of(regions_, [&](const auto& entry) {
       const Region& region = entry.second;
@@ -75,7 +77,7 @@ class RegionTable {
     });
   }
 
-  /// Whether any peer may read a byte of `memory`, by a READ or an atomic operation. Looks at every region.
+  /// True if any peer may read a byte of `memory`, by a READ or an atomic. Looks at every region.
   bool is_readable(std::span<const std::byte> memory) const {
     return std::ranges::any_of(regions_, [&](const auto& entry) {
       const Region& region = entry.second;

@@ -1,10 +1,12 @@
-// The half of a connection that sends requests and understands their answers. It keeps one slot per PSN under
-// way, in a ring by sequence number for acknowledgements and in a list by time of transmission for loss
-// detection. Both modes share all of it: go-back-N is the case that every packet under way is lost at once.
+// The half of a connection that sends requests and handles their answers. It keeps one slot for each PSN in
+// flight. The slots form a ring by sequence number, for acknowledgements, and a list by time of transmission,
+// for loss detection. Both modes share all of this: go-back-N is the case in which all packets in flight are
+// lost at once.
 //
-// Bodies are split by event: requester.cpp (post, flush, window), requester_transmit.cpp, requester_ack.cpp,
-// requester_rd_atomic.cpp (READ and atomics), retransmit.cpp (what is lost, timers, RNR). Posted memory
-// belongs to the application until its completion has been polled. Owned and driven by one Connection.
+// The functions are in files by event: requester.cpp (post, completions, flush), requester_transmit.cpp
+// (window and packets), requester_ack.cpp, requester_rd_atomic.cpp (READ and atomics), retransmit.cpp
+// (losses, timers, RNR). The application owns posted memory and must keep it valid until the completion has
+// been polled. A Requester is owned and driven by one Connection.
 #pragma once
 
 #include <array>
@@ -25,33 +27,37 @@ class Requester {
   Requester(const ConnectionConfig& config, FixedRing<WorkCompletion>& completions,
             ConnectionCounters& counters);
 
-  /// Errors: would_block, invalid_argument.
+  /// Errors: would_block if send_depth is reached, invalid_argument as for Connection.
   Result<void> post(const SendWork& work);
   Result<void> post_read(const ReadWork& work);
   Result<void> post_atomic(const AtomicWork& work);
-  /// One completion of a posted work has been polled.
+  /// Called when one completion of a posted work request has been polled.
   void release() { --outstanding_; }
 
-  /// Retransmissions first, then new packets, as far as the window allows.
+  /// Fills `out` with retransmissions first and then with new packets, as far as the window allows. Returns
+  /// the number of packets.
   std::size_t transmit(Time now, std::span<TxPacket> out, const Egress& egress);
 
-  /// The posted work, counted from 0, of which a packet is to leave next; nothing if none is waiting.
+  /// Returns the index, counted from 0, of the posted work request whose packet leaves next. Returns nullopt
+  /// if none waits.
   std::optional<std::uint64_t> next_to_leave() const;
 
-  /// acknowledge or x_acknowledge. The answer other than none is a reason to fail the connection.
+  /// Handles an acknowledge or x_acknowledge. A result other than `none` is the reason to fail the
+  /// connection.
   [[nodiscard]] FailureCause on_acknowledge(const Packet& packet, Time now);
-  /// A READ response or atomic_acknowledge; `arrival` says where its payload belongs.
+  /// Handles a READ response or atomic_acknowledge. `arrival` receives the address where its payload belongs.
   [[nodiscard]] FailureCause on_response(const Packet& packet, Time now, Arrival& arrival);
   void on_notification(Time now) { congestion_.on_notification(rtt_, now); }
   [[nodiscard]] FailureCause on_timer(Time now);
   Time next_deadline() const;
 
-  /// Completes everything posted in order; the work at fault, if one is, with the cause as its own.
+  /// Completes all posted work requests in order, with this cause. All of them are marked as flushed, except
+  /// the one at fault.
   void flush(FailureCause cause);
 
  private:
-  /// awaited: of a READ or atomic that the peer has, or a later response of a READ request; only its response
-  /// acknowledges it.
+  /// `awaited` is the state of a READ or atomic that the peer has received, and of the later responses of a
+  /// READ request. Only its response acknowledges such a PSN.
   enum class PacketState : std::uint8_t { in_flight, acknowledged, lost, awaited };
   using Index = std::uint16_t;
   static constexpr Index kNone = kWindowPackets;
@@ -61,25 +67,26 @@ class Requester {
     Sequence first = 0;
     std::uint32_t packets = 0;
   };
-  /// What a READ or atomic needs beyond its Posted.
+  /// The state of a READ or atomic in addition to its Posted.
   struct RdAtomic {
-    std::uint64_t work = 0;  ///< index in works_
+    std::uint64_t work = 0;  ///< Index in works_.
     std::byte* memory = nullptr;
     std::uint64_t swap_or_add = 0, compare = 0;
-    std::uint64_t original = 0;  ///< answered
+    std::uint64_t original = 0;  ///< The value in the answer.
   };
-  /// A READ request (a work may take several) or atomic under way.
+  /// A READ request or atomic in flight. One READ may take several requests.
   struct RdAtomicRequest {
-    Sequence next = 0, end = 0;   ///< PSNs not yet answered
-    std::uint64_t rd_atomic = 0;  ///< index in rd_atomics_
+    Sequence next = 0, end = 0;   ///< [next, end) are the PSNs that are not yet answered.
+    std::uint64_t rd_atomic = 0;  ///< Index in rd_atomics_.
   };
   struct PacketSlot {
     Time sent_at;
-    std::int64_t order = 0;                ///< of its latest transmission among all of this connection
-    std::uint64_t work = 0;                ///< index in works_
-    std::uint32_t charge = 0;              ///< bytes of the window it takes
-    Index previous = kNone, next = kNone;  ///< in the list of packets in flight, oldest transmission first
-    std::uint32_t egress_ns = 0;           ///< that its latest transmission waited in this host
+    /// The number of its latest transmission among all transmissions of this connection.
+    std::int64_t order = 0;
+    std::uint64_t work = 0;                ///< Index in works_.
+    std::uint32_t charge = 0;              ///< The bytes of the window that it takes.
+    Index previous = kNone, next = kNone;  ///< The list of packets in flight, oldest transmission first.
+    std::uint32_t egress_ns = 0;           ///< How long its latest transmission waited in this host.
     std::uint16_t transmissions = 0;
     PacketState state = PacketState::in_flight;
   };
@@ -94,7 +101,7 @@ class Requester {
 
   // Transmission.
   std::uint32_t payload_bytes(const Posted& posted, Sequence s) const;
-  /// Whether this packet is the last of its message; a READ request or atomic always is.
+  /// True if this packet is the last of its message. A READ request or atomic always is.
   bool ends(Sequence s) {
     const Posted& posted = works_[slot(s).work];
     return is_rd_atomic(posted.work.opcode) || s + 1 == posted.first + posted.packets;
@@ -116,7 +123,8 @@ class Requester {
   bool may_request(const Posted& posted, Sequence s, Sequence end) const;
   void begin_request(const Posted& posted, Sequence s, Sequence end);
   std::size_t write_request(const Posted& posted, Sequence s, bool ack_request, TxPacket& out);
-  /// Nothing from here on can be acknowledged but by its response.
+  /// The first PSN that needs a response, or next_ if there is none. A cumulative acknowledgement counts only
+  /// up to this PSN.
   Sequence unanswered() const { return requests_.empty() ? next_ : requests_.front().next; }
   void note_received(Sequence to, Time now);
   void missing_response(Time now);
@@ -135,7 +143,8 @@ class Requester {
   // Loss.
   void detect_losses();
   void mark_lost(Sequence s);
-  /// Those that have been under way for so long, and for longer than a round trip takes, are lost.
+  /// Marks those packets as lost that have been in flight for at least `waited`, and for longer than a round
+  /// trip takes.
   void give_up_on_silent(Duration waited, Time now);
   void go_back();
   Duration least_timeout() const;
@@ -152,52 +161,57 @@ class Requester {
   const SequenceSpace space_;
   Congestion congestion_;
   RoundTrip rtt_;
-  OneWayQueue back_;             ///< in front of acknowledgements
-  std::uint32_t egress_ns_ = 0;  ///< that a packet sent now waits in this host
+  OneWayQueue back_;             ///< The queue that acknowledgements wait in.
+  std::uint32_t egress_ns_ = 0;  ///< How long a packet that is sent now waits in this host.
 
   FixedRing<Posted> works_;
-  std::uint32_t outstanding_ = 0;  ///< posted and not yet polled
+  std::uint32_t outstanding_ = 0;  ///< Posted work requests whose completion has not been polled.
   std::optional<std::uint64_t> fault_;
 
-  // una_ <= next_ <= assigned_: acknowledged | under way | posted, not yet sent.
+  // una_ <= next_ <= assigned_. PSNs before una_ are acknowledged, [una_, next_) are sent, [next_, assigned_)
+  // are posted and not yet sent.
   Sequence una_ = 0, next_ = 0, assigned_ = 0;
-  std::uint64_t next_work_ = 0;  ///< that next_ belongs to
+  std::uint64_t next_work_ = 0;  ///< The index in works_ that next_ belongs to.
   std::array<PacketSlot, kWindowPackets> slots_;
-  BitWindow acknowledged_, lost_;  ///< of [una_, next_)
+  BitWindow acknowledged_, lost_;  ///< The bits of [una_, next_).
   std::uint32_t lost_count_ = 0;
   Index oldest_ = kNone, newest_ = kNone;
-  std::uint64_t in_flight_ = 0;  ///< bytes charged
+  std::uint64_t in_flight_ = 0;  ///< The bytes charged to the window.
   std::int64_t next_order_ = 0;
 
-  bool filling_ = true;        ///< since the window opened wide enough; until it closes
-  bool limited_ = false;       ///< the window has held something back since the last acknowledgement
-  std::uint32_t unasked_ = 0;  ///< packets since the last AckReq
+  bool filling_ = true;        ///< True from when the window has opened wide enough until it closes.
+  bool limited_ = false;       ///< The window has held back a packet since the last acknowledgement.
+  std::uint32_t unasked_ = 0;  ///< Packets since the last AckReq.
 
-  // The newest transmission known to have arrived, and that before the answer being looked at.
+  // The number of the newest transmission that is known to have arrived, and its value before the answer that
+  // is being handled.
   std::int64_t arrived_order_ = -1, arrived_before_ = -1;
   Time arrived_sent_at_{};
   std::int64_t reorder_ = kReorderPackets;
-  std::uint32_t newly_acknowledged_ = 0;  ///< bytes, by the packet being looked at
+  std::uint32_t newly_acknowledged_ = 0;  ///< The bytes that the answer being handled has acknowledged.
 
   Time timer_start_{};
-  Duration silence_{};          ///< waited without any progress
-  std::uint32_t expiries_ = 0;  ///< without progress
-  std::uint32_t backoff_ = 0;   ///< doublings of the timeout
-  bool probe_ = false;          ///< one packet may exceed the window
-  /// Since the last expiry nothing was answered that had been sent once, and something has been under way.
+  Duration silence_{};          ///< How long the requester has waited without any progress.
+  std::uint32_t expiries_ = 0;  ///< Expiries of the timer without any progress.
+  std::uint32_t backoff_ = 0;   ///< How often the timeout has been doubled.
+  bool probe_ = false;          ///< One packet may exceed the window.
+  /// True if since the last expiry no packet that was sent only once has been acknowledged, and packets have
+  /// been in flight all the time.
   bool only_probes_answered_ = false;
-  std::optional<Time> resume_;  ///< after an RNR NAK
-  Sequence refused_ = -1;       ///< whose RNR NAKs are being counted
+  std::optional<Time> resume_;  ///< The end of the wait after an RNR NAK.
+  Sequence refused_ = -1;       ///< The packet whose RNR NAKs are being counted.
   std::uint32_t refusals_ = 0;
   Time first_refusal_{};
 
   SendCredits credits_;
   FixedRing<RdAtomic> rd_atomics_;
   FixedRing<RdAtomicRequest> requests_;
-  std::uint64_t next_rd_atomic_ = 0;   ///< of rd_atomics_, whose requests have not all been sent
-  std::uint64_t rd_atomic_bytes_ = 0;  ///< of responses asked for and not yet here
-  Sequence received_to_ = 0;           ///< the peer has all before it, though responses are missing
-  bool asked_again_ = false;           ///< for a missing response, since the last that came
+  /// The index in rd_atomics_ of the first one whose requests have not all been sent.
+  std::uint64_t next_rd_atomic_ = 0;
+  std::uint64_t rd_atomic_bytes_ = 0;  ///< The bytes of responses that are requested and have not arrived.
+  Sequence received_to_ = 0;  ///< The peer has received all PSNs before this, though responses are missing.
+  /// A missing response has been requested again since the last response arrived.
+  bool asked_again_ = false;
 };
 
 }  // namespace rdmc::roce

@@ -1,5 +1,5 @@
-// Answers to our requests: ACK, the selective kind, and the NAKs. Every answer to a PSN acknowledges all
-// before it (IBTA vol. 1, 9.7.5.1.1).
+// Handles the answers to this side's requests: ACKs, X_ACKNOWLEDGEs, and NAKs. Every answer to a PSN
+// acknowledges all PSNs before it (IBTA vol. 1, 9.7.5.1.1).
 #include <algorithm>
 #include <bit>
 
@@ -26,7 +26,7 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
   FailureCause cause = FailureCause::none;
   if (kind == AethKind::acknowledge) {
     rtt = round_trip(packet, s, now);
-    const bool stale = s + 1 < una_;  // overtaken by a later one on the way
+    const bool stale = s + 1 < una_;  // A later answer has overtaken this one.
     if (stale) ++counters_.stale;
     credits_.on_answer(packet.aeth.syndrome, packet.aeth.msn);
     advance(s + 1, now);
@@ -37,7 +37,8 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
     }
   } else {
     advance(s, now);
-    if (s < una_) {  // about what has been acknowledged since
+    // The answer is about a packet that has been acknowledged since.
+    if (s < una_) {
       ++counters_.stale;
       return FailureCause::none;
     }
@@ -66,14 +67,16 @@ void Requester::progress(const std::optional<Duration>& rtt, Time now) {
   if (newly_acknowledged_ == 0) return;
   silence_ = {};
   expiries_ = 0;
-  // A timeout that was doubled stays so until a packet sent once tells the round trip anew (RFC 6298, 5.7).
+  // A doubled timeout is kept until a packet that was sent only once measures the round trip again (RFC 6298,
+  // 5.7).
   if (rtt || !(rtt_.measured() || config_.selective_repeat)) backoff_ = 0;
   if (!resume_) timer_start_ = now;
   congestion_.on_acknowledge(rtt, rtt_, newly_acknowledged_, limited_, now);
   limited_ = next_ < assigned_;
 }
 
-// A packet that was sent twice does not say which of the two arrived (Karn), so it is not measured.
+// A packet that was sent twice does not show which transmission arrived, so it measures nothing (Karn's
+// algorithm).
 std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cumulative, Time now) {
   const bool selective = packet.bth.opcode == Opcode::x_acknowledge;
   const Sequence s = selective ? space_.nearest(una_, packet.x_ack.newest) : cumulative;
@@ -81,7 +84,7 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   PacketSlot& newest = slot(s);
   if (newest.state != PacketState::in_flight) return std::nullopt;
   if (selective && newest.transmissions == 1 && newest.order > arrived_order_) {
-    // It arrived even if it could not be kept (a SEND behind a gap).
+    // The packet has arrived even if the peer could not keep it (a SEND after a gap).
     arrived_order_ = newest.order;
     arrived_sent_at_ = newest.sent_at;
   }
@@ -91,7 +94,8 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   rtt_.sample(whole, std::max(path, nanoseconds(1)), now);
   const Duration network = std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
   if (!selective) return network;
-  // A smaller window of this connection would not make the queue on the way back shorter.
+  // The queue on the path back is not counted, because a smaller window of this connection would not shorten
+  // it.
   const std::uint32_t answered = packet.x_ack.arrival_ns + packet.x_ack.delay_ns;
   const Duration back = back_.sample(answered, static_cast<std::uint32_t>(now.ns), now);
   return std::max(network - back, std::min(network, rtt_.least()));
@@ -115,10 +119,11 @@ void Requester::acknowledge(Sequence s, Time now) {
   }
   const bool may_be_of_the_first = !rtt_.measured() || now - packet.sent_at < rtt_.least();
   if (packet.state == PacketState::lost || (again && may_be_of_the_first)) {
-    // It had only been overtaken: found lost but not sent again yet, or answered sooner than any round trip.
+    // The packet was only overtaken: it was found lost but has not been sent again yet, or its answer came
+    // sooner than any round trip.
     if (expiries_ == 0 && s != refused_) reorder_ = std::min(reorder_ * 2, kMaxReorderPackets);
   } else {
-    // Reported later than something that was sent after it: the network reorders by this much.
+    // The packet is acknowledged later than one that was sent after it, so the network reorders by this much.
     if (!again && packet.order < arrived_before_)
       reorder_ = std::clamp(arrived_before_ - packet.order + 1, reorder_, kMaxReorderPackets);
     if (packet.order > arrived_order_) {
@@ -140,7 +145,7 @@ void Requester::advance(Sequence to, Time now) {
       acknowledge(una_, now);
   }
   only_probes_answered_ &= una_ < next_;
-  if (resume_ && una_ > refused_) resume_.reset();  // the receive was posted before we tried again
+  if (resume_ && una_ > refused_) resume_.reset();  // A receive was posted before the retry.
 }
 
 void Requester::take_bitmap(const XAck& ack, Sequence first, Time now) {
@@ -162,7 +167,8 @@ void Requester::take_bitmap(const XAck& ack, Sequence first, Time now) {
 void Requester::sequence_error(Sequence s, Time now) {
   ++counters_.sequence_naks_received;
   const PacketSlot& packet = slot(s);
-  // Of an earlier pass: the packet has been sent again since, and no answer comes sooner than a round trip.
+  // The NAK is for an earlier transmission: the packet has been sent again since, and no answer arrives
+  // sooner than after a round trip.
   if (packet.transmissions > 1 && rtt_.measured() && now - packet.sent_at < rtt_.least()) return;
   if (packet.state != PacketState::in_flight) return;
   congestion_.on_loss(1);

@@ -1,6 +1,7 @@
-// READ and atomics as their requester sees them (IBTA vol. 1, 9.4.4, 9.4.5 and 9.7.5.1.2). A READ request
-// reserves one PSN for each of its responses, and only responses acknowledge them. They come in order; one
-// that is missing is asked for again from there on, when a later answer shows the gap or the timer does.
+// READ and atomics at the requester (IBTA vol. 1, 9.4.4, 9.4.5 and 9.7.5.1.2). A READ request reserves one
+// PSN for each of its responses, and only the responses acknowledge these PSNs. Responses arrive in order. A
+// missing response and all after it are requested again when a later answer shows the gap or when the timer
+// expires.
 #include <algorithm>
 #include <cassert>
 
@@ -37,7 +38,7 @@ Result<void> Requester::post_rd_atomic(const SendWork& work, RdAtomic rd_atomic)
   return {};
 }
 
-/// The end of the request that asks for PSN s.
+/// Returns the end of the READ request that PSN s belongs to.
 Sequence Requester::request_end(const Posted& posted, Sequence s) const {
   const Sequence index = (s - posted.first) / kReadRequestPackets;
   return posted.first + std::min<Sequence>((index + 1) * kReadRequestPackets, posted.packets);
@@ -66,7 +67,8 @@ void Requester::begin_request(const Posted& posted, Sequence s, Sequence end) {
   rd_atomic_bytes_ += response_bytes(posted, s, end);
 }
 
-/// Asks for everything from PSN s to the end of its request; the first time that is all of it.
+/// Writes a request for everything from PSN s to the end of its READ request. In the first transmission this
+/// is the whole request.
 std::size_t Requester::write_request(const Posted& posted, Sequence s, bool ack_request, TxPacket& out) {
   const SendWork& work = posted.work;
   std::byte* const header = out.header.data();
@@ -148,8 +150,9 @@ FailureCause Requester::on_response(const Packet& packet, Time now, Arrival& arr
   return FailureCause::none;
 }
 
-/// The peer has acknowledged beyond a response that has not come. For a stranger that says that it got lost
-/// ("implied NAK", 9.7.5.2.8). Ours sends acknowledgements ahead of responses: it only has the request.
+/// Called when the peer has acknowledged beyond a response that has not arrived. If the peer is a foreign
+/// endpoint, the response was lost ("implied NAK", 9.7.5.2.8). An endpoint of rdmc sends acknowledgements
+/// before responses, so the acknowledgement only means that the request has arrived.
 void Requester::note_received(Sequence to, Time now) {
   if (!config_.selective_repeat) return missing_response(now);
   received_to_ = std::max(received_to_, to);
@@ -169,7 +172,7 @@ void Requester::note_received(Sequence to, Time now) {
 }
 
 void Requester::missing_response(Time now) {
-  if (asked_again_) return;  // in vain, if it was: the timer sees to that
+  if (asked_again_) return;  // If the repeated request is lost too, the timer repeats it again.
   asked_again_ = true;
   ++counters_.implied_naks;
   congestion_.on_loss(1);

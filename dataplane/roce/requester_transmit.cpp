@@ -1,4 +1,4 @@
-// Which packets leave now, and their headers.
+// Selects the packets that leave now, and writes their headers.
 #include <algorithm>
 #include <cassert>
 
@@ -14,9 +14,9 @@ bool has_immediate(SendOpcode opcode) {
   return opcode == SendOpcode::send_immediate || opcode == SendOpcode::write_immediate;
 }
 
-// IBTA table 38; but for SEND with invalidate FIRST, MIDDLE, LAST, LAST with immediate, ONLY, ONLY with
-// immediate follow each other.
-Opcode textbook_opcode(SendOpcode opcode, bool first, bool last) {
+// IBTA table 38: the opcodes FIRST, MIDDLE, LAST, LAST with immediate, ONLY, ONLY with immediate follow each
+// other. The two opcodes of SEND with invalidate are elsewhere.
+Opcode standard_opcode(SendOpcode opcode, bool first, bool last) {
   const int base = value_of(is_write(opcode) ? Opcode::write_first : Opcode::send_first);
   const int immediate = has_immediate(opcode) ? 1 : 0;
   if (opcode == SendOpcode::send_invalidate && last)
@@ -156,7 +156,7 @@ std::size_t Requester::write_header(const Posted& posted, Sequence s, std::uint3
                                                 .remaining = total - offset,
                                                 .begins_unordered = first && work.unordered});
   }
-  bth.opcode = textbook_opcode(work.opcode, first, last);
+  bth.opcode = standard_opcode(work.opcode, first, last);
   std::size_t used = write_bth(header, bth);
   if (write && first)
     used +=

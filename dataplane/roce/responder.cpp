@@ -21,7 +21,9 @@ Result<void> Responder::post(const ReceiveWork& work) {
   if (outstanding_ == config_.receive_depth) return fail(Errc::would_block, "recv queue full");
   receives_.push(work);
   ++outstanding_;
-  due_ |= reported_none_;  // the peer would ask once more only, and perhaps late
+  // A peer without credits sends only one more message to ask for them, and perhaps late. So the new credits
+  // are reported at once.
+  due_ |= reported_none_;
   if (waiting_) {
     waiting_ = false;
     nak_.reset();
@@ -34,12 +36,12 @@ Result<void> Responder::post(const ReceiveWork& work) {
 
 Arrival Responder::on_request(const Packet& packet, Time now) {
   const Sequence s = space_.nearest(next_, packet.bth.psn);
-  return config_.selective_repeat ? on_selective(packet, s, now) : on_textbook(packet, s);
+  return config_.selective_repeat ? on_selective(packet, s, now) : on_standard_mode(packet, s);
 }
 
-// IBTA vol. 1, 9.7.5.1.3 and 9.7.4.1.2: behind is a duplicate and answered again, ahead is a gap and reported
-// once.
-Arrival Responder::on_textbook(const Packet& packet, Sequence s) {
+// IBTA vol. 1, 9.7.5.1.3 and 9.7.4.1.2: a PSN before next_ is a duplicate and is answered again. A PSN after
+// next_ shows a gap, which is reported once.
+Arrival Responder::on_standard_mode(const Packet& packet, Sequence s) {
   if (s < next_) {
     replay(packet, s);
     return {Arrival::Verdict::duplicate};
@@ -62,7 +64,8 @@ Arrival Responder::on_textbook(const Packet& packet, Sequence s) {
   ++next_;
   gap_reported_ = false;
   nak_.reset();
-  wanted_ |= packet.bth.ack_request && !rd_atomic;  // whose response is its answer
+  // A READ or atomic is answered by its response instead.
+  wanted_ |= packet.bth.ack_request && !rd_atomic;
   return arrival;
 }
 
@@ -115,7 +118,7 @@ void Responder::complete(CompletionKind kind, std::uint32_t bytes, std::optional
   receives_.pop();
 }
 
-// IBTA vol. 1, 9.9.3: the peer learns the reason, and both queue pairs go to the error state.
+// IBTA vol. 1, 9.9.3: the peer receives the reason, and both queue pairs go to the error state.
 Arrival Responder::refuse_at(Sequence at, std::uint8_t syndrome, FailureCause cause) {
   ++counters_.refused;
   nak_ = refusal_ = {syndrome, at};
@@ -123,7 +126,7 @@ Arrival Responder::refuse_at(Sequence at, std::uint8_t syndrome, FailureCause ca
   return {Arrival::Verdict::refused};
 }
 
-// What follows will be dropped until the peer comes back to this PSN, and is not worth a NAK of its own.
+// Later packets are dropped until the peer sends this PSN again. They need no NAK of their own.
 Arrival Responder::not_ready() {
   nak_ = {rnr_syndrome(config_.rnr_timer), next_};
   gap_reported_ = true;
@@ -131,7 +134,8 @@ Arrival Responder::not_ready() {
 }
 
 void Responder::flush(FailureCause cause) {
-  bool at_fault = cause == FailureCause::local_length;  // the receive that was too short is the oldest
+  // The receive that was too short is the oldest one.
+  bool at_fault = cause == FailureCause::local_length;
   for (; !receives_.empty(); receives_.pop()) {
     completions_.push({.work_id = receives_.front().work_id,
                        .kind = CompletionKind::receive,

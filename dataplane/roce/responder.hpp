@@ -1,12 +1,12 @@
-// The half of a connection that receives requests: checks them, says where their bytes go, completes receives
-// and answers. In textbook mode it takes packets in PSN order only; with selective repeat X_WRITEs are placed
-// as they come and their completions wait for their turn, except those of unordered WRITEs. Nothing is ever
-// executed twice.
+// The half of a connection that receives requests. It checks them, determines where their payload belongs,
+// completes receives, and answers. In standard mode it accepts packets in PSN order only. With selective
+// repeat it places X_WRITEs as they arrive, and their completions wait for their turn, except those of
+// unordered WRITEs. No SEND, WRITE or atomic is executed twice.
 //
-// Bodies are split by event: responder.cpp (PSN order, refusals, flush), responder_message.cpp
-// (SEND and textbook WRITE), responder_x_write.cpp, responder_rd_atomic.cpp (READ and atomics),
-// responder_answer.cpp. Memory of posted receives belongs
-// to the application until their completion has been polled. Owned and driven by one Connection.
+// The functions are in files by event: responder.cpp (PSN order, refusals, flush), responder_message.cpp
+// (SEND and standard-mode WRITE), responder_x_write.cpp, responder_rd_atomic.cpp (READ and atomics),
+// responder_answer.cpp. The application owns the memory of posted receives and must keep it valid until their
+// completion has been polled. A Responder is owned and driven by one Connection.
 #pragma once
 
 #include <array>
@@ -24,72 +24,78 @@ class Responder {
   Responder(const ConnectionConfig& config, RegionTable& regions, FixedRing<WorkCompletion>& completions,
             ConnectionCounters& counters);
 
-  /// Errors: would_block. Releases a WRITE with immediate that had waited for it.
+  /// Errors: would_block if receive_depth is reached. Completes a WRITE with immediate that was waiting for a
+  /// receive.
   Result<void> post(const ReceiveWork& work);
-  /// One completion of a posted receive has been polled.
+  /// Called when one completion of a posted receive has been polled.
   void release() { --outstanding_; }
 
-  /// Any request. Afterwards `failure` may have a reason to fail the connection.
+  /// Handles any request. Afterwards `failure` may return a reason to fail the connection.
   Arrival on_request(const Packet& packet, Time now);
   FailureCause failure() const { return failure_; }
-  /// In the error state: the peer repeats what was refused, so its NAK was lost.
+  /// Called in the error state when a request arrives. The NAK is sent again, because the peer may not have
+  /// received it.
   void repeat_refusal();
 
-  /// A packet of the peer's met congestion: the peer will be told.
+  /// Called when a packet of the peer met congestion. The peer will be notified.
   void on_mark(Time now);
-  /// The peer says that packets of ours did.
+  /// Called when the peer reports that packets of this side met congestion.
   void on_notification(Time now);
 
   void end_of_burst();
-  /// READ responses and atomic ACKs as far as there is room, then at most one NAK and one acknowledgement:
-  /// answers leave in the order of the PSNs they answer.
+  /// Fills `out` with READ responses and atomic ACKs as far as there is space, and then with at most one NAK
+  /// and one acknowledgement. So answers leave in the order of the PSNs that they answer. Two kinds of
+  /// packets may leave before the responses: a congestion notification and a selective acknowledgement.
+  /// Returns the number of packets.
   std::size_t transmit(Time now, std::span<TxPacket> out, const Egress& egress);
-  /// READ responses or atomic ACKs are waiting to be sent.
+  /// True if READ responses or atomic ACKs are waiting to be sent.
   bool is_responding() const { return responding_ > 0; }
   bool has_answer() const { return due_; }
-  /// When an acknowledgement that waits for company is due.
+  /// The time at which the next answer is due, or Time::never().
   Time next_deadline() const;
 
   void flush(FailureCause cause);
-  /// Where the next WRITE will land (Prediction). Not used if a part of a message lies there whose rest is
-  /// missing.
+  /// Gives a hint to Prediction that the next WRITE goes to `where`. The hint is not used if `where` holds a
+  /// part of a message whose rest is missing.
   void expect(std::span<std::byte> where);
   Prediction& prediction() { return prediction_; }
 
  private:
   enum class Message : std::uint8_t { none, send, write };
-  /// What an X_WRITE packet's completion needs when its turn comes.
+  /// The data that the completion of an X_WRITE packet needs when its turn comes.
   struct PendingCompletion {
     const std::byte* destination = nullptr;
     std::uint32_t bytes = 0, immediate = 0;
     bool ends = false, has_immediate = false;
     bool begins_unordered = false;
-    bool completed = false;  ///< ahead of its turn
-    bool placed = false;     ///< its turn came before a receive was posted; the bytes are there
+    bool completed = false;  ///< The packet was completed before its turn.
+    /// The packet's turn came before a receive was posted. The payload is in place.
+    bool placed = false;
   };
   struct Nak {
     std::uint8_t syndrome = 0;
     Sequence at = 0;
   };
 
-  /// A READ or atomic that was accepted lately ("responder resource"): kept until max_dest_rd_atomic newer
-  /// ones have come, so that it can be answered again.
+  /// A READ or atomic that was accepted recently ("responder resource"). It is kept until max_dest_rd_atomic
+  /// newer ones have arrived, so that it can be answered again.
   struct Resource {
     Opcode opcode{};
-    Sequence first = 0, end = 0;   ///< PSNs of its answer
-    Sequence start = 0, next = 0;  ///< [start, end) is being answered, up to next; next == end: done
+    Sequence first = 0, end = 0;  ///< [first, end) are the PSNs of its answer.
+    /// [start, end) is being answered. [start, next) has been sent, and next == end if all of it has.
+    Sequence start = 0, next = 0;
     RemoteKey key{};
     std::uint64_t address = 0;
     std::uint32_t length = 0;
     std::uint32_t msn = 0;
-    std::uint64_t original = 0;  ///< of an atomic
-    bool answered = false;       ///< to its end, once at least
+    std::uint64_t original = 0;  ///< For an atomic: the value before the operation.
+    bool answered = false;       ///< The request has been answered completely at least once.
   };
 
-  Arrival on_textbook(const Packet& packet, Sequence s);
+  Arrival on_standard_mode(const Packet& packet, Sequence s);
   Arrival on_selective(const Packet& packet, Sequence s, Time now);
 
-  // The packet whose turn it is.
+  // Handlers of the packet whose turn it is.
   Arrival take_send(const Packet& packet);
   Arrival take_write(const Packet& packet);
   bool well_formed(const Packet& packet, Message message) const;
@@ -130,49 +136,49 @@ class Responder {
   Prediction prediction_;
 
   FixedRing<ReceiveWork> receives_;
-  std::uint32_t outstanding_ = 0;  ///< posted and not yet polled
+  std::uint32_t outstanding_ = 0;  ///< Posted receives whose completion has not been polled.
   FailureCause failure_ = FailureCause::none;
-  Nak refusal_;  ///< that failed the connection
+  Nak refusal_;  ///< The NAK that failed the connection.
 
-  Sequence next_ = 0;  ///< all before it has been received
+  Sequence next_ = 0;  ///< All PSNs before this one have been received.
   std::uint32_t msn_ = 0;
-  Message message_ = Message::none;         ///< under way at next_
-  std::uint32_t message_bytes_ = 0;         ///< of it, received so far
-  const std::byte* message_end_ = nullptr;  ///< of an X_WRITE: behind them
-  // Textbook WRITE under way.
+  Message message_ = Message::none;         ///< The kind of message that is being received at next_.
+  std::uint32_t message_bytes_ = 0;         ///< The bytes of that message that have been received.
+  const std::byte* message_end_ = nullptr;  ///< For X_WRITEs: the address after those bytes.
+  // The standard-mode WRITE that is being received.
   RemoteKey write_key_{};
   std::uint64_t write_address_ = 0;
   std::uint32_t write_rest_ = 0;
 
   // Selective repeat.
-  Sequence end_ = 0;    ///< behind the highest PSN received; > next_ while something is missing
-  BitWindow received_;  ///< of [next_, end_)
+  Sequence end_ = 0;    ///< The PSN after the highest one received. Above next_ while a packet is missing.
+  BitWindow received_;  ///< The bits of [next_, end_).
   std::array<PendingCompletion, kWindowPackets> pending_completions_;
-  bool waiting_ = false;  ///< the record at next_ needs a receive
+  bool waiting_ = false;  ///< The pending completion at next_ needs a receive.
 
   // Answers.
-  std::optional<Nak> nak_;     ///< to be sent
-  bool gap_reported_ = false;  ///< nothing but next_ is answered until it comes
+  std::optional<Nak> nak_;     ///< The NAK that is to be sent.
+  bool gap_reported_ = false;  ///< The gap at next_ has been reported. It is not reported again.
   bool wanted_ = false, due_ = false;
-  std::uint32_t unanswered_ = 0;  ///< new packets since the last answer
+  std::uint32_t unanswered_ = 0;  ///< New packets since the last answer.
   Time first_unanswered_{};
-  Sequence newest_ = -1;  ///< arrived last, at newest_at_
+  Sequence newest_ = -1;  ///< The packet that arrived last, at newest_at_.
   Time newest_at_{};
-  /// Bitmaps of the latest answers; a driver may hold a packet for a while when its port has no room.
+  /// The bitmaps of the latest answers. A driver may hold a packet for a while when its port has no space.
   static constexpr std::size_t kAnswers = 4;
   std::array<std::array<std::byte, kMaxBitmapWords * 4>, kAnswers> bitmaps_;
   std::size_t next_bitmap_ = 0;
 
-  FixedRing<Resource> resources_;  ///< in PSN order
-  std::uint32_t responding_ = 0;   ///< of them, not yet answered to their end
-  Duration response_pause_{};      ///< behind each kResponseBurst responses
-  Time next_response_{};           ///< no response is sent sooner
-  Time next_slowing_{};            ///< notifications before it change nothing
+  FixedRing<Resource> resources_;  ///< The kept requests, in PSN order.
+  std::uint32_t responding_ = 0;   ///< The number of kept requests whose answer is not yet sent completely.
+  Duration response_pause_{};      ///< The pause after each kResponseBurst responses.
+  Time next_response_{};           ///< No response is sent before this time.
+  Time next_slowing_{};            ///< Notifications before this time change nothing.
 
-  bool notify_ = false;       ///< a congestion notification is to be sent
-  Time next_notification_{};  ///< none becomes due sooner
+  bool notify_ = false;       ///< A congestion notification is to be sent.
+  Time next_notification_{};  ///< No notification becomes due before this time.
 
-  bool reported_none_ = false;  ///< our latest answer gave the peer no credits
+  bool reported_none_ = false;  ///< The latest answer gave the peer no credits.
 };
 
 }  // namespace rdmc::roce

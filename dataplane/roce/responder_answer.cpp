@@ -1,4 +1,4 @@
-// Acknowledgements and NAKs, gathered while packets come in and sent once per burst.
+// Acknowledgements and NAKs, which are collected while packets arrive and sent once per burst.
 #include <algorithm>
 
 #include "dataplane/base/bytes.hpp"
@@ -31,7 +31,8 @@ std::size_t Responder::transmit(Time now, std::span<TxPacket> out, const Egress&
   std::size_t count = 0;
   if (notify_ && count < out.size()) write_notification(out[count++]);
   if (is_responding()) {
-    // Ours knows that a selective acknowledgement does not speak of responses, and wants it soon.
+    // A selective acknowledgement is sent before responses. An endpoint of rdmc knows that it does not cover
+    // them, and needs it soon.
     const bool ahead = config_.selective_repeat && due_ && failure_ == FailureCause::none;
     if (ahead && count < out.size()) write_acknowledgement(now, egress, out[count++]);
     count += respond(now, out.subspan(count));
@@ -39,7 +40,8 @@ std::size_t Responder::transmit(Time now, std::span<TxPacket> out, const Egress&
   }
   if (nak_ && count < out.size()) write_nak(out[count++]);
   if (failure_ != FailureCause::none) return count;
-  // A textbook requester gets its answer at once; ours are told more by one answer to the whole burst.
+  // A foreign requester gets its answer at once. A peer with selective repeat learns more from one answer to
+  // the whole burst.
   const bool now_due = due_ || (!config_.selective_repeat && wanted_) || next_deadline() <= now;
   if (now_due && count < out.size()) write_acknowledgement(now, egress, out[count++]);
   return count;
@@ -51,7 +53,7 @@ void Responder::on_mark(Time now) {
   next_notification_ = now + kNotificationInterval;
 }
 
-// IBTA Annex A17.9.3: no PSN, no answer; NICs clear the migration bit in it.
+// IBTA Annex A17.9.3: a notification has no PSN and gets no answer. NICs clear the migration bit in it.
 void Responder::write_notification(TxPacket& out) {
   const std::size_t used = write_bth(out.header.data(), {.opcode = Opcode::congestion_notification,
                                                          .migration = false,
@@ -81,7 +83,8 @@ void Responder::write_nak(TxPacket& out) {
     ++counters_.rnr_naks_sent;
   nak_.reset();
   ++counters_.packets_sent;
-  // It acknowledges all before it; what selective repeat holds beyond it is told besides.
+  // The NAK acknowledges everything before it. With selective repeat, an acknowledgement is still needed for
+  // the packets after it.
   if (!config_.selective_repeat) wanted_ = due_ = false;
 }
 

@@ -1,12 +1,12 @@
-// The packet whose turn it is, when it is a SEND or a textbook WRITE (IBTA vol. 1, 9.7.4.1: opcode sequence,
-// length, key, resources - in this order).
+// Handles the packet whose turn it is, if it is a SEND or a standard-mode WRITE. The checks are those of IBTA
+// vol. 1, 9.7.4.1: opcode sequence, length, key, resources. For a WRITE they are in this order.
 #include "dataplane/roce/responder.hpp"
 #include "dataplane/roce/rnr.hpp"
 
 namespace rdmc::roce {
 namespace {
 
-// Within SEND and within WRITE the opcodes stand in this order (IBTA table 38).
+// The order of the opcodes within SEND and within WRITE (IBTA table 38).
 enum class Segment : std::uint8_t { first, middle, last, last_immediate, only, only_immediate };
 
 Segment segment_of(Opcode opcode) {
@@ -76,8 +76,8 @@ Arrival Responder::take_write(const Packet& packet) {
   const std::uint32_t rest = first ? packet.reth.length : write_rest_;
   if (last ? rest != bytes : rest <= bytes)
     return refuse(kInvalidRequest, FailureCause::local_invalid_request);
-  // A WRITE of no bytes names no memory (C9-88). The whole range is checked at its first packet, so that a
-  // bad one places nothing.
+  // A WRITE of no bytes names no memory (C9-88). The whole range is checked at the first packet, so that a
+  // WRITE with a bad range places nothing.
   std::byte* destination = nullptr;
   if (bytes > 0) {
     destination =

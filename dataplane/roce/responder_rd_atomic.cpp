@@ -1,6 +1,6 @@
-// READ requests and atomics, and their answers (IBTA vol. 1, 9.4.4, 9.4.5, 9.7.5.1.5). A READ is answered
-// from its memory, again if it is asked again; an atomic is executed once and its result kept. Memory is
-// resolved for each response, so that a key can be revoked in the middle of a READ.
+// READ requests, atomics, and their answers (IBTA vol. 1, 9.4.4, 9.4.5, 9.7.5.1.5). A READ is answered from
+// its memory. A repeated READ is answered from its memory again. An atomic is executed once, and its result
+// is kept. The memory is resolved for each response, so that a key can be revoked in the middle of a READ.
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -16,7 +16,8 @@ Arrival Responder::take_rd_atomic(const Packet& packet) {
   return packet.bth.opcode == Opcode::read_request ? take_read(packet) : take_atomic(packet);
 }
 
-/// Whether the peer keeps to max_dest_rd_atomic. It may have its answer while we repeat it.
+/// True if the peer keeps to max_dest_rd_atomic. A request that was answered once no longer counts, even
+/// while its answer is sent again, because the peer may have the first answer.
 bool Responder::may_accept_rd_atomic() const {
   if (resources_.size() < config_.max_dest_rd_atomic) return true;
   if (config_.max_dest_rd_atomic == 0) return false;
@@ -40,7 +41,8 @@ Arrival Responder::take_read(const Packet& packet) {
                                            config_.key_holder) == nullptr)
     return refuse(kRemoteAccess, FailureCause::local_access);
   const Sequence packets = asked.length == 0 ? 1 : (asked.length - 1) / config_.path_mtu + 1;
-  // With selective repeat packets behind may have come already; none of them has a PSN of ours.
+  // With selective repeat, later packets may have arrived already. None of them may have a PSN of this READ's
+  // responses.
   for (Sequence s = next_ + 1; s < std::min(end_, next_ + packets); ++s)
     if (received_.test(s)) return refuse(kInvalidRequest, FailureCause::local_invalid_request);
   msn_ = (msn_ + 1) & Psn::kMask;
@@ -64,17 +66,17 @@ Arrival Responder::take_atomic(const Packet& packet) {
   std::byte* const memory =
       regions_.resolve(asked.key, asked.address, kAtomicAckBytes, RemoteAccess::atomic, config_.key_holder);
   if (memory == nullptr) return refuse(kRemoteAccess, FailureCause::local_access);
-  // A region that does not begin at a multiple of 8 has no place for atomics.
+  // A region that does not begin at a multiple of 8 cannot have atomics.
   if (reinterpret_cast<std::uintptr_t>(memory) % kAtomicAckBytes != 0)
     return refuse(kInvalidRequest, FailureCause::local_invalid_request);
-  regions_.claims().end_within(
-      {memory, kAtomicAckBytes});  // its value is valid, whatever else is expected there
+  // Valid bytes are in this memory now, so no connection may expect a write there.
+  regions_.claims().end_within({memory, kAtomicAckBytes});
   std::atomic_ref value(*reinterpret_cast<std::uint64_t*>(memory));
   std::uint64_t original = asked.compare;
   if (packet.bth.opcode == Opcode::fetch_add)
     original = value.fetch_add(asked.swap_or_add);
   else
-    value.compare_exchange_strong(original, asked.swap_or_add);  // leaves the value before in `original`
+    value.compare_exchange_strong(original, asked.swap_or_add);  // `original` is now the value before.
   msn_ = (msn_ + 1) & Psn::kMask;
   accept({.opcode = packet.bth.opcode,
           .first = next_,
@@ -86,8 +88,9 @@ Arrival Responder::take_atomic(const Packet& packet) {
   return {Arrival::Verdict::accepted};
 }
 
-/// A duplicate: acknowledged again, or answered again from its PSN on. What does not continue a READ that was
-/// accepted is dropped (9.7.5.1.5): its peer will come back with one that does.
+/// Handles a duplicate. A SEND or WRITE is acknowledged again. A READ or atomic is answered again from its
+/// PSN on. A duplicate that is not the rest of an accepted READ is dropped (9.7.5.1.5). The peer will later
+/// send one that is.
 void Responder::replay(const Packet& packet, Sequence s) {
   ++counters_.duplicates;
   const Opcode opcode = packet.bth.opcode;
@@ -103,14 +106,16 @@ void Responder::replay(const Packet& packet, Sequence s) {
     const bool same = kept.opcode == opcode && (!read || (packet.reth.key == kept.key &&
                                                           packet.reth.address == kept.address + offset &&
                                                           packet.reth.length == kept.length - offset));
-    if (!same || s >= kept.next) return;  // not yet answered: its turn will come
+    // A request whose answer has not been sent yet keeps its turn.
+    if (!same || s >= kept.next) return;
     if (kept.next == kept.end) ++responding_;
     kept.start = kept.next = s;
     return;
   }
 }
 
-/// Our READ responses met congestion: they are sent in bursts, with a pause between them.
+/// Called when this side's READ responses met congestion. From now on they are sent in bursts with a pause
+/// between them.
 void Responder::on_notification(Time now) {
   if (now < next_slowing_) return;
   response_pause_ = std::clamp(response_pause_ * 2, kResponsePause, kMostResponsePause);
@@ -143,7 +148,7 @@ std::size_t Responder::respond(Time now, std::span<TxPacket> out) {
   return count;
 }
 
-/// False: the memory may not be read any more, and the peer will be told.
+/// Returns false if the memory may not be read any more. Then the peer gets a NAK.
 bool Responder::write_response(Resource& resource, TxPacket& out) {
   const Sequence s = resource.next;
   const bool first = s == resource.start, last = s + 1 == resource.end;

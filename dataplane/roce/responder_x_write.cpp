@@ -1,4 +1,4 @@
-// X_WRITE packets: placed in whatever order they come, and completed in PSN order, except unordered WRITEs.
+// X_WRITE packets. They are placed as they arrive, and completed in PSN order, except unordered WRITEs.
 #include <algorithm>
 
 #include "dataplane/roce/responder.hpp"
@@ -6,8 +6,8 @@
 
 namespace rdmc::roce {
 
-// A packet that has to be refused is refused when its turn has come; before that it is dropped, so that the
-// NAK acknowledges all before it, as every NAK does.
+// A bad packet is refused when its turn has come, and dropped before that. So the NAK acknowledges everything
+// before it, as every NAK does.
 Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order) {
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
   const bool ends = packet.bth.opcode != Opcode::x_write;
@@ -46,7 +46,7 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
   return {Arrival::Verdict::accepted, destination};
 }
 
-// Everything whose turn has come.
+// Handles all packets whose turn has come.
 void Responder::settle() {
   while (received_.test(next_)) {
     PendingCompletion& kept = pending(next_);
@@ -56,7 +56,8 @@ void Responder::settle() {
     }
     const bool completes = kept.has_immediate && !kept.completed;
     if (completes && receives_.empty()) {
-      // Not received as far as the peer can tell, so that it asks again; but the bytes stay where they are.
+      // For the peer the packet is not received, so it will send the packet again. But the bytes stay in
+      // place.
       received_.clear(next_);
       kept.placed = waiting_ = true;
       not_ready();
@@ -85,8 +86,9 @@ void Responder::expect(std::span<std::byte> where) {
   has_begun ? prediction_.forbid(where) : prediction_.expect(where);
 }
 
-// The message that packet `s` belongs to, behind a gap, if all of it is here and it need not wait for its
-// turn. A SEND that is under way fills the oldest receive, so nothing else may take that one.
+// Completes the message that packet `s` belongs to, although there is a gap before it. The message must have
+// arrived as a whole and must be unordered. A SEND that is being received fills the oldest receive, so no
+// other message may use that receive.
 void Responder::complete_ahead(Sequence s) {
   if (message_ == Message::send || receives_.empty()) return;
   Sequence last = s;

@@ -1,5 +1,5 @@
-// What makes a packet count as lost: later ones that arrived, NAKs, silence; and how long to hold back after
-// RNR.
+// Decides which packets count as lost: because of later packets that arrived, because of NAKs, or because of
+// silence. Also decides how long packets are held back after an RNR NAK.
 #include <algorithm>
 #include <utility>
 
@@ -44,8 +44,9 @@ void Requester::mark_lost(Sequence s) {
   ++lost_count_;
 }
 
-// RACK (RFC 8985): the list is in order of transmission, so those that are lost stand at its head. By count
-// where trains follow each other; by time - a whole round trip - where only a probe came after.
+// RACK (RFC 8985). The list is in order of transmission, so lost packets are at its head. Where trains follow
+// each other, a packet is found lost by count. Where only a probe was sent after it, it is found lost by
+// time: a whole round trip.
 void Requester::detect_losses() {
   std::uint32_t found = 0;
   while (oldest_ != kNone) {
@@ -59,15 +60,17 @@ void Requester::detect_losses() {
   if (found > 0) congestion_.on_loss(found);
 }
 
-// Go-back-N: the responder keeps nothing behind a gap. Responses that did not come are asked for again.
+// Go-back-N: the responder keeps nothing after a gap, so everything is sent again. Missing responses are
+// requested again.
 void Requester::go_back() {
   while (oldest_ != kNone) mark_lost(sequence_at(oldest_));
   if (!requests_.empty()) mark_lost(unanswered());
 }
 
-// The answer to a probe may be that of the first transmission, so it says nothing of the packets behind it.
-// Asked for one by one, each of a lost tail would cost a timeout. So if nothing but probes is answered from
-// one expiry to the next, all that has been silent for longer than a round trip takes is lost.
+// The answer to a probe may be that of the packet's first transmission. So it gives no information about the
+// packets after it. If each packet of a lost tail were probed, each would cost a timeout. So if only probes
+// are answered from one expiry to the next, all packets that were silent for longer than a round trip are
+// lost.
 void Requester::give_up_on_silent(Duration waited, Time now) {
   const Duration least = kMinimumTimeout + congestion_.link_time();
   const Duration silence = std::max(waited, rtt_.measured() ? rtt_.timeout(least) : least);
@@ -81,8 +84,8 @@ Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
 
-/// A probe is one packet, so it may be early; but of a READ it asks for all responses again. Where the link
-/// is slow, what is still on its way takes longer.
+/// A probe is one packet, so it may be early. But a probe of a READ requests all responses again, so it must
+/// not be early. On a slow link, packets in flight take longer.
 Duration Requester::least_timeout() const {
   if (!config_.selective_repeat) return kTextbookMinimumTimeout;
   const Duration link = congestion_.link_time();
@@ -95,7 +98,8 @@ Duration Requester::timeout() const {
   const bool may_probe = config_.selective_repeat && requests_.empty();
   const Duration first = may_probe ? kInitialTimeout : kTextbookInitialTimeout;
   const Duration least = std::max(rtt_.measured() ? least_timeout() : first, config_.minimum_timeout);
-  // Bounded before it is doubled, too: a host that was frozen for a day measures a round trip of a day.
+  // The measured timeout is also limited before it is doubled. A host that was frozen for a day measures a
+  // round trip of a day.
   const Duration measured = std::min(rtt_.measured() ? rtt_.timeout(least) : least, config_.ack_timeout);
   const Duration doubled = measured * (std::int64_t{1} << std::min(backoff_, 16U));
   return std::min({doubled, config_.ack_timeout, patience() - silence_});
@@ -107,8 +111,8 @@ Time Requester::next_deadline() const {
   return timer_start_ + timeout();
 }
 
-// Silence is counted in expiries and not by the clock: when this process itself got no CPU, one expiry
-// passes, and the answers that have arrived meanwhile are looked at before the next.
+// Silence is counted in expiries and not by the clock. If this process itself got no CPU, only one expiry
+// counts, and the answers that have arrived meanwhile are handled before the next one.
 FailureCause Requester::on_timer(Time now) {
   if (now < next_deadline() || una_ == next_) return FailureCause::none;
   if (resume_) {
@@ -122,13 +126,14 @@ FailureCause Requester::on_timer(Time now) {
   const bool only_probes_were_answered = std::exchange(only_probes_answered_, true) && expiries_ == 0;
   ++backoff_;
   ++expiries_;
-  // The first only says that the last packets were lost, and until a round trip is known each may simply be
-  // too early; go-back-N has more to fear from a full queue.
+  // With selective repeat the first expiry only shows that the last packets were lost, and before a round
+  // trip is known any expiry may be too early. In go-back-N every expiry shrinks the window, because a full
+  // queue costs more.
   if ((expiries_ > 1 && rtt_.measured()) || !config_.selective_repeat) congestion_.on_timeout();
   timer_start_ = now;
   probe_ = true;
   asked_again_ = false;
-  // Selective repeat asks with one packet first: its answer tells which others are missing.
+  // Selective repeat sends one packet first. Its answer shows which other packets are missing.
   if (config_.selective_repeat) {
     mark_lost(una_);
     if (only_probes_were_answered) give_up_on_silent(waited, now);
@@ -140,7 +145,7 @@ FailureCause Requester::on_timer(Time now) {
 
 FailureCause Requester::receiver_not_ready(Sequence s, std::uint8_t syndrome, Time now) {
   ++counters_.rnr_naks_received;
-  if (resume_) return FailureCause::none;  // the same refusal, twice
+  if (resume_) return FailureCause::none;  // The same NAK arrived twice.
   if (s != refused_) {
     refused_ = s;
     refusals_ = 0;

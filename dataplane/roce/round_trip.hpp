@@ -1,5 +1,6 @@
-// The round-trip estimate, the timeout that follows from it (RFC 6298), and the least round trip of late,
-// which stands for the path itself; and what waits in queues on one of the two ways.
+// The estimate of the round trip, the timeout that follows from it (RFC 6298), and the smallest recent round
+// trip, which is taken as the length of the path itself. Also the time that packets wait in queues in one
+// direction.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace rdmc::roce {
 
 class RoundTrip {
  public:
-  /// `whole`: from a packet's transmission to its answer. `path`: without what the answer had to wait in the
-  /// peer's host.
+  /// `whole` is the time from a packet's transmission to its answer. `path` is the same time without the wait
+  /// of the answer in the peer's host.
   void sample(Duration whole, Duration path, Time now) {
     if (!measured_) {
       measured_ = true;
@@ -34,11 +35,12 @@ class RoundTrip {
   }
 
   bool measured() const { return measured_; }
-  /// Of whole round trips.
+  /// The smoothed value of `whole`.
   Duration smoothed() const { return smoothed_; }
-  /// Of paths, in the present and the previous period: without queues, as far as one packet met none.
+  /// The smallest `path` of the present and the previous period. It has no queue in it if at least one packet
+  /// met none.
   Duration least() const { return std::min(least_, least_before_); }
-  /// Only for a round trip that was measured.
+  /// Precondition: measured().
   Duration timeout(Duration minimum) const { return std::max(minimum, smoothed_ + variation_ * 4); }
 
  private:
@@ -47,12 +49,13 @@ class RoundTrip {
   Time period_start_;
 };
 
-/// What waits in queues on one way, from when something leaves one host and when it arrives at the other. The
-/// two clocks have nothing to do with each other, so the least difference of late stands for a way without
-/// queues (as LEDBAT has it, RFC 6817). Clocks that drift apart by 50 ppm make that wrong by 3 ms at most.
+/// The time that packets wait in queues in one direction. It is computed from the time at which a packet
+/// leaves one host and the time at which it arrives at the other one. The two clocks are independent. So the
+/// smallest recent difference is taken as the time of a direction without queues (as in LEDBAT, RFC 6817). If
+/// the clocks drift apart by 50 ppm, the result is wrong by 3 ms at most.
 class OneWayQueue {
  public:
-  /// The low 32 bits of both times in ns; neither wait may exceed 2 s.
+  /// `departure` and `arrival` are the low 32 bits of the times in ns. No wait may be longer than 2 s.
   Duration sample(std::uint32_t departure, std::uint32_t arrival, Time now) {
     const std::uint32_t difference = arrival - departure;
     if (!measured_) {

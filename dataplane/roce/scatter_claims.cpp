@@ -9,8 +9,8 @@ ScatterClaims::Id ScatterClaims::claim(std::span<std::byte> memory) {
   end_within(memory);
   const Claim made{.end = memory.data() + memory.size(), .id = ++last_};
   if (spare_.empty()) {
-    if (spare_.capacity() <= claims_.size())
-      spare_.reserve(2 * claims_.size() + 1);  // ending allocates nothing
+    // The end of a claim must allocate nothing.
+    if (spare_.capacity() <= claims_.size()) spare_.reserve(2 * claims_.size() + 1);
     claims_.emplace(memory.data(), made);
   } else {
     auto node = std::move(spare_.back());

@@ -1,10 +1,11 @@
-// Which connection may have packets scattered into which memory before it knows what they are. Such packets
-// may turn out to belong elsewhere, so only memory in which no byte is valid may be claimed, and a claim must
-// end as soon as that changes. Connections share memory: a claim ends when another connection claims a byte
-// of its memory or places something there, and when the registration of a byte of it begins or ends. It
-// exists because the connection that made the claim hears of none of these.
+// Scatter claims: which connection may have packets scattered into which memory before it knows what they
+// are. Such packets may turn out to belong elsewhere. So only memory in which no byte is valid may be
+// claimed, and a claim must end as soon as a byte becomes valid. Connections share memory. Therefore a claim
+// ends when another connection claims a byte of its memory or places something there, and when a byte of it
+// is registered or its registration ends. The connection that made the claim is not notified of these events.
+// Therefore this class keeps the claims.
 //
-// Owned by a RegionTable, and used by its thread. Pure.
+// Owned by a RegionTable, and used by its thread. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +19,15 @@ namespace rdmc::roce {
 
 class ScatterClaims {
  public:
-  /// Names a claim; no two claims have the same. 0: none.
+  /// The number of a claim. No two claims have the same number. 0 means no claim.
   using Id = std::uint64_t;
 
-  /// Claims `memory`, which is not empty, and ends all other claims that share a byte with it.
+  /// Claims `memory`, which must not be empty, and ends all other claims that share a byte with it.
   Id claim(std::span<std::byte> memory);
-  /// Whether the claim `id` of `memory` has not ended.
+  /// True if the claim `id` of `memory` has not ended.
   bool holds(Id id, std::span<const std::byte> memory) const;
   void withdraw(Id id, std::span<const std::byte> memory);
-  /// Ends all claims that share a byte with `memory`, except `spared`.
+  /// Ends all claims that share a byte with `memory`, except the claim `spared`.
   void end_within(std::span<const std::byte> memory, Id spared = 0);
 
   std::size_t size() const { return claims_.size(); }
@@ -36,13 +37,14 @@ class ScatterClaims {
     const std::byte* end;
     Id id;
   };
-  // By the first byte. No two share a byte.
+  // Keyed by the address of the first byte. No two claims share a byte.
   using Claims = std::map<const std::byte*, Claim, std::less<>>;
 
   Claims::iterator erase(Claims::iterator one);
 
   Claims claims_;
-  std::vector<Claims::node_type> spare_;  // of claims that ended, so that later ones allocate nothing
+  // The nodes of ended claims, kept so that later claims allocate no memory.
+  std::vector<Claims::node_type> spare_;
   Id last_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Packets are counted with 64 bits inside the core, so that nothing here wraps; a PSN is the low 24 bits of
-// that count, shifted by the connection's first PSN (IBTA vol. 1, 9.7.2).
+// Inside the RC core packets are counted with 64 bits, so the count never wraps. A PSN is the low 24 bits of
+// the sum of that count and the connection's first PSN (IBTA vol. 1, 9.7.2).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rdmc::roce {
 
-/// The number of a packet in one direction of a connection, 0 for the first.
+/// The number of a packet in one direction of a connection, from 0.
 using Sequence = std::int64_t;
 
 class SequenceSpace {
@@ -17,8 +17,8 @@ class SequenceSpace {
   constexpr Psn psn(Sequence sequence) const {
     return Psn(first_.value() + static_cast<std::uint32_t>(sequence));
   }
-  /// The packet with this PSN that is less than 2^23 away from `reference`; negative for one before the
-  /// first.
+  /// Returns the packet with this PSN that is nearest to `reference`: it is less than 2^23 away. The result
+  /// is negative for a packet before the first one.
   constexpr Sequence nearest(Sequence reference, Psn p) const { return reference + (p - psn(reference)); }
 
  private:

@@ -66,7 +66,8 @@ std::pair<ChannelEnd*, ChannelEnd*> Channels::connect(ProcessId a, ProcessId b) 
   return {&one, &other};
 }
 
-// One event per end is in the heap, for the oldest piece under way to it.
+// At most one event for each end is in the event heap. It is for the oldest piece that is in flight to this
+// end.
 void Channels::on_event(std::uint64_t argument) {
   ChannelEnd& end = ends_[argument];
   const Time now = simulation_.now();

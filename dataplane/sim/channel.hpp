@@ -1,7 +1,7 @@
-// Reliable byte streams between simulated processes: what TLS over TCP is to the control plane. Bytes arrive
-// in order, in pieces that need not be those they were sent in. A killed process's streams end, as its kernel
-// would end them; a partition only holds bytes back until it heals. Ends belong to the Channels that made
-// them. One thread.
+// Reliable byte streams between simulated processes, in place of the TLS connections of the control plane.
+// Bytes arrive in order, in pieces that may differ from the pieces that were sent. When a process is killed,
+// its streams end, because a real kernel would end them, too. A partition only delays bytes until it ends.
+// The Channels object owns the ends that it made. Only one thread may use it.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,22 @@ namespace rdmc::sim {
 
 struct ChannelOptions {
   Duration extra{};                    ///< added to the network's delay
-  Duration jitter = microseconds(10);  ///< uniform up to this, order kept
-  std::uint32_t split = 60'000;        ///< parts per million of sends that arrive in two pieces
+  Duration jitter = microseconds(10);  ///< uniform up to this value; the order of the pieces is kept
+  std::uint32_t split = 60'000;        ///< the parts per million of sends that arrive in two pieces
 };
 
 class Channels;
 
 class ChannelEnd {
  public:
-  /// Any amount; taken at once. Nothing after close() or once the peer's end of stream has arrived.
+  /// Sends any number of bytes and accepts them at once. It has no effect after close(), or after the peer's
+  /// end of stream has arrived.
   void send(std::span<const std::byte> bytes);
-  /// Appends what has arrived to `out`; returns how much that was.
+  /// Appends the bytes that have arrived to `out`, and returns their number.
   std::size_t receive(std::vector<std::byte>& out);
-  /// The peer has closed or died, and all it had sent has arrived.
+  /// True if the peer has closed its end or was killed, and all that it sent before has arrived.
   bool ended() const { return ended_; }
-  /// The peer sees the end of the stream after what was sent before.
+  /// Closes this end. The peer receives the end of the stream after the bytes that were sent before.
   void close();
 
   ProcessId owner() const { return owner_; }
@@ -51,7 +52,7 @@ class ChannelEnd {
   ChannelEnd* peer_ = nullptr;
   std::uint32_t index_ = 0;
   ProcessId owner_{};
-  std::deque<Piece> under_way_;  ///< towards this end
+  std::deque<Piece> under_way_;  ///< the pieces in flight to this end
   std::vector<std::byte> arrived_;
   Time last_arrival_{};
   bool closed_ = false, ended_ = false;
@@ -59,12 +60,14 @@ class ChannelEnd {
 
 class Channels : private EventTarget {
  public:
-  /// How soon bytes that met a partition are tried again (TCP's least retransmission timeout on Linux).
+  /// The time after which bytes that a partition holds back are tried again (the least retransmission
+  /// timeout of TCP on Linux).
   static constexpr Duration kRetry = milliseconds(200);
 
   explicit Channels(Network& network, const ChannelOptions& options = {});
 
-  /// Both ends of a new stream. A dead process's end is closed: the other sees the stream end.
+  /// Makes a new stream and returns both ends. The end of a killed process is closed, so the other end
+  /// receives the end of the stream.
   std::pair<ChannelEnd*, ChannelEnd*> connect(ProcessId a, ProcessId b);
 
  private:

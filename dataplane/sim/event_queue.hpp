@@ -1,6 +1,6 @@
-// The one list of what is yet to happen in a simulation: a four-ary heap keyed (time, sequence), so that
-// events of one instant happen in the order in which they were scheduled and a run is a function of its seed
-// alone. Targets are not owned; whoever schedules outlives its events. One thread.
+// The list of all future events of a simulation: a four-ary heap with the key (time, sequence). Events of
+// the same time happen in the order in which they were scheduled, so a run depends only on its seed. The
+// queue does not own the targets. A target must outlive its events. Only one thread may use it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace rdmc::sim {
 
-/// Something that events happen to. The argument is the target's own.
+/// An object to which events happen. The target chooses the meaning of the argument.
 class EventTarget {
  public:
   virtual ~EventTarget() = default;

@@ -1,5 +1,5 @@
-// What can go wrong, how often it is asked to, and how often it did. A test that asks for a fault and never
-// sees it struck has tested nothing, so everything here counts.
+// The faults of a simulation: their kinds, their configured rates, and the number of times that each has
+// happened. A test that configures a fault that never happens has tested nothing. So all faults are counted.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@
 namespace rdmc::sim {
 
 enum class Fault : std::uint8_t {
-  loss,          ///< a datagram vanishes
-  duplicate,     ///< it arrives twice
-  reorder,       ///< it is overtaken by those sent shortly after it
-  corrupt,       ///< one to three of its bits flip
-  delay,         ///< it is held for long, and may arrive when nobody expects it any more
-  partition,     ///< it was sent where nothing gets through
-  queue_full,    ///< a link's queue had no room
-  receive_full,  ///< the receiver's buffer had no room
+  loss,          ///< a datagram is lost
+  duplicate,     ///< a datagram arrives twice
+  reorder,       ///< a datagram is overtaken by some that were sent shortly after it
+  corrupt,       ///< one to three bits of a datagram flip
+  delay,         ///< a datagram is delayed for so long that its receiver may no longer expect it
+  partition,     ///< a datagram or stream was sent to a host that a partition separates from the sender
+  queue_full,    ///< a link's queue was full
+  receive_full,  ///< the receiver's buffer was full
   kill,          ///< a process was killed
   pause,         ///< a process was stopped for a while
 };
@@ -37,27 +37,28 @@ class FaultCounts {
   std::array<std::uint64_t, kFaultKinds> counts_{};
 };
 
-/// How often each datagram is struck, in parts per million, each independent of the others.
+/// How often each fault happens to a datagram, in parts per million. The faults are independent of each
+/// other.
 struct FaultRates {
   std::uint32_t loss = 0, duplicate = 0, reorder = 0, corrupt = 0, delay = 0;
-  Duration reorder_by = microseconds(50);  ///< the extra time is uniform up to this
+  Duration reorder_by = microseconds(50);  ///< The extra delay is uniform up to this value.
   Duration delay_by = milliseconds(20);
 
   bool any() const { return (loss | duplicate | reorder | corrupt | delay) != 0; }
 };
 
-/// The fate of one datagram.
+/// The faults that happen to one datagram.
 struct Fate {
   bool lost = false, duplicated = false, corrupted = false;
-  Duration extra;            ///< held for this long beyond the network's own delay
-  Duration duplicate_extra;  ///< the second copy
+  Duration extra;            ///< added to the network's own delay
+  Duration duplicate_extra;  ///< the extra delay of the second copy
 };
 
-/// Draws a fate and counts what strikes.
+/// Draws the faults of one datagram, and counts those that happen.
 Fate draw_fate(const FaultRates& rates, Random& random, FaultCounts& counts);
 
-/// Flips one to three different bits: so few that a CRC-32 over up to 8 KiB is sure to notice. `bytes` not
-/// empty.
+/// Flips one to three different bits. A CRC-32 over up to 8 KiB always detects so few flipped bits. `bytes`
+/// must not be empty.
 void corrupt(std::span<std::byte> bytes, Random& random);
 
 }  // namespace rdmc::sim

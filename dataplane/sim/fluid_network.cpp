@@ -8,7 +8,8 @@
 namespace rdmc::sim {
 namespace {
 
-// An event's argument: its kind, the plan that it belongs to, and a host, a flow or an arrival.
+// An event's argument has three parts: its kind, its plan number, and the index of a host, a flow or an
+// arrival.
 constexpr std::uint64_t kKindBits = 2;
 constexpr std::uint64_t kPlanBits = 30;
 constexpr std::uint32_t kPlanMask = (std::uint32_t{1} << kPlanBits) - 1;
@@ -65,7 +66,7 @@ std::uint64_t FluidNetwork::argument_of(Kind kind, std::size_t what, std::uint32
          static_cast<std::uint64_t>(kind);
 }
 
-/// The first in the queue for whose receiver nothing is under way.
+/// Starts the first transfer in the host's queue whose receiver has no transfer from this host in flight.
 void FluidNetwork::start_next(std::uint32_t index) {
   Host& host = hosts_[index];
   if (host.is_sending) return;
@@ -92,7 +93,7 @@ void FluidNetwork::start_next(std::uint32_t index) {
   simulation_.schedule(simulation_.now() + time_for(bytes, limit), *this, argument_of(Kind::left, index));
 }
 
-/// Flows whose rate has changed end at another time.
+/// Schedules a new end for each flow whose rate has changed.
 void FluidNetwork::replan() {
   const Time now = simulation_.now();
   for (const std::uint32_t index : rates_.balance()) {

@@ -1,9 +1,11 @@
-// The network of a simulation that is too large for packets: what hosts send each other are whole transfers,
-// which flow at max-min fair rates through the links they share - their receiver's, and their racks' uplinks.
-// A host sends one transfer at a time, at its link's or the path's rate and in the order in which they were
-// handed over, but for those to a host to which one is still under way: these stand aside, as a closed window
-// does in our software fabric (docs/decisions/0022). What meets another transfer behind the sender's link
-// waits in the network. No headers, no loss. It knows no protocol: a transfer is a number to it. One thread.
+// The network of a simulation that is too large for packets. Hosts send whole transfers to each other.
+// Transfers flow at max-min fair rates through the links that they share: the receiver's link and the
+// uplinks of the racks. A host sends one transfer at a time, at the rate of its link or of the path,
+// whichever is lower. It sends in the order in which the transfers were given to it, with one exception. A
+// transfer to a host waits while another transfer to the same host is in flight, as with a closed congestion
+// window in the software fabric (docs/decisions/0022). If transfers compete for a link after the sender's
+// own, they wait in the network. There are no headers and no losses. The network knows no protocol: for the
+// network, a transfer is a number. Only one thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +19,12 @@
 namespace rdmc::sim {
 
 struct FluidOptions {
-  Duration delay = microseconds(5);  ///< from the last byte's leaving to its arrival
-  Duration jitter{};                 ///< added, uniform up to this; each pair of hosts keeps its order
+  Duration delay = microseconds(5);  ///< from the moment when the last byte leaves until it arrives
+  /// Added to the delay, uniform up to this value. Between two hosts the order of transfers is kept.
+  Duration jitter{};
 };
 
-/// Where transfers to a host arrive.
+/// The object that receives the transfers to a host.
 class FluidEndpoint {
  public:
   virtual ~FluidEndpoint() = default;
@@ -30,20 +33,22 @@ class FluidEndpoint {
 
 class FluidNetwork : private EventTarget {
  public:
-  /// `simulation` outlives the network.
+  /// `simulation` must outlive the network.
   FluidNetwork(Simulation& simulation, const FluidOptions& options);
 
-  /// A rack whose hosts reach others over one uplink of so many bits per second each way. Rack 0 is there
-  /// already and has none.
+  /// Adds a rack whose hosts reach other racks over one uplink. `uplink` is its rate in bits per second, in
+  /// each direction. Rack 0 exists from the beginning and has no uplink.
   RackId add_rack(std::uint64_t uplink);
-  /// On a link of so many bits per second each way. The endpoint outlives the network's use.
+  /// Adds a host whose link has this rate in each direction. The endpoint must outlive every use of the
+  /// network.
   HostId add_host(std::uint64_t bits_per_second, RackId rack, FluidEndpoint& endpoint);
-  /// No more than this between the two, each way; before their first transfer.
+  /// Limits the rate between two hosts, in each direction. Must be called before their first transfer.
   void limit_path(HostId a, HostId b, std::uint64_t bits_per_second);
 
-  /// Queues a transfer; `tag` arrives with its last byte.
+  /// Queues a transfer. `tag` arrives with its last byte.
   void send(HostId from, HostId to, std::uint64_t bytes, std::uint64_t tag);
-  /// What needs no room on a link and waits for nothing: an acknowledgement.
+  /// Sends a signal, such as an acknowledgement. It takes no capacity of a link, and it does not wait in a
+  /// queue.
   void signal(HostId from, HostId to, std::uint64_t tag);
 
  private:
@@ -55,26 +60,26 @@ class FluidNetwork : private EventTarget {
   struct Path {
     HostId to{};
     double limit = 0;
-    bool is_busy = false;  ///< a flow is under way
+    bool is_busy = false;  ///< a flow is in flight on this path
     Time last_arrival{};
   };
   struct Host {
     FluidEndpoint* endpoint;
-    double rate;  ///< bytes per nanosecond
+    double rate;  ///< in bytes per nanosecond
     RackId rack;
     LinkId ingress;
     bool is_sending = false;
     std::deque<Queued> queue{};
     std::vector<Path> paths{};
   };
-  /// A transfer that has begun to leave and not yet come through.
+  /// A transfer that has begun to leave its host and has not passed the network yet.
   struct Flow {
     HostId from{}, to{};
     std::uint64_t tag = 0;
-    double left = 0;     ///< bytes, at `since`
-    double flowing = 0;  ///< its rate since then
+    double left = 0;     ///< the remaining bytes at `since`
+    double flowing = 0;  ///< its rate since `since`
     Time since{};
-    std::uint32_t plan = 0;  ///< names the latest event of its end
+    std::uint32_t plan = 0;  ///< the number of the latest event for the flow's end; older events are ignored
   };
   struct Rack {
     LinkId up{}, down{};

@@ -7,7 +7,8 @@
 namespace rdmc::sim {
 namespace {
 
-/// Shares that differ by less are one: they are sums of the same numbers in another order.
+/// Rates that differ by no more than this factor count as equal, because they may be sums of the same
+/// numbers in a different order.
 constexpr double kSame = 1 + 1e-9;
 
 }  // namespace
@@ -48,7 +49,7 @@ void FluidRates::touch(std::uint32_t link) {
   reached_links_.push_back(link);
 }
 
-/// From the links that were touched to all that share a flow with them, directly or not.
+/// Collects all links that share a flow, directly or indirectly, with the links that were touched.
 void FluidRates::collect() {
   for (std::size_t i = 0; i < reached_links_.size(); ++i) {
     Link& link = links_[reached_links_[i]];
@@ -63,7 +64,8 @@ void FluidRates::collect() {
   }
 }
 
-/// How far all open flows can rise together before a link is full or a flow has all it can take.
+/// Returns the rate to which all open flows can rise together before a link is full or a flow has reached
+/// its limit.
 double FluidRates::next_level() {
   double level = std::numeric_limits<double>::infinity();
   for (const std::uint32_t flow : open_flows_) level = std::min(level, flows_[flow].limit);
@@ -78,7 +80,7 @@ double FluidRates::next_level() {
   return level;
 }
 
-/// Closes the flows that cannot rise above `level`.
+/// Closes the flows that cannot rise above `level`. Their rate is `level`.
 void FluidRates::settle(double level) {
   std::erase_if(open_flows_, [&](std::uint32_t index) {
     Flow& flow = flows_[index];

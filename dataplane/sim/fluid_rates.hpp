@@ -1,7 +1,7 @@
-// Max-min fair rates of flows through links that they share, kept up to date as flows come and go: each flow
-// gets what the fullest of its links can give it, and what one flow cannot use is left to the others
-// (Bertsekas and Gallager, Data Networks, 6.5.2). Only the flows that a change can reach are looked at. Plain
-// values; one thread.
+// Computes max-min fair rates of flows through links that they share (Bertsekas and Gallager, Data Networks,
+// 6.5.2), while flows start and stop. Each flow gets the share that its most loaded link can give. Capacity
+// that one flow cannot use is left to the others. Only the flows that a change can affect are computed
+// again. Plain values; only one thread may use an object.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@ namespace rdmc::sim {
 
 enum class LinkId : std::uint32_t {};
 
-/// Flows are numbered by the caller, densely from 0. Rates are in the caller's unit, above 0.
+/// The caller numbers the flows, densely from 0. Rates are above 0, in a unit that the caller chooses.
 class FluidRates {
  public:
-  static constexpr std::size_t kMostLinks = 3;  ///< that one flow goes through
+  static constexpr std::size_t kMostLinks = 3;  ///< the most links of one flow
 
   LinkId add_link(double capacity);
-  /// `through`: at most kMostLinks, each once. `limit`: the most this flow can take by itself. Its rate is 0
-  /// until the next balance().
+  /// Starts a flow through the links `through`: at most kMostLinks, each of them once. The flow by itself
+  /// can take at most the rate `limit`. Its rate is 0 until the next balance().
   void start(std::uint32_t flow, std::span<const LinkId> through, double limit);
   void stop(std::uint32_t flow);
-  /// Gives every flow that a start or stop since the last call may have touched its rate; the flows whose
-  /// rate is another now, in an order that depends on nothing but the calls. Valid until the next call.
+  /// Computes the rates of all flows that a start or stop since the last call can affect. Returns the flows
+  /// whose rate has changed. Their order depends only on the calls. The result is valid until the next call.
   std::span<const std::uint32_t> balance();
   double rate(std::uint32_t flow) const { return flows_[flow].rate; }
 
@@ -32,7 +32,8 @@ class FluidRates {
   struct Link {
     double capacity = 0;
     std::vector<std::uint32_t> flows;
-    // While balancing: what no flow has been given, and to how many flows it is open.
+    // Used only during balance(): the capacity that no flow has been given, and the number of open flows on
+    // the link.
     double left = 0;
     std::size_t open = 0;
     bool full = false;

@@ -1,6 +1,6 @@
-// One direction of a cable: datagrams leave it one after the other at its rate, from a queue that is finite,
-// and arrive in the order in which they left. Kept in picoseconds, so that a rate is exact over millions of
-// datagrams.
+// One direction of a cable. Datagrams wait in a queue of limited size, leave one after the other at the rate
+// of the link, and arrive in the order in which they left. Times are kept in picoseconds, so that a rate is
+// exact over millions of datagrams.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,11 @@ namespace rdmc::sim {
 
 struct LinkOptions {
   std::uint64_t bits_per_second = 10'000'000'000;
-  Duration delay = microseconds(5);     ///< propagation
-  Duration jitter{};                    ///< added, uniform up to this; order is kept
-  std::uint64_t queue_bytes = 1 << 20;  ///< waiting to be sent; beyond it the newest is dropped
-  std::uint64_t mark_bytes = 0;         ///< ECN: mark CE when more than this waits; 0 = never
+  Duration delay = microseconds(5);  ///< the propagation delay
+  Duration jitter{};                 ///< added to the delay, uniform up to this value; the order is kept
+  /// The most bytes that wait to be sent. A datagram that would exceed it is dropped.
+  std::uint64_t queue_bytes = 1 << 20;
+  std::uint64_t mark_bytes = 0;  ///< ECN: CE is marked if more bytes than this wait; 0 means never
 };
 
 class Link {
@@ -26,11 +27,12 @@ class Link {
       : options_(options), picoseconds_per_byte_(8e12 / static_cast<double>(options.bits_per_second)) {}
 
   struct Passage {
-    Time arrival;         ///< of the last bit at the far end
-    bool marked = false;  ///< met a queue long enough to be marked
+    Time arrival;         ///< when the last bit reaches the far end
+    bool marked = false;  ///< the datagram found a queue that was long enough for an ECN mark
   };
 
-  /// Puts a datagram of so many bytes on the wire; nullopt: no room in the queue.
+  /// Puts a datagram of `bytes` bytes on the wire. Returns nullopt if the queue is full. An empty queue
+  /// accepts a datagram of any size.
   std::optional<Passage> pass(Time now, std::uint64_t bytes, Random& random) {
     const std::uint64_t waiting = backlog_bytes(now);
     if (waiting + bytes > options_.queue_bytes && waiting > 0) return std::nullopt;
@@ -45,12 +47,12 @@ class Link {
     return Passage{last_arrival_, options_.mark_bytes != 0 && waiting > options_.mark_bytes};
   }
 
-  /// Bytes not yet on the wire.
+  /// The number of bytes that are not on the wire yet.
   std::uint64_t backlog_bytes(Time now) const {
     const std::int64_t wait = free_at_ - now.ns * 1000;
     return wait <= 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(wait) / picoseconds_per_byte_);
   }
-  /// When at most `bytes` will be waiting.
+  /// The time at which at most `bytes` bytes will be waiting.
   Time drained_to(std::uint64_t bytes) const {
     const auto rest = static_cast<std::int64_t>(static_cast<double>(bytes) * picoseconds_per_byte_);
     return Time{(free_at_ - rest + 999) / 1000};
@@ -63,7 +65,7 @@ class Link {
 
   LinkOptions options_;
   double picoseconds_per_byte_;
-  std::int64_t free_at_ = 0;  ///< picoseconds
+  std::int64_t free_at_ = 0;  ///< when the link is free again, in picoseconds
   Time last_arrival_{};
 };
 

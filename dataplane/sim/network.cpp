@@ -7,11 +7,13 @@
 namespace rdmc::sim {
 namespace {
 
-// Where a datagram goes next, when it has left the last link. Only the first is taken at once, by the sender.
+// The next part of a datagram's path, after the link that it is on. The sender puts the datagram on the
+// first link directly, so that link is not in this list.
 enum Hop : std::uint8_t { kRackUp, kRackDown, kIngress, kDelivery };
 
-// What an event is about: the first datagram on a wire arrives; one that travels beside the wires (struck by
-// a fault, or within its host) does; a process is to be woken. The argument's low half is the id.
+// The kinds of events: the first datagram on a wire arrives (wire), a datagram that is on no wire arrives,
+// because of a fault or because it stays in its host (datagram), or a process must be woken (wake). The low
+// half of the argument is the id.
 enum class NetworkEvent : std::uint64_t { wire, datagram, wake };
 
 template <typename Id>
@@ -34,7 +36,7 @@ std::size_t Network::AddressHash::operator()(const Address& address) const {
 }
 
 Network::Network(Simulation& simulation) : simulation_(simulation), random_(simulation.random().next()) {
-  add_rack({.delay = {}});  // never used, since hosts of rack 0 have no uplink
+  add_rack({.delay = {}});  // never used, because hosts of rack 0 have no uplink
 }
 
 Network::WireId Network::add_wire(const LinkOptions& options) {

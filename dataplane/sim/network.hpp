@@ -1,7 +1,7 @@
-// The network of a simulation: hosts on full-duplex links to a switch, in racks that may share an uplink,
-// carrying UDP datagrams that are lost, doubled, overtaken, damaged or held back as asked, and partitions
-// that may be one way. It knows sockets, not protocols. It owns every datagram's bytes until their receiver
-// releases them. One thread.
+// The network of a simulation. Hosts have full-duplex links to a switch, and they are in racks that may
+// share an uplink. The network carries UDP datagrams. On request it loses, duplicates, reorders, corrupts or
+// delays them, and it makes partitions, which may be one way. It knows sockets and no protocols. It owns the
+// bytes of each datagram until the receiver releases them. Only one thread may use it.
 #pragma once
 
 #include <cstddef>
@@ -23,17 +23,21 @@
 
 namespace rdmc::sim {
 
-/// Names a datagram that the network holds.
+/// Identifies a datagram that the network holds.
 enum class DatagramId : std::uint32_t {};
 
-/// What a datagram occupies on a wire beyond its payload: UDP 8, IPv4 20, Ethernet with preamble and gap 38.
+/// The bytes that a datagram takes on a wire in addition to its payload: UDP 8, IPv4 20, Ethernet with
+/// preamble and gap 38.
 inline constexpr std::uint32_t kDatagramOverhead = 66;
 
 struct HostOptions {
-  LinkOptions link;  ///< to the switch and, the same, back
+  LinkOptions link;  ///< the link to the switch; the link back is the same
   RackId rack{0};
-  std::optional<Address> address;  ///< default: 10.0.0.1 for the first host, counting up; the port is ignored
-  Duration loopback = microseconds(5);  ///< from a process to another of the same host, at no rate
+  /// By default the first host has 10.0.0.1, and the next hosts count up from there. The port number is
+  /// ignored.
+  std::optional<Address> address;
+  /// The delay between two processes of this host. There is no limit of the rate.
+  Duration loopback = microseconds(5);
 };
 
 struct Datagram {
@@ -43,7 +47,7 @@ struct Datagram {
 
   std::span<std::byte> bytes() { return {memory.get(), size}; }
 
-  // The network's own.
+  // Private to the network.
   HostId from{}, to{};
   std::uint8_t hop = 0;
   std::uint32_t size = 0, capacity = 0;
@@ -51,7 +55,7 @@ struct Datagram {
   std::unique_ptr<std::byte[]> memory;
 };
 
-/// A UDP socket. Takes over the datagram: it gives it back with Network::release.
+/// A UDP socket. deliver() gives the datagram to the socket, which must give it back with Network::release.
 class Socket {
  public:
   virtual ~Socket() = default;
@@ -60,60 +64,61 @@ class Socket {
 
 struct NetworkCounters {
   std::uint64_t sent = 0, delivered = 0;
-  std::uint64_t unreachable = 0;  ///< nobody bound to the port, or its process is dead
+  std::uint64_t unreachable = 0;  ///< no living process is bound to the port number
   std::uint64_t marked = 0;
 };
 
 class Network : private EventTarget {
  public:
-  /// `simulation` outlives the network.
+  /// `simulation` must outlive the network.
   explicit Network(Simulation& simulation);
 
   Simulation& simulation() { return simulation_; }
 
-  /// A rack whose hosts reach others over one uplink; rack 0 is there already and has none: its hosts sit on
-  /// the core.
+  /// Adds a rack whose hosts reach other racks over one uplink. Rack 0 exists from the beginning. It has no
+  /// uplink: its hosts are connected directly to the core.
   RackId add_rack(const LinkOptions& uplink);
   HostId add_host(const HostOptions& options);
   std::size_t hosts() const { return hosts_.size(); }
-  /// The host's address, port 0.
+  /// The address of the host, with port number 0.
   const Address& address(HostId host) const { return hosts_[value_of(host)].address; }
 
-  /// False: the port is taken by a living process.
+  /// Returns false if a living process has the port number.
   bool bind(ProcessId owner, std::uint16_t port, Socket& socket);
-  /// Binds the next free port from 49152 on.
+  /// Binds the next free port number from 49152 on.
   std::uint16_t bind_any(ProcessId owner, Socket& socket);
-  /// Nothing if somebody else has taken the port over.
+  /// Has no effect if another socket has the port number.
   void unbind(ProcessId owner, std::uint16_t port, const Socket& socket);
 
-  /// A datagram to fill and send; `size` bytes, unspecified.
+  /// Returns a datagram of `size` unspecified bytes, which the caller fills and sends.
   DatagramId allocate(std::uint32_t size);
   Datagram& operator[](DatagramId id) { return pool_[value_of(id)]; }
   void release(DatagramId id) { free_.push_back(id); }
-  /// Releases a delivered datagram that found the receiver's buffer full.
+  /// Releases a delivered datagram because the receiver's buffer is full.
   void drop_received(DatagramId id) { drop(id, Fault::receive_full); }
-  /// Sends from `from`; the network has it from here on.
+  /// Sends a datagram from the host `from`. From then on the network owns the datagram.
   void send(HostId from, DatagramId id);
 
-  /// Bytes waiting to leave the host.
+  /// The number of bytes that wait to leave the host.
   std::uint64_t send_backlog(HostId host) const;
-  /// That have come to the host over its link, with what they occupy on it.
+  /// The bytes that have arrived at the host over its link, including the overhead on the wire.
   std::uint64_t received_bytes(HostId host) const;
-  /// A turn for the process when at most so many bytes wait to leave its host.
+  /// Gives the process a turn as soon as at most `bytes` bytes wait to leave its host.
   void wake_when_drained(ProcessId process, std::uint64_t bytes);
 
   void set_faults(const FaultRates& rates) { rates_ = rates; }
-  /// One way: nothing sent from `from` reaches `to` any more. What is under way already still arrives.
+  /// Blocks one direction: datagrams sent from `from` no longer reach `to`. Datagrams in flight still
+  /// arrive.
   void block(HostId from, HostId to) { blocked_.emplace(from, to); }
   void unblock(HostId from, HostId to) { blocked_.erase({from, to}); }
-  /// Both ways with everybody: the host has fallen silent.
+  /// Separates the host from all other hosts in both directions, as if the host had become silent.
   void isolate(HostId host) { isolated_.insert(host); }
   void rejoin(HostId host) { isolated_.erase(host); }
   bool reaches(HostId from, HostId to) const {
     return (blocked_.empty() || !blocked_.contains({from, to})) &&
            (isolated_.empty() || from == to || !(isolated_.contains(from) || isolated_.contains(to)));
   }
-  /// What a byte needs from one host to another, without queues and transmission.
+  /// The time that a byte needs from one host to another, without the time in queues and for transmission.
   Duration delay(HostId from, HostId to) const;
 
   const NetworkCounters& counters() const { return counters_; }
@@ -124,8 +129,8 @@ class Network : private EventTarget {
     ProcessId owner{};
   };
   enum class WireId : std::uint32_t {};
-  /// A link and what is on it, in the order of arrival: only the first of them is in the event heap, which
-  /// stays small and fast however much is under way.
+  /// A link and the datagrams on it, in the order of arrival. Only the first of them is in the event heap.
+  /// So the heap stays small and fast, however many datagrams are in flight.
   struct Wire {
     explicit Wire(const LinkOptions& options) : link(options), delay(options.delay) {}
     struct UnderWay {
@@ -134,7 +139,7 @@ class Network : private EventTarget {
     };
     Link link;
     Duration delay;
-    std::uint64_t bytes = 0;  // that have passed
+    std::uint64_t bytes = 0;  // the bytes that have been sent over this wire
     std::deque<UnderWay> under_way;
   };
   struct Host {
@@ -172,7 +177,7 @@ class Network : private EventTarget {
   std::deque<Wire> wires_;
   std::vector<Host> hosts_;
   std::vector<Rack> racks_;
-  std::unordered_map<Address, HostId, AddressHash> by_address_;  // looked up, never iterated
+  std::unordered_map<Address, HostId, AddressHash> by_address_;  // only looked up, never iterated
   std::deque<Datagram> pool_;
   std::vector<DatagramId> free_;
   FaultRates rates_;

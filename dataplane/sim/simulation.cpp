@@ -7,7 +7,7 @@
 namespace rdmc::sim {
 namespace {
 
-// The kernel's own events, told apart by the low bits of the argument.
+// The events of the simulation itself. The low bits of the argument tell them apart.
 enum class OwnEvent : std::uint64_t { step, wake, timer };
 
 constexpr std::uint64_t argument_of(OwnEvent kind, std::uint64_t value) {
@@ -64,7 +64,7 @@ void Simulation::resume(ProcessId id) {
   if (e.state != ProcessState::paused) return;
   e.state = ProcessState::running;
   record_state(id);
-  wake(id);  // whether or not something came: deadlines may have passed
+  wake(id);  // A turn is needed even if nothing has arrived, because deadlines may have passed.
 }
 
 void Simulation::record_state(ProcessId id) {
@@ -110,9 +110,10 @@ void Simulation::on_event(std::uint64_t argument) {
     give_turn(id);
     return;
   }
-  if (e.timer_event != now_) return;  // superseded by an earlier one, and let expire
+  if (e.timer_event != now_) return;  // An earlier timer has replaced this one, which was left to expire.
   e.timer_event = Time::never();
-  // A deadline that has moved on since is not worth taking out of the heap: it is followed when it comes up.
+  // The deadline may have moved to a later time since the timer was set. It would cost more to take the old
+  // timer out of the heap. So the new timer is set only now.
   if (e.deadline > now_)
     arm_timer(id, e);
   else
@@ -132,7 +133,7 @@ void Simulation::give_turn(ProcessId id) {
     trace_.record(now_, TraceKind::process_run, value_of(id), value_of(e.host), 0);
     e.process->run(now_);
   }
-  Entry& e = entry(id);  // the turn may have added processes
+  Entry& e = entry(id);  // looked up again, because the turn may have added processes
   if (e.state != ProcessState::running) return;
   e.deadline = std::max(e.process->next_deadline(), e.free_at);
   arm_timer(id, e);

@@ -1,7 +1,7 @@
-// The kernel of a simulation: virtual time, the event heap, the seeded randomness, and the processes that
-// take turns on it. A run is a function of its seed: nothing here reads a clock, and nothing depends on
-// addresses or hash order. Processes are not owned; one that was killed is never called again and may be
-// destroyed. One thread.
+// The kernel of a simulation: virtual time, the event heap, the seeded random numbers, and the processes
+// that take turns. A run is a function of its seed: nothing here reads a clock, and nothing depends on
+// addresses or on the order of a hash table. The simulation does not own the processes. A process that was
+// killed is never called again and may be destroyed. Only one thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,18 @@ enum class HostId : std::uint32_t {};
 enum class RackId : std::uint32_t {};
 enum class ProcessId : std::uint32_t {};
 
-/// A program under simulation. It is given a turn when something has arrived for it, or its deadline has
-/// come.
+/// A simulated program. It gets a turn when something has arrived for it, or when its deadline has passed.
 class Process {
  public:
   virtual ~Process() = default;
   virtual void run(Time now) = 0;
-  /// Asked after each turn. At or before `now` means: another turn as soon as possible.
+  /// Called after each turn. A time at or before `now` requests another turn as soon as possible.
   virtual Time next_deadline() = 0;
 };
 
 struct ProcessOptions {
-  Duration wake_latency{};          ///< from an arrival to the turn it causes
-  Duration turn = microseconds(1);  ///< how long a turn takes: the next begins no sooner. At least 1 ns.
+  Duration wake_latency{};          ///< from an arrival to the turn that it causes
+  Duration turn = microseconds(1);  ///< how long a turn takes (at least 1 ns); the next turn begins no sooner
 };
 
 enum class ProcessState : std::uint8_t { running, paused, killed };
@@ -49,32 +48,36 @@ class Simulation : private EventTarget {
   FaultCounts& faults() { return faults_; }
   std::uint64_t events() const { return events_; }
 
-  /// `at` >= now().
+  /// Precondition: `at` >= now().
   void schedule(Time at, EventTarget& target, std::uint64_t argument);
-  /// The scenario's own steps.
+  /// Calls a step of the scenario at the time `when`.
   void at(Time when, std::function<void()> step);
 
-  /// Its first turn comes at once.
+  /// Adds a process. Its first turn comes at once.
   ProcessId add_process(HostId host, Process& process, ProcessOptions options = {});
-  /// Something has arrived for it (or was asked of it from outside): a turn soon. Nothing if it is not
-  /// running; a paused one gets its turn when it is resumed.
+  /// Requests a turn for the process, because something has arrived for it or a caller from outside has
+  /// asked it for something. It has no effect if the process is not running. A paused process gets its turn
+  /// when it is resumed.
   void wake(ProcessId id);
-  /// SIGKILL: never runs again; its channels close, its datagrams find nobody. Once is enough.
+  /// Kills the process like SIGKILL: it never runs again, its channels close, and datagrams to it are
+  /// unreachable. A second call has no effect.
   void kill(ProcessId id);
-  /// SIGSTOP and SIGCONT: meanwhile its sockets fill.
+  /// Pauses and resumes the process like SIGSTOP and SIGCONT. Meanwhile data collects in its sockets.
   void pause(ProcessId id);
   void resume(ProcessId id);
   ProcessState state(ProcessId id) const { return entry(id).state; }
   HostId host(ProcessId id) const { return entry(id).host; }
   std::uint64_t turns(ProcessId id) const { return entry(id).turns; }
-  /// Called when a process is killed, in the order of registration.
+  /// Registers a function that is called when a process is killed. The functions are called in the order of
+  /// their registration.
   void on_kill(std::function<void(ProcessId)> observer) { kill_observers_.push_back(std::move(observer)); }
 
-  /// The next event; false if there is none.
+  /// Runs the next event. Returns false if there is none.
   bool step();
-  /// All events up to and including `limit`; the time is `limit` then.
+  /// Runs all events up to and including the time `limit`. Then the time is `limit`.
   void run_until(Time limit);
-  /// Until done() says true, looked at after every event. False: `limit` or the end of all events came first.
+  /// Runs events until done() returns true. done() is called before the first event and after each event.
+  /// Returns false if `limit` or the last event comes first.
   bool run_until(const std::function<bool()>& done, Time limit);
 
  private:
@@ -83,9 +86,9 @@ class Simulation : private EventTarget {
     HostId host;
     ProcessOptions options;
     ProcessState state = ProcessState::running;
-    Time wake_event = Time::never();  ///< the wake in the heap, if any
-    Time timer_event =
-        Time::never();  ///< the earliest timer in the heap, if any: not after `deadline`, as a rule
+    Time wake_event = Time::never();  ///< the time of the wake event in the heap, if there is one
+    /// The time of the earliest timer in the heap, if there is one. As a rule it is not after `deadline`.
+    Time timer_event = Time::never();
     Time deadline = Time::never();
     Time free_at{};  ///< when its last turn ends
     std::uint64_t turns = 0;

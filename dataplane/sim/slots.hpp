@@ -1,5 +1,5 @@
-// Values with small numbers as names, which are used again: what is under way in a simulation, named by an
-// event's argument. One thread.
+// Values that small numbers identify. A number is used again after its value was taken. In a simulation,
+// such a number in an event's argument identifies something in flight. Only one thread may use it.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Slots {
     return slot;
   }
   T& operator[](std::size_t slot) { return values_[slot]; }
-  /// Frees the slot; once for each put.
+  /// Frees the slot and returns its value. It must be called once for each put().
   T take(std::size_t slot) {
     free_.push_back(slot);
     return std::move(values_[slot]);

@@ -1,6 +1,5 @@
-// A digest over everything that happened in a run: two runs with the same digest did the same things at the
-// same times. It is how a simulation proves that it is a function of its seed, and how a replay is known to
-// be one.
+// The trace of a run and its hash. Two runs with the same hash did the same things at the same times. The
+// hash shows that a simulation is a function of its seed, and that a replay repeats a run.
 #pragma once
 
 #include <array>
@@ -15,18 +14,18 @@ struct XXH3_state_s;
 
 namespace rdmc::sim {
 
-/// Kinds of event in a trace. Scenarios number their own from `scenario` on.
+/// The kinds of trace events. A scenario numbers its own kinds from `scenario` on.
 enum class TraceKind : std::uint32_t {
   datagram_sent = 1,
-  datagram_lost,  ///< by a fault, a partition or a full queue; digest: the Fault
+  datagram_lost,  ///< by a fault, a partition or a full queue; the digest is the Fault
   datagram_delivered,
   process_run,
-  process_state,  ///< killed, paused, resumed; digest: the new state
+  process_state,  ///< killed, paused or resumed; the digest is the new state
   channel_sent,
   channel_delivered,
   channel_closed,
-  transfer_left,     ///< of a fluid network; digest: its tag
-  transfer_arrived,  ///< the same
+  transfer_left,     ///< on a fluid network; the digest is the tag
+  transfer_arrived,  ///< on a fluid network; the digest is the tag
   scenario = 1000,
 };
 
@@ -43,7 +42,7 @@ class Trace {
     ++count_;
   }
 
-  /// Of everything recorded until now. More may be recorded after.
+  /// The hash over all events recorded so far. More events may be recorded afterwards.
   std::uint64_t hash();
   std::uint64_t count() const { return count_; }
 
@@ -66,10 +65,10 @@ class Trace {
   std::unique_ptr<XXH3_state_s, StateDeleter> state_;
 };
 
-/// 16 hexadecimal digits.
+/// The hash as 16 hexadecimal digits.
 std::string hash_string(std::uint64_t hash);
 
-/// XXH3-64 of `bytes`: what records carry of contents.
+/// The XXH3-64 hash of `bytes`. Trace events contain it in place of the contents.
 std::uint64_t digest(const void* bytes, std::size_t size);
 
 }  // namespace rdmc::sim

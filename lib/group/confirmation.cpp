@@ -33,7 +33,8 @@ Tree Tree::of(Rank rank, std::uint32_t members) {
     return tree;
   }
   if (r != 0) tree.parent = Rank{r & (r - 1)};
-  const std::uint32_t end = r == 0 ? std::bit_ceil(members) : r & -r;  // children differ in a bit below it
+  // A child differs from r in one bit below `end`.
+  const std::uint32_t end = r == 0 ? std::bit_ceil(members) : r & -r;
   for (std::uint32_t bit = end / 2; bit != 0; bit /= 2) {
     if (r + bit < members) tree.children.push_back(Rank{r + bit});
   }
@@ -60,7 +61,8 @@ Result<void> Confirmation::on_verdict(const Verdict& verdict) {
 void Confirmation::gather() {
   gathered_ = own_;
   for (const Child& child : children_) gathered_ = least(gathered_, child.report);
-  gathered_.waited = std::min(gathered_.waited, gathered_.delivered);  // of what is stable nothing is lost
+  // A report's `waited` must not exceed `delivered`. This limit loses no information about stable messages.
+  gathered_.waited = std::min(gathered_.waited, gathered_.delivered);
 }
 
 std::uint64_t Confirmation::finished_below() const {

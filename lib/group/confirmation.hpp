@@ -1,6 +1,6 @@
-// Who has what, gathered up a tree of the members and told back down it: the number of messages that every
-// member has (stable), and the closing barrier that certifies that nothing is left to do anywhere. Also the
-// tree itself. Pure; one thread.
+// Combines the members' reports up a tree, and passes the root's verdict down the same tree. The verdict says
+// which messages every member has (they are stable), and whether the group is closed: then no member has
+// anything left to do. This file also has the tree itself. A core without I/O; one thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +12,44 @@
 
 namespace rdmc::group {
 
-/// Whom a member hears from and whom it tells, beside the block schedule: small groups are a star around the
-/// root, larger ones a binomial tree, in which member r is the child of r without its lowest bit.
+/// The neighbours with which a member exchanges reports and verdicts. The tree does not depend on the block
+/// schedule. A group of at most kStarMembers members is a star around the root. A larger group is a binomial
+/// tree: the parent of rank r is r without its lowest set bit.
 struct Tree {
   static constexpr std::uint32_t kStarMembers = 8;
 
-  /// rank < members.
+  /// Precondition: rank < members.
   static Tree of(Rank rank, std::uint32_t members);
-  std::optional<Rank> parent;  ///< none: the root
-  std::vector<Rank> children;  ///< those with the most below them first
+  std::optional<Rank> parent;  ///< Empty at the root.
+  std::vector<Rank> children;  ///< In a star by ascending rank, in a binomial tree by descending rank.
 };
 
-/// Who holds up the group: its application has kept `message` waiting for memory, or for the group, for a
-/// while.
+/// A member that holds up the group: for a second or longer its application has given no memory for
+/// `message`, or has not made the group.
 struct Holder {
   Rank member{};
   std::uint64_t message = 0;
   friend bool operator==(const Holder&, const Holder&) = default;
 };
 
-/// What a member says of itself and all below it: the least of each. Every field but `holder` only grows.
+/// The combined state of a member and all members below it in the tree. Each number is the lowest among them,
+/// except `waited`, which is the highest. Every field except `holder` only grows.
 struct Report {
-  std::uint64_t delivered = 0;  ///< messages below this number
-  std::uint64_t finished = 0;   ///< messages below are delivered, passed on and acknowledged
-  std::uint64_t charge = 0;     ///< of the small messages delivered, see SmallWindow
-  bool closing = false;         ///< all wish the group's end
-  std::uint64_t waited =
-      0;  ///< of what is delivered, one more than the last that waited for memory; the most
-  std::optional<Holder> holder{};  ///< of several, who waits with the lowest message
+  std::uint64_t delivered = 0;  ///< Messages below this number are delivered.
+  std::uint64_t finished = 0;   ///< Messages below this number are delivered, passed on and acknowledged.
+  std::uint64_t charge = 0;     ///< The sum of small_charge() of the delivered small messages.
+  bool closing = false;         ///< True if all of them have called close().
+  /// One more than the number of the last delivered message that waited for memory. 0 if there is none.
+  std::uint64_t waited = 0;
+  /// The member that holds up the group; if there are several, the one with the lowest message.
+  std::optional<Holder> holder{};
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-/// What the root concludes.
+/// The root's conclusion from the reports.
 struct Verdict {
-  std::uint64_t stable = 0;  ///< every member has the messages below this number
-  bool closed = false;       ///< nothing is left to do anywhere, nor will be
+  std::uint64_t stable = 0;  ///< Every member has the messages below this number.
+  bool closed = false;       ///< No member has anything left to do in this group, now or later.
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
@@ -54,28 +57,34 @@ class Confirmation {
  public:
   Confirmation(bool is_root, std::size_t children) : is_root_(is_root), children_(children) {}
 
-  /// Of this member alone. The root has delivered what it has sent.
+  /// Sets the state of this member alone. At the root, `delivered` is the number of messages that it has
+  /// sent.
   void set_own(const Report& own) {
     if (own == own_) return;
     own_ = own;
     gather();
   }
-  /// Of child number `child`. Errors: protocol_error (something has shrunk, or has finished or waited
-  /// undelivered).
+  /// Handles a report from child number `child`. Errors: protocol_error if a field other than `holder` has
+  /// shrunk, or if `finished` or `waited` is greater than `delivered`.
   Result<void> on_report(std::size_t child, const Report& report);
-  /// From the parent. Errors: protocol_error (something has shrunk; more than we have; closed unasked).
+  /// Handles a verdict from the parent. Errors: protocol_error if this member is the root, if a field has
+  /// shrunk, if `stable` is greater than what this member has delivered, or if `closed` is set although this
+  /// member has not called close().
   Result<void> on_verdict(const Verdict& verdict);
 
-  /// The least of all at or below us.
+  /// The combined report of this member and all members below it.
   const Report& gathered() const { return gathered_; }
-  /// Messages below it are finished at all below us.
+  /// Messages below this number are finished at all members below this one. UINT64_MAX if there is no such
+  /// member.
   std::uint64_t finished_below() const;
-  /// For the parent, if it is news; told() when it is on its way. Nothing at the root.
+  /// Returns the report for the parent if it differs from the last one that was sent. The caller must call
+  /// told() when it has sent the report. Always empty at the root.
   std::optional<Report> report() const;
   void told(const Report& report) { reported_ = report; }
-  /// The root's own from what it has gathered, the others' as they heard it.
+  /// At the root, the conclusion from the gathered reports. At other members, the last verdict received.
   Verdict verdict() const;
-  /// For child number `child`, if it is news; told() when it is on its way.
+  /// Returns the verdict for child number `child` if it differs from the last one that was sent. The caller
+  /// must call told() when it has sent the verdict.
   std::optional<Verdict> verdict_for(std::size_t child) const;
   void told(std::size_t child, const Verdict& verdict) { children_[child].told = verdict; }
 
@@ -89,7 +98,9 @@ class Confirmation {
   bool is_root_;
   std::vector<Child> children_;
   Report own_, reported_;
-  Report gathered_;  // of own_ and the children's: kept, since every turn asks for it and few change it
+  // Combined from own_ and the children's reports. Stored because every turn asks for it and few turns change
+  // it.
+  Report gathered_;
   Verdict heard_;
 };
 

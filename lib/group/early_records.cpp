@@ -6,7 +6,7 @@
 namespace rdmc::group {
 namespace {
 
-/// What keeping it takes.
+/// The number of bytes that a record counts against the limit.
 std::size_t cost(const EarlyRecords::Kept& kept) {
   return kept.record.size() + sizeof kept;
 }

@@ -1,6 +1,7 @@
-// What peers have said in groups that are not made here yet, and which groups are over. What is kept is
-// bounded: too much is refused, and its senders are told. Senders that have waited for a while are told that
-// they wait. Pure.
+// Keeps the records that peers have sent in groups that this process has not made yet, and remembers which
+// groups are over. The memory is limited: if a record exceeds the limit, all records of its group are
+// dropped, and their senders are told. A sender that has waited for kToldAfter is told that it waits. A core
+// without I/O.
 #pragma once
 
 #include <cstddef>
@@ -17,51 +18,56 @@
 namespace rdmc::group {
 
 struct EarlyLimits {
-  Duration patience{};  ///< how long a group may take to be made; 0: for ever
-  /// Over all groups, what keeping them takes included. A root sends at most 1 MB of small messages to a
-  /// member that delivers none (GroupConfig::small_window), and what else comes first is short.
+  Duration patience{};  ///< The time within which a group must be made. Zero means no limit.
+  /// The limit for all groups together, including the overhead of keeping their records. A root sends at most
+  /// 1 MB of small messages to a member that delivers none (GroupConfig::small_window), and all other early
+  /// records are short.
   std::size_t bytes = 8 << 20;
 };
 
 class EarlyRecords {
  public:
-  /// So many of the groups that are over are remembered, those that ended last.
+  /// The number of ended groups that are remembered. The ones that ended first are forgotten.
   static constexpr std::size_t kMostOver = 4096;
-  /// Peers that have waited so long for a group to be made are told.
+  /// A peer that has waited this long for a group to be made is told so.
   static constexpr Duration kToldAfter = seconds(1);
 
   explicit EarlyRecords(const EarlyLimits& limits) : limits_(limits) {}
 
-  /// Every peer that has said something in the group, once.
+  /// A group that is refused, and every peer that has sent a record in it, each once.
   struct Refused {
     GroupName name;
     std::vector<PeerId> peers;
   };
-  /// Keeps an encoded record. An answer: there was no room, and what was kept of this group is dropped; it is
-  /// over.
+  /// Keeps an encoded record. If the memory limit is exceeded, drops all records of this group, marks the
+  /// group as over, and returns the group and its peers.
   std::optional<Refused> keep(const GroupName& name, PeerId peer, std::span<const std::byte> record,
                               Time now);
-  /// The group is made: the next record for it, in the order of arrival.
+  /// A kept record in its encoded form.
   struct Kept {
     PeerId peer;
     std::vector<std::byte> record;
   };
+  /// Removes and returns the next record of a group that is now made, in the order of arrival. Returns
+  /// nullopt if there is none.
   std::optional<Kept> take(const GroupName& name);
-  /// One group whose time has come; ask until nothing.
+  /// Drops and returns one group that was not made in time. To be called until it returns nullopt.
   std::optional<Refused> expire(Time now);
-  /// A peer that waits for this group for kToldAfter or more, and of which set_told() has not been called.
+  /// A peer that has waited for this group for kToldAfter or longer and has not been told so.
   struct Waits {
     GroupName name;
     PeerId peer;
   };
   std::optional<Waits> next_to_tell(Time now);
-  /// The peer that next_to_tell() has named knows that it waits.
+  /// Marks the peer that next_to_tell() has returned for this group as told.
   void set_told(const GroupName& name);
   Time next_deadline() const;
   void forget(PeerId peer);
-  /// The peer has said the end of this group: what it said before has no effect any more.
+  /// Drops the records of this peer in this group. Called when the peer has sent its End record, which makes
+  /// the earlier records void.
   void forget(const GroupName& name, PeerId peer);
-  /// The group is made in this epoch: nobody makes it in an earlier one any more.
+  /// Drops the records of all earlier epochs of this group. Called when the group is made in this epoch,
+  /// because no earlier epoch is made any more.
   void forget_before(const GroupName& name);
 
   void set_over(const GroupName& name);
@@ -72,12 +78,12 @@ class EarlyRecords {
   struct Waiting {
     GroupName name;
     Time since;
-    std::vector<PeerId> peers;  ///< each that has said something, …
-    std::size_t told = 0;       ///< … and how many of these know that they wait
+    std::vector<PeerId> peers;  ///< All peers that have sent a record.
+    std::size_t told = 0;       ///< How many of `peers`, from the front, were told that they wait.
     std::deque<Kept> records;
   };
-  /// What keeping a group takes, without its peers and records. Even an empty std::deque has a first block
-  /// (libstdc++: 512 bytes, and a map of 64).
+  /// The overhead of one group, without its peers and records. Even an empty std::deque allocates a first
+  /// block (in libstdc++ 512 bytes, and a map of 64 bytes).
   static constexpr std::size_t kGroupBytes = sizeof(Waiting) + 576;
 
   void uncount(const Waiting& waiting);

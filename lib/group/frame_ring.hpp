@@ -1,7 +1,7 @@
-// The books of a ring of frames between two peers: one side writes frames into the other's memory one behind
-// the other, the other reads them in the same order and says how far it has come. A frame never wraps around;
-// what is left at the ring's end is skipped when a frame does not fit. Positions count bytes since the
-// beginning and never wrap. Pure; one thread each.
+// The bookkeeping of a ring of frames between two peers. One side writes frames one after another into the
+// other side's memory. The other side reads them in the same order and reports how far it has read. A frame
+// never wraps around: if it does not fit before the ring's end, the rest of the ring is skipped. Positions
+// count bytes since the beginning and never wrap. A core without I/O; one thread uses each object.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,25 @@
 
 namespace rdmc::group {
 
-/// Frames begin at multiples of it.
+/// Frames begin at multiples of this number of bytes.
 inline constexpr std::uint32_t kFrameAlign = 8;
-/// A ring's size is a multiple of kFrameAlign; an immediate carries an offset in kFrameAligns by 16 bits.
+/// The limits of a ring's size in bytes. The size must be a multiple of kFrameAlign. An immediate carries a
+/// frame's offset in 16 bits, in units of kFrameAlign.
 inline constexpr std::uint32_t kLeastRingBytes = 4096, kMostRingBytes = 1 << 19;
 
 constexpr std::uint32_t frame_stride(std::uint32_t bytes) {
   return (bytes + kFrameAlign - 1) / kFrameAlign * kFrameAlign;
 }
 
-/// The writer's books.
+/// The bookkeeping of the writer.
 class FrameWriter {
  public:
-  /// Kept back for frames that carry nothing but credit: with both rings full somebody must be able to say
-  /// that it has read. A peer's credit is told after a quarter of a ring at the latest, 8 bytes each time.
+  /// Space that only frames without records may use. When both rings are full, each side must still be able
+  /// to report what it has read. A reader reports at least once for each quarter of a ring that it has read;
+  /// the report takes 8 bytes.
   static constexpr std::uint32_t kReserveBytes = 256;
 
-  /// At most `most_frames` under way.
+  /// At most `most_frames` frames are in flight.
   FrameWriter(std::uint32_t ring_bytes, std::uint32_t most_frames)
       : ring_(ring_bytes), most_frames_(most_frames), under_way_(most_frames) {}
 
@@ -37,37 +39,43 @@ class FrameWriter {
     std::uint32_t offset = 0;
     std::uint32_t bytes = 0;
   };
-  /// Room for a frame of at least `least` bytes, as much as there is in one piece and at most `most`; nothing
-  /// if there is none now. `urgent`: may use the reserve.
+  /// Returns a contiguous space for a frame of at least `least` bytes. The space is as large as possible, but
+  /// not larger than `most` bytes. Returns nullopt if there is no such space now. If `urgent` is set, the
+  /// reserve may be used.
   std::optional<Room> room(std::uint32_t least, std::uint32_t most, bool urgent = false) const;
-  /// A frame of `bytes` bytes, no more than there was room, is being written at that room's offset.
+  /// Called when a frame of `bytes` bytes is being written at room.offset. `bytes` must be at least 1 and at
+  /// most room.bytes.
   void wrote(const Room& room, std::uint32_t bytes);
-  /// The oldest frame under way has been written.
+  /// Called when the oldest frame in flight has been written.
   void on_written();
-  /// The reader has read everything below `position`. Errors: protocol_error (going back, or beyond what was
-  /// written).
+  /// Called when the reader reports that it has read everything below `position`. Errors: protocol_error if
+  /// the position goes back, or is greater than what was written.
   Result<void> on_consumed(std::uint64_t position);
 
   std::uint32_t frames_under_way() const { return static_cast<std::uint32_t>(under_way_.size()); }
 
  private:
   std::uint32_t ring_, most_frames_;
-  std::uint64_t end_ = 0;       ///< where the next frame begins, unless it must skip
-  std::uint64_t written_ = 0;   ///< frames below are in the peer's memory, ours may be overwritten
-  std::uint64_t consumed_ = 0;  ///< frames below were read, the peer's memory may be overwritten
-  roce::FixedRing<std::uint64_t> under_way_;  ///< the ends of frames being written
+  /// The position of the next frame, unless that frame must skip the rest of the ring.
+  std::uint64_t end_ = 0;
+  /// Frames below this position are in the peer's memory, so their local copies may be overwritten.
+  std::uint64_t written_ = 0;
+  /// Frames below this position were read, so they may be overwritten in the peer's memory.
+  std::uint64_t consumed_ = 0;
+  roce::FixedRing<std::uint64_t> under_way_;  ///< The end positions of the frames in flight.
 };
 
-/// The reader's books.
+/// The bookkeeping of the reader.
 class FrameReader {
  public:
   explicit FrameReader(std::uint32_t ring_bytes) : ring_(ring_bytes) {}
 
-  /// A frame of `bytes` bytes has come to `offset`; it is read before the next call. Errors: protocol_error
-  /// (not where the next frame belongs).
+  /// Called when a frame of `bytes` bytes has arrived at `offset`. The caller must read the frame before the
+  /// next call. Errors: protocol_error if the offset is not where the next frame belongs, or if the length is
+  /// impossible.
   Result<void> on_frame(std::uint32_t offset, std::uint32_t bytes);
   std::uint64_t consumed() const { return consumed_; }
-  /// So much was read since the writer was last told that it should be told now.
+  /// True if a quarter of the ring was read since the last report to the writer, so that a new report is due.
   bool owes_credit() const { return consumed_ - told_ >= ring_ / 4; }
   void told() { told_ = consumed_; }
 

@@ -42,7 +42,8 @@ Result<void> Group::check(const GroupConfig& config) {
   return {};
 }
 
-/// To all who blocks come from or go to and, where members tell each other what they have, along the tree.
+/// Makes the edges to all members from which blocks come and to which blocks go. If the group confirms, also
+/// makes the edges along the tree. If it is read_only, also makes the edges between the root and all others.
 Result<void> Group::make_edges() {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
   std::vector<Rank> ranks;
@@ -54,14 +55,14 @@ Result<void> Group::make_edges() {
     ranks.insert(ranks.end(), tree.children.begin(), tree.children.end());
     if (tree.parent) ranks.push_back(*tree.parent);
   }
-  if (config_.read_only && !is_root()) ranks.push_back(Rank{0});  // whose memory it may look at
+  if (config_.read_only && !is_root()) ranks.push_back(Rank{0});  // This member may map the root's memory.
   for (std::uint32_t rank = 1; config_.read_only && is_root() && rank < members; ++rank)
     ranks.push_back(Rank{rank});
   relay::sort_and_unite(ranks);
   for (const Rank rank : ranks) {
     const PeerId peer = config_.members[value_of(rank)];
     if (config_.survives && !peers_.is_connected(peer)) {
-      edges_.push_back({.rank = rank});  // the first turn tells everybody
+      edges_.push_back({.rank = rank});  // The group fails in its first turn.
       continue;
     }
     if (config_.connected_only && !peers_.is_connected(peer))
@@ -81,7 +82,7 @@ Result<void> Group::make_edges() {
 Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& config, Observer& observer) {
   if (auto fits = check(config); !fits) return std::unexpected(fits.error());
   std::unique_ptr<Group> group(new Group(peers, config, observer));
-  // A relay checks the rest; this one is only asked and thrown away.
+  // The relay checks the remaining options. This one is made only for that check.
   const auto probe = relay::Relay::create(group->relay_config(0, group->usual_plan()));
   if (!probe) return std::unexpected(probe.error());
   group->algorithms_ = config.automatic ? relay::auto_algorithms(*config.automatic, config.racks)
@@ -134,7 +135,7 @@ Group::Message* Group::find(std::uint64_t number) {
   return found == messages_.end() || found->number != number ? nullptr : &*found;
 }
 
-/// Of the messages that may be under way, the one whose number ends like this.
+/// Among the messages that may be in progress, finds the one whose number has these low bits.
 Group::Message* Group::find_by_low_bits(std::uint64_t low_bits, std::uint64_t mask) {
   return find(next_to_finish_ + ((low_bits - next_to_finish_) & mask));
 }
@@ -157,11 +158,12 @@ Result<void> Group::may_send() const {
 }
 
 Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes, const relay::MessagePlan& plan) {
-  const bool is_known = find(next_number_) != nullptr;  // receivers have granted room for its first block
+  // True if another member has already granted memory for this message.
+  const bool is_known = find(next_number_) != nullptr;
   auto message = open(next_number_, plan);
   if (!message) return std::unexpected(message.error());
   if (auto attached = attach(**message, store, bytes); !attached) {
-    // What the root sends under this number instead may travel otherwise.
+    // The next message that the root sends under this number may have another plan.
     if (is_root() && !is_known)
       std::erase_if(messages_, [this](const Message& m) { return m.number == next_number_; });
     return std::unexpected(attached.error());
@@ -195,7 +197,7 @@ Result<void> Group::accept(std::uint64_t number, Store& store) {
   return attach(*message, store, message->relay.length());
 }
 
-// A refused store changes nothing: the caller may come with a better one.
+// A refused store changes nothing, so the caller may try again with another store.
 Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) {
   const std::uint64_t slots = store.slots();
   if (auto fits = message.relay.accepts(bytes, slots); !fits) return fits;
@@ -207,7 +209,7 @@ Result<void> Group::attach(Message& message, Store& store, std::uint64_t bytes) 
   }
   relay::Memory memory{.slots = slots};
   if (!is_root()) {
-    // No more than the message takes: what lies behind it is not the peers' to write.
+    // Registers only the bytes that the message needs. Peers must not write the bytes after them.
     auto region = peers_.fabric().register_memory(store.memory().first(needed), fabric::MemoryUse::relayed);
     if (!region) return std::unexpected(region.error());
     message.region = std::move(*region);

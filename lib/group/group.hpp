@@ -1,8 +1,8 @@
-// One member's part in one epoch of a group: the messages under way, each driven by a relay core, over links
-// that it shares with other groups. The root sends, everybody receives and relays, in the root's order. All
-// calls and upcalls happen on the engine thread that owns the fabric. When anything fails the group reports
-// it, once, and tells its neighbours, so that the epoch ends everywhere; forming a successor is the
-// application's.
+// One member's part in one epoch of a group. Each large message in progress is driven by a relay core. The
+// links are shared with other groups. The root sends messages. All other members receive them and relay their
+// blocks, in the order in which the root sends the messages. All calls and upcalls happen on the fabric
+// thread. If anything fails, the group reports it once and tells its neighbours, so that the epoch ends at
+// every member. The application decides whether the group continues in a next epoch.
 #pragma once
 
 #include <cstdint>
@@ -28,171 +28,200 @@ namespace rdmc::group {
 struct GroupConfig {
   GroupName name{};
   Rank rank{};
-  std::vector<PeerId> members{PeerId{}};  ///< by rank; the same list at every member, of different peers
+  /// Indexed by rank. The same at every member. No peer appears twice.
+  std::vector<PeerId> members{PeerId{}};
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
-  relay::Racks racks{};  ///< of the members, for algorithms that ask for them
+  relay::Racks racks{};  ///< The racks of the members, for algorithms that use them.
   std::uint32_t block_bytes = 256 * 1024;
-  /// The root chooses for each message how it travels, learns from how long that took, and announces it.
-  /// `algorithm` and `block_bytes` are those of messages that it sends without asking plan_for(), and agree
-  /// with what is fixed. The same at every member; needs `confirms` and links to almost all.
+  /// If set, the root chooses the message plan of each message, learns from how long the messages take, and
+  /// announces the plan. `algorithm` and `block_bytes` are then the plan of those messages that the root
+  /// sends without plan_for(). They must agree with automatic->fixed. The same at every member. Requires
+  /// `confirms`, and links to almost all members.
   std::optional<relay::AutoConfig> automatic{};
   std::uint32_t max_writes_in_flight = relay::kDefaultWritesInFlight;
-  /// So many members with the highest ranks are stragglers, as in relay::RelayConfig. Only without announced
-  /// lengths.
+  /// The number of stragglers. They are the members with the highest ranks, as in relay::RelayConfig. Must be
+  /// 0 if lengths are announced.
   std::uint32_t stragglers = 0;
-  /// Lengths are announced on the data path. The first block of a message may land in an arena that was
-  /// granted in advance, unless its source depends on what the announcement says: with `automatic`, and by an
-  /// algorithm whose first source needs the length. False: every member knows each message's length (calls
-  /// send or receive) before it begins.
+  /// If true, lengths are announced on the data path. The first block of a message may then arrive in an
+  /// arena that was granted in advance, except where the source of that block depends on the announcement. It
+  /// depends on it with `automatic`, and with an algorithm whose first source needs the length. If false,
+  /// every member must know the length of each message (and call send or receive) before the message begins.
   bool announce_lengths = true;
-  /// Links to neighbours must be connected; false: they are made here and connected later.
+  /// If true, the links to all neighbours must be connected already. If false, create() makes missing links,
+  /// which are connected later.
   bool connected_only = false;
-  /// Members tell each other what they have: stable() is called, close() works, and small messages travel
-  /// inside frames. Needs announced lengths.
+  /// If true, members report to each other what they have. Then stable() is called, close() works, and small
+  /// messages travel inside frames. Requires announced lengths.
   bool confirms = false;
-  /// The longest small message; at most kMostSmallBytes, and what the links' rings have room for.
+  /// The size of the longest small message. At most kMostSmallBytes, and it must fit into the links' rings.
   std::uint32_t small_bytes = 4096;
-  /// Of small messages that somebody has not delivered, small_charge() of each; the same at every member.
+  /// The limit for the small messages that some member has not delivered: the sum of their small_charge().
+  /// The same at every member.
   std::uint64_t small_window = 1 << 20;
-  /// The root may show large messages to all others, where they share its host, instead of sending them. The
-  /// same at every member; needs `confirms`.
+  /// If true, the root may offer large messages as mapped messages instead of sending them, where all members
+  /// share its host. The same at every member. Requires `confirms`.
   bool read_only = false;
-  /// A message that waits so long for this member's memory ends the group. Zero: never; the root is told who
-  /// keeps the group waiting.
+  /// The time that a message may wait for this member's memory. After that time the group ends. Zero means no
+  /// limit. In both cases the root is told which member holds up the group.
   Duration memory_patience{};
-  /// A neighbour that does not say so long after the epoch's end that it is over there, too, loses its link,
-  /// and all groups with it.
+  /// The time after the end of the epoch within which a neighbour must send its own End record. After that
+  /// time its link is closed, and every group that uses the link fails.
   Duration end_patience = seconds(2);
-  /// Among members who have just lost others: a neighbour that is not connected is no refusal by create(),
-  /// the group fails for it, and tells everybody. Goes before `connected_only`.
+  /// For a group of members that have just lost others. If a neighbour is not connected, create() succeeds
+  /// nevertheless. The group then fails because of that neighbour and tells all other members. This option
+  /// takes precedence over `connected_only`.
   bool survives = false;
-  /// False: neighbours are told nothing, because somebody else tells them; the end is the group's
-  /// destruction.
+  /// If false, the group tells its neighbours nothing after a failure or end(), because another component
+  /// tells them. Then released() is not called; the owner destroys the group.
   bool tells_end = true;
 };
 
-/// Upcalls; they may call back into the group, and end it, but not destroy it.
+/// The upcalls of a group. They may call back into the group and may end it, but must not destroy it.
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Receiver, announced lengths: where shall message number `message` of `bytes` bytes go? The store lives
-  /// until completed() or released(). nullptr: the application can't take it now and will call accept().
+  /// Receiver, with announced lengths: returns the store for message number `message` of `bytes` bytes. The
+  /// store must live until completed() or released(). Returns nullptr if the application has no memory now.
+  /// The application must then call accept() later.
   virtual Store* incoming(std::uint64_t message, std::uint64_t bytes) = 0;
-  /// Receiver: message number `message` is small and here; the bytes are good for as long as the call. It
-  /// counts as delivered with the answer true. False: the application has no memory for it now; it is asked
-  /// again in every turn.
+  /// Receiver: called with the number and the bytes of a small message. The bytes are valid only during the
+  /// call. Returns true if the message counts as delivered. Returns false if the application has no memory
+  /// for it now; then this function is called again in every turn.
   virtual bool small(std::uint64_t, std::span<const std::byte>) { return true; }
-  /// Receiver: message number `message` can be read in the root's memory until release_mapped(). It is
-  /// delivered.
+  /// Receiver: called with the number of a mapped message, which counts as delivered. It can be read in the
+  /// root's memory until release_mapped().
   virtual void mapped(std::uint64_t, const fabric::MappedMemory&) {}
-  /// Every byte of the message is here and consumed. Not called of a small message at a receiver.
+  /// Called when every byte of the message has arrived and is consumed. A receiver gets no such call for
+  /// small and mapped messages.
   virtual void delivered(std::uint64_t message) = 0;
-  /// Delivered, and everything that this member had to relay is acknowledged: the store is free again.
+  /// Called when the message is delivered, and everything that this member had to relay is acknowledged. The
+  /// store is free again.
   virtual void completed(std::uint64_t message) = 0;
-  /// The epoch can't go on: what was not delivered will not be. `member`: who is to blame, as far as is
-  /// known; nobody if the fault is this member's own, if another member says that it is, or if the end was
-  /// wished. At most once.
+  /// Called at most once, when the epoch cannot go on. Messages that are not delivered by now will not be
+  /// delivered. `member` is the member to blame, as far as it is known, and can be this member itself. It is
+  /// empty after an error of this member's stores or relays, if another member blames this one, or if
+  /// give_up_on() named no member.
   virtual void failed(std::optional<Rank> member, const Error& error) = 0;
-  /// Every member has delivered the messages below this number.
+  /// Called when every member has delivered the messages below this number.
   virtual void stable(std::uint64_t) {}
-  /// Root: that member's application has kept a message waiting for memory, or for the group to be made
-  /// there, for kHoldUp or more, and of several it does so with the lowest. Nothing: nobody does any more.
-  /// Only in a group that confirms.
+  /// Root: called when the hold-up changes. The holder is a member whose application has given no memory for
+  /// a message, or has not made the group, for kHoldUp or longer. If there are several such members, the
+  /// holder is the one with the lowest message. Empty when the hold-up is over. Only in a group that
+  /// confirms.
   virtual void held_up(const std::optional<Holder>&) {}
-  /// Root: a member has told this by tell_root().
+  /// Root: called with a note that a member has sent by tell_root().
   virtual void told(Rank, std::span<const std::byte>) {}
-  /// After failed(), end() or close(): the stores are free, neither the data path nor a peer touches them any
-  /// more. After close() it certifies that every member has every message: is_closed().
+  /// Called after failed(), end() or close(), when the stores are free: neither the data path nor a peer
+  /// accesses them any more. After close() this call certifies that every member has every message; see
+  /// is_closed().
   virtual void released() {}
 };
 
 struct GroupCounters {
   std::uint64_t blocks_sent = 0, blocks_received = 0, grants_sent = 0, grants_received = 0;
-  /// Exchanged: or written straight into place.
+  /// The first blocks that were exchanged or written straight into the message's memory, and the first blocks
+  /// that were copied.
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
-  std::uint64_t smalls_sent = 0, smalls_delivered = 0, views_delivered = 0;
-  std::uint64_t bytes_copied = 0;  ///< of first blocks: what the hand-off could not exchange
+  std::uint64_t smalls_sent = 0, smalls_delivered = 0, mapped_delivered = 0;
+  std::uint64_t bytes_copied = 0;  ///< The bytes of first blocks that could not be exchanged.
 };
 
 class Group final : public GroupPart {
  public:
-  /// How many messages a member works on at a time, beginning with its oldest unfinished one; more wait their
-  /// turn. Slot ids name a message by six bits.
+  /// The number of messages that a member works on at the same time, beginning with its oldest unfinished
+  /// one. Later messages wait. The number is 64 because a message id in a grant names a message by six bits.
   static constexpr std::uint64_t kMessagesUnderWay = Peers::kSlotsPerGroup;
   static_assert(kMessagesUnderWay - 1 <= Link::kMessageMask);
-  /// An application that keeps a message waiting for so long is named to the root.
+  /// An application that keeps a message waiting for this time is named to the root.
   static constexpr Duration kHoldUp = seconds(1);
   static constexpr std::uint32_t kMostSmallBytes = Link::kMostFrameBytes - 256;
-  static constexpr std::size_t kMostNoteBytes = 1 << 20;  ///< of one member
+  static constexpr std::size_t kMostNoteBytes = 1 << 20;  ///< The limit for all notes of one member together.
 
-  /// Makes the links to neighbours that are not there; when all are, nothing is sent. Errors:
-  /// invalid_argument (an empty group, a member twice, a rank that is none, block size), already_exists and
-  /// resource_limit (of Peers::add).
+  /// Makes the missing links to neighbours. Sends nothing if all links exist. Errors: invalid_argument if the
+  /// group is empty, if a member appears twice, if the rank is not a member's, or if the options contradict
+  /// each other; peer_failed if `connected_only` is set and a neighbour is not connected; already_exists and
+  /// resource_limit as in Peers::add; those of Link::create.
   static Result<std::unique_ptr<Group>> create(Peers& peers, const GroupConfig& config, Observer& observer);
-  /// Without released(), links on which a peer may still write into our memory are ended, and all groups with
-  /// them: from its return on no byte of any store is touched.
+  /// If released() was not called, closes the links on which a peer may still write into this member's memory
+  /// or on which writes are in flight. All groups that use such a link fail. After the return no byte of any
+  /// store is accessed.
   ~Group() override;
 
-  /// Root: sends `bytes` bytes of `store` as the next message and returns its number. Messages queue. `plan`:
-  /// one of plan_for(); nothing: as the group's. Errors: invalid_argument (not the root; a ring too small for
-  /// the schedule), peer_failed (after failed()).
+  /// Root: sends `bytes` bytes of `store` as the next message and returns its number. Messages queue. `plan`
+  /// must come from plan_for(); nullopt means the plan of the configuration. Errors: invalid_argument if this
+  /// member is not the root, or if the store is too small for the schedule; peer_failed if the epoch has
+  /// ended; cancelled after close().
   Result<std::uint64_t> send(Store& store, std::uint64_t bytes,
                              std::optional<relay::MessagePlan> plan = std::nullopt);
-  /// Root: how the next message of so many bytes should travel.
+  /// Root: returns the plan for the next message of `bytes` bytes.
   relay::MessagePlan plan_for(std::uint64_t bytes) const;
-  /// Root: nothing should be sent before stable(), since what is under way is to show how long it takes
-  /// alone.
+  /// Root: true while the message in progress is a trial of a new plan. Send nothing before stable() then,
+  /// because the trial measures how long the message takes alone.
   bool is_trying() const { return timed_ && timed_->is_trial; }
-  /// Root: so should what plan_for() says of a message of so many bytes, which something under way forbids
-  /// until stable().
+  /// Root: true if a message of `bytes` bytes should be the trial of a new plan while other messages are in
+  /// progress. Send it after stable() then.
   bool should_wait(std::uint64_t bytes) const;
-  /// How this message under way travels.
+  /// Returns the plan of this message, or the plan of the configuration if the message is not in progress.
   relay::MessagePlan plan_of(std::uint64_t message) const;
-  /// Root: sends a small message, which is the application's until completed(). Errors: as send.
+  /// Root: sends a small message. The bytes must stay unchanged until completed(). Errors: as send, and
+  /// invalid_argument if the message is longer than `small_bytes` or the group does not confirm.
   Result<std::uint64_t> send_small(std::span<const std::byte> bytes);
-  /// Root: shows all others a large message where it lies, to be left as it is until completed(): when
-  /// everybody has released it. Nothing, and nothing done: send it, since somebody cannot see that memory.
+  /// Root: offers a large message to all other members as a mapped message. The bytes must stay unchanged
+  /// until completed(), which is called when every member has released the message. Returns nullopt, without
+  /// any effect, if this is not possible, for example because a member cannot map this memory. Then use
+  /// send().
   std::optional<std::uint64_t> try_show(std::span<const std::byte> bytes);
-  /// Receiver: it needs this message of mapped() no longer.
+  /// Receiver: tells the group that the application no longer needs this mapped message.
   void release_mapped(std::uint64_t message);
-  /// Receiver, lengths known: the next message has `bytes` bytes and goes into `store`. Errors: as send.
+  /// Receiver, without announced lengths: gives the store for the next message, which has `bytes` bytes.
+  /// Returns the number of the message. Errors: invalid_argument if this member is the root, if lengths are
+  /// announced, or if the store is too small; peer_failed if the epoch has ended.
   Result<std::uint64_t> receive(Store& store, std::uint64_t bytes);
-  /// Receiver, announced lengths: the answer that incoming() did not have.
+  /// Receiver, with announced lengths: gives the store that incoming() did not return. Errors:
+  /// invalid_argument if this message does not wait for memory, or if the store is too small; peer_failed if
+  /// the epoch has ended.
   Result<void> accept(std::uint64_t message, Store& store);
 
-  /// Ends the epoch here and, by telling the neighbours, everywhere; released() follows. They hear `cause`.
+  /// Ends the epoch here and, by telling the neighbours, at every member. They are told `cause`. released()
+  /// follows here, without failed().
   void end(const Error& cause);
-  /// This member cannot go on: the epoch ends with failed(), here and everywhere, and it is to blame.
+  /// Ends the epoch with failed(), here and at every member, because this member cannot go on. This member is
+  /// to blame.
   void give_up(const Error& error) { fail(config_.rank, error); }
-  /// So it does because of `member`; of another part of the same group's epoch this member knows it.
+  /// Ends the epoch with failed(), here and at every member, because of `member`. For a failure that was
+  /// found outside this group, for example in a recovery round of the same epoch.
   void give_up_on(std::optional<Rank> member, const Error& error) { fail(member, error); }
   bool is_released() const { return phase_ == Phase::released; }
-  /// This member wants the end, as a barrier: released() comes when all members have wanted it, have all
-  /// messages, and have passed on what they had to. The root sends nothing more. Errors: peer_failed,
-  /// cancelled (wanted before), invalid_argument (nothing is confirmed here).
+  /// Takes part in the closing barrier. released() is called when all members have called close(), have all
+  /// messages, and have passed on what they had to. The root must send nothing more. Errors: peer_failed if
+  /// the epoch has ended, cancelled if close() was called before, invalid_argument if the group does not
+  /// confirm.
   Result<void> close();
   bool is_closed() const { return closed_; }
-  /// Not the root, in a group that confirms: sends it a note, at most kMostNoteBytes of them in all.
+  /// Sends a note to the root. Only for members other than the root, in a group that confirms. All notes of a
+  /// member together must not exceed kMostNoteBytes.
   void tell_root(std::span<const std::byte> bytes);
-  /// A neighbour's silence is a failure even when nothing is under way.
+  /// If true, a neighbour's silence is a failure even when no message is in progress.
   void set_watching(bool watching) { watching_ = watching; }
-  /// Whether the application keeps something waiting for memory, so that `memory_patience` counts, is this;
-  /// nothing: whether it does so with a message of this group.
+  /// Sets whether the application keeps something waiting for memory, so that `memory_patience` counts. With
+  /// nullopt the group derives this from its own messages.
   void set_memory_awaited(std::optional<bool> awaited) { memory_awaited_ = awaited; }
-  /// Messages below this number were delivered here; every member has those below stable().
+  /// Messages below this number are delivered here. Messages below stable() are delivered at every member.
   std::uint64_t delivered() const { return next_to_deliver_; }
   std::uint64_t stable() const { return stable_; }
 
   const GroupConfig& config() const { return config_; }
-  /// What keeps the oldest message under way from going on here.
+  /// The reason why the oldest message in progress does not go on at this member. Empty if there is no such
+  /// message, or if nothing delays it.
   std::optional<relay::Wait> wait() const;
-  /// Finds those who hold up the slots of that message, as relay::Relay::find_lagging() does.
+  /// Finds the members that hold up the block slots of the oldest message in progress, as
+  /// relay::Relay::find_lagging() does.
   std::vector<Rank> find_lagging();
   std::vector<Rank> neighbours() const;
 
   const GroupCounters& counters() const { return counters_; }
   std::uint64_t blocks_received(std::uint64_t message) const;
-  /// Of each message that was not delivered and has memory here: what it has of it.
+  /// A message that was not delivered and has memory here, and the blocks of it that have arrived.
   struct Partial {
     std::uint64_t message = 0, bytes = 0;
     relay::BlockMap held;
@@ -211,7 +240,8 @@ class Group final : public GroupPart {
   bool uses(const Link& link) const override { return find(link) != nullptr; }
 
  private:
-  /// released: after failed() and the peace that follows; the group does nothing any more.
+  /// ending: the epoch has failed or end() was called, and peers may still write. released: the group does
+  /// nothing any more.
   enum class Phase : std::uint8_t { open, ending, released };
   struct Message {
     Message(std::uint64_t n, const relay::MessagePlan& p, relay::Relay r)
@@ -220,21 +250,22 @@ class Group final : public GroupPart {
     relay::MessagePlan plan;
     relay::Relay relay;
     Store* store = nullptr;
-    std::unique_ptr<fabric::MemoryRegion> region;  // the store's memory, while peers or a NIC reach it
-    std::size_t announced = 0;                     // to so many of the children
+    // Registers the store's memory while peers or a NIC access it.
+    std::unique_ptr<fabric::MemoryRegion> region;
+    std::size_t announced = 0;  // Edges below this index need no announcement any more.
     std::uint64_t released = 0;
-    std::uint64_t consumed = 0;  // blocks; receivers only
-    bool upcalled = false;       // incoming()
+    std::uint64_t consumed = 0;  // The number of consumed blocks; only at receivers.
+    bool upcalled = false;       // incoming() was called.
     bool delivered = false;
   };
-  /// A neighbour, and what stands between us in this group.
+  /// A neighbour of this member in the group, and the state of the traffic with it.
   struct Edge {
     Rank rank{};
-    Link* link = nullptr;      // none: it was lost
-    std::uint32_t writes = 0;  // ours, not completed
-    bool granted = false;      // it may write here
-    std::uint64_t kept = 0;    // of its grants
-    bool is_made = true;       // the group, at the other end
+    Link* link = nullptr;      // Null if the link was lost.
+    std::uint32_t writes = 0;  // This member's writes that are not completed.
+    bool granted = false;      // The neighbour may write into this member's memory.
+    std::uint64_t kept = 0;    // The number of its grants in kept_grants_.
+    bool is_made = true;       // The neighbour has made the group, as far as is known.
     bool said_end = false, heard_end = false;
     bool is_quiet() const { return link == nullptr || (heard_end && writes == 0); }
   };
@@ -243,7 +274,7 @@ class Group final : public GroupPart {
   static Result<void> check(const GroupConfig& config);
   Result<void> make_edges();
   bool is_root() const { return value_of(config_.rank) == 0; }
-  /// This member knows whose first block comes next before the message is announced.
+  /// True if this member knows the source of the next first block before the message is announced.
   bool grants_ahead() const {
     return config_.announce_lengths && !config_.automatic && !first_source_needs_length(config_.algorithm) &&
            !is_root();
@@ -266,7 +297,7 @@ class Group final : public GroupPart {
   Result<void> attach(Message& message, Store& store, std::uint64_t bytes);
 
   Result<void> may_send() const;
-  /// Who holds up the group, as far as this member knows by itself.
+  /// The member that holds up the group, as far as this member knows by itself.
   std::optional<Holder> own_holder() const;
 
   // group_small.cpp
@@ -281,7 +312,7 @@ class Group final : public GroupPart {
 
   // group_mapped.cpp
   Result<void> on_mapped(Edge& edge, const MappedMessage& mapped);
-  bool take_view(SmallMessages::Entry& small);
+  bool take_mapped(SmallMessages::Entry& small);
   bool is_released(const SmallMessages::Entry& small) const;
 
   // group_confirming.cpp
@@ -340,25 +371,30 @@ class Group final : public GroupPart {
   Peers& peers_;
   GroupConfig config_;
   Observer& observer_;
-  std::uint32_t index_ = 0;  // among the peers' groups
+  std::uint32_t index_ = 0;  // The index of this group in the link table.
   bool added_ = false;
-  std::vector<Edge> edges_;                    // by rank
-  std::deque<Message> messages_;               // open ones, by number
-  std::uint64_t next_number_ = 0;              // of the next send() or receive()
-  std::uint64_t next_to_ask_ = 0;              // incoming() was called of those below, or small()
-  std::uint64_t next_to_deliver_ = 0;          // messages below are delivered …
-  std::uint64_t next_to_finish_ = 0;           // … and complete
-  std::uint64_t next_arena_ = 0;               // the next message to offer the arena for …
-  std::optional<std::uint64_t> arena_holder_;  // … and the one that has it, or had it last
-  std::uint64_t last_large_ = 0;               // one more than the highest message announced
-  bool arena_is_expected_ = false;             // a hint is out that no block has used up
-  memory::Arena arena_;                        // first blocks of announced messages
+  std::vector<Edge> edges_;  // Sorted by rank.
+  // Unfinished messages, sorted by number, without those known to be small or mapped.
+  std::deque<Message> messages_;
+  std::uint64_t next_number_ = 0;  // The number of the next send() or receive().
+  // For messages below this number incoming() was called, or they are delivered.
+  std::uint64_t next_to_ask_ = 0;
+  std::uint64_t next_to_deliver_ = 0;  // Messages below this number are delivered.
+  std::uint64_t next_to_finish_ = 0;   // Messages below this number are complete.
+  // The next message for which the first-block arena is offered.
+  std::uint64_t next_arena_ = 0;
+  // The message for which the first-block arena was offered last.
+  std::optional<std::uint64_t> arena_holder_;
+  std::uint64_t last_large_ = 0;  // One more than the highest announced message.
+  // A hint for the first-block arena was given, and no block has arrived there since then.
+  bool arena_is_expected_ = false;
+  memory::Arena arena_;  // The first-block arena.
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
   std::optional<memory::PageExchange> exchange_;
-  std::vector<std::uint64_t> consumed_;       // scratch
-  std::vector<relay::Algorithm> algorithms_;  // that messages may travel by
-  std::optional<relay::AutoPlan> auto_plan_;  // the root's
-  /// The message whose time is taken, since nothing else was under way when it was sent.
+  std::vector<std::uint64_t> consumed_;       // Scratch memory of poll_store().
+  std::vector<relay::Algorithm> algorithms_;  // The algorithms that messages may use.
+  std::optional<relay::AutoPlan> auto_plan_;  // Only at the root.
+  /// The message whose duration is measured. All messages before it were stable when it was sent.
   struct Timed {
     std::uint64_t message = 0, bytes = 0;
     relay::MessagePlan plan;
@@ -366,35 +402,40 @@ class Group final : public GroupPart {
     std::optional<Time> begin{};
   };
   std::optional<Timed> timed_;
-  std::map<std::pair<std::uint64_t, Rank>, relay::BlockGrant> kept_grants_;  // of messages not announced yet
-  std::optional<std::size_t> tree_parent_;                                   // an edge
-  std::vector<std::size_t> tree_children_;                                   // edges
+  // For messages that are not announced yet.
+  std::map<std::pair<std::uint64_t, Rank>, relay::BlockGrant> kept_grants_;
+  std::optional<std::size_t> tree_parent_;  // An index into edges_.
+  std::vector<std::size_t> tree_children_;  // Indices into edges_.
   Confirmation confirmation_{true, 0};
-  SmallMessages smalls_;  // not finished, in as far as they had to wait
+  SmallMessages smalls_;  // The small and mapped messages that had to wait and are not finished.
   struct KeptNote {
     Rank from{};
     bool is_last = false;
     std::vector<std::byte> bytes;
   };
-  std::deque<KeptNote> notes_;                         // to pass on
-  std::map<Rank, std::size_t> note_bytes_;             // that came from below
-  std::map<Rank, std::vector<std::byte>> note_parts_;  // root: of notes that are not complete
+  std::deque<KeptNote> notes_;                         // Notes that must be passed on to the parent.
+  std::map<Rank, std::size_t> note_bytes_;             // The size of all notes from each member below.
+  std::map<Rank, std::vector<std::byte>> note_parts_;  // Root: the parts of incomplete notes.
   SmallWindow small_window_;
-  std::uint64_t next_small_ = 0;        // no lower number is small any more
-  std::uint64_t kept_charge_ = 0;       // of smalls_, at receivers
-  std::uint64_t charge_delivered_ = 0;  // at receivers
+  std::uint64_t next_small_ = 0;        // No message below this number can still arrive as a small one.
+  std::uint64_t kept_charge_ = 0;       // Receivers: the charge of the messages in smalls_.
+  std::uint64_t charge_delivered_ = 0;  // Receivers: the charge of all delivered small messages.
   std::uint64_t stable_ = 0;
-  std::uint64_t waited_ = 0;           // one more than the last message that waited for this member's memory
-  Time memory_since_ = Time::never();  // the oldest message has waited for memory since then
-  std::uint64_t memory_for_ = 0;       // its number
-  std::optional<Holder> holder_;       // ourselves; at the root whom it was told of last
+  // One more than the number of the last message that waited for this member's memory.
+  std::uint64_t waited_ = 0;
+  // The time since which message memory_for_ has waited for memory; never() if it does not wait.
+  Time memory_since_ = Time::never();
+  std::uint64_t memory_for_ = 0;
+  // At the root, the holder that the observer was told last. At other members, this member itself if it holds
+  // up the group.
+  std::optional<Holder> holder_;
   std::optional<bool> memory_awaited_;
   bool watching_ = false;
   bool closing_ = false, closed_ = false;
   Phase phase_ = Phase::open;
   std::optional<Rank> blamed_;
   Error cause_{};
-  bool untold_ = false;  // failed() is still to be called
+  bool untold_ = false;  // failed() must still be called.
   Time end_deadline_ = Time::never();
   GroupCounters counters_;
 };

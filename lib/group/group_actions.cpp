@@ -1,4 +1,5 @@
-// One turn: look at what has come in, ask the stores, drain every relay's actions, tell the application.
+// One turn of a group: announce messages, ask the application for memory, ask the stores, drain the actions
+// of every relay, and report to the observer.
 #include <algorithm>
 #include <utility>
 
@@ -43,7 +44,8 @@ bool Group::is_connected() const {
   return std::ranges::all_of(edges_, [](const Edge& edge) { return edge.link->is_connected(); });
 }
 
-/// Whom we were not connected with from the beginning, until the group has failed for it.
+/// While a group with `survives` is open: returns an edge to a neighbour that was not connected when the
+/// group was made. Null if there is none.
 const Group::Edge* Group::lost_edge() const {
   if (!config_.survives) return nullptr;
   const auto lost = std::ranges::find(edges_, nullptr, &Edge::link);
@@ -61,7 +63,7 @@ bool Group::write_room() const {
 
 Result<std::size_t> Group::drive_all() {
   std::size_t done = 0;
-  for (std::size_t i = 0; i < messages_.size(); ++i) {  // by index: a store may call back in
+  for (std::size_t i = 0; i < messages_.size(); ++i) {  // By index, because a store may call back.
     if (messages_[i].number >= end_of_window()) break;
     const auto driven = drive(messages_[i]);
     if (!driven || phase_ != Phase::open) return driven;
@@ -84,7 +86,8 @@ Result<std::size_t> Group::drive(Message& message) {
   return done;
 }
 
-// To those whose first source we are, as soon as we know the length, and before any block of the message.
+// Announces the message to the members whose first source this member is. This happens as soon as the length
+// is known, and before any block of the message is sent.
 Result<std::size_t> Group::announce(Message& message) {
   if (!config_.announce_lengths || !message.relay.has_length()) return 0;
   std::size_t done = 0;
@@ -103,32 +106,35 @@ Result<std::size_t> Group::announce(Message& message) {
 Result<std::size_t> Group::ask_for_memory(Message& message) {
   if (!config_.announce_lengths || is_root() || message.upcalled || !message.relay.has_length()) return 0;
   next_to_ask_ = std::max(next_to_ask_, next_to_deliver_);
-  if (message.number != next_to_ask_) return 0;  // in their order, and small ones ask when it is their turn
+  // Messages ask in order. A small message asks when it is its turn to be delivered.
+  if (message.number != next_to_ask_) return 0;
   ++next_to_ask_;
   message.upcalled = true;
   const std::uint64_t number = message.number, bytes = message.relay.length();
   Store* const store = observer_.incoming(number, bytes);
-  // The upcall may have called back in: look the message up again.
+  // The upcall may have called back, so the message is looked up again.
   Message* const still_open = phase_ == Phase::open ? find(number) : nullptr;
   if (store == nullptr || still_open == nullptr || still_open->store != nullptr) return 1;
   if (auto attached = attach(*still_open, *store, bytes); !attached) return std::unexpected(attached.error());
   return 1;
 }
 
-// Not while a write of the last message's first block may still be sent, or sent again, from it.
+// False while the last message in the arena may still use it: its first block is not placed, or a write of
+// that block may still be sent, or sent again, from the arena.
 bool Group::arena_is_free() {
   if (!arena_holder_) return true;
   const Message* const last = find(*arena_holder_);
   return last == nullptr || last->relay.arena_is_free();
 }
 
-// Behind a large message the arena is granted for the next one that has no memory as soon as it is free, so
-// that in a row of them only the first waits for a round trip before its first block.
+// After a large message the arena is granted for the next message that has no memory, as soon as the arena is
+// free. So in a row of large messages only the first one waits for a round trip before its first block.
 Result<void> Group::offer_arena() {
   next_arena_ = std::max({next_arena_, next_to_deliver_, next_small_});
   const Message* next = find(next_arena_);
   for (; next != nullptr && next->store != nullptr; next = find(next_arena_)) ++next_arena_;
-  if (last_large_ == 0 || next_arena_ > last_large_) return {};  // the last one was small, or there was none
+  // The last message was small, or there was no large message yet.
+  if (last_large_ == 0 || next_arena_ > last_large_) return {};
   if (next_arena_ >= end_of_window() || !arena_is_free()) return {};
   auto message = open(next_arena_, usual_plan());
   if (!message) return std::unexpected(message.error());
@@ -137,8 +143,8 @@ Result<void> Group::offer_arena() {
       !offered) {
     return offered;
   }
-  // Once: a message that turns out to be small leaves the hint to the next. Were there two, the second would
-  // have what comes behind the block scattered over it.
+  // Only one hint is given. If the message turns out to be small, the hint serves for the next message. With
+  // a second hint, the WRITE after the block could be scattered over the block in the arena.
   if (const auto source = (*message)->relay.first_source();
       source && !std::exchange(arena_is_expected_, true))
     find(*source)->link->expect_write(arena_.bytes().first(config_.block_bytes));
@@ -205,9 +211,9 @@ Result<std::size_t> Group::drain_writes(Message& message) {
                                     .remote_address = write.remote_address,
                                     .remote_key = write.key,
                                     .immediate = write.immediate,
-                                    // The record with the message's length goes before a block in the arena.
+                                    // The announcement must arrive before a block in the arena.
                                     .unordered = !write.into_arena});
-    if (!posted) return 0;  // the link is lost: the next poll tells everybody
+    if (!posted) return 0;  // The link is lost. The next poll reports it.
     ++edge.writes;
     ++counters_.blocks_sent;
     ++done;
@@ -215,7 +221,8 @@ Result<std::size_t> Group::drain_writes(Message& message) {
   return done;
 }
 
-// In the order of the messages, whatever order their last blocks came in.
+// Delivers and completes messages in the order of their numbers, even if their last blocks arrived in another
+// order.
 std::size_t Group::finish_messages() {
   std::size_t done = 0;
   while (phase_ == Phase::open && deliver_next()) ++done;
@@ -233,7 +240,7 @@ bool Group::deliver_next() {
     if (number >= next_number_ || (small != nullptr && !small->forwarded)) return false;
   } else {
     auto* const small = smalls_.find(number);
-    return small != nullptr && (small->view ? take_view(*small) : take_small(*small));
+    return small != nullptr && (small->mapped ? take_mapped(*small) : take_small(*small));
   }
   ++next_to_deliver_;
   observer_.delivered(number);
@@ -267,7 +274,7 @@ void Group::watch_memory(Time now) {
     return;
   }
   if (std::exchange(memory_for_, next_to_deliver_) != next_to_deliver_) {
-    memory_since_ = Time::never();  // each message has its own time
+    memory_since_ = Time::never();  // Each message is timed separately.
     if (!is_root()) holder_.reset();
   }
   memory_since_ = std::min(memory_since_, now);
@@ -277,7 +284,7 @@ void Group::watch_memory(Time now) {
     fail(config_.rank, {Errc::timed_out, "no memory was posted for a message"});
 }
 
-/// When watch_memory() has something to do.
+/// The time at which watch_memory() next has something to do.
 Time Group::memory_deadline() const {
   if (memory_since_ == Time::never()) return Time::never();
   const Time end =

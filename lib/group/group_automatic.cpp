@@ -1,5 +1,5 @@
-// A group whose root chooses for each message how it travels: what the root learns, and what a member keeps
-// until it has been told.
+// A group whose root chooses the plan of each message: what the root learns from the messages, and the grants
+// that a member keeps until it is told the plan.
 #include <algorithm>
 
 #include "lib/group/group.hpp"
@@ -28,8 +28,8 @@ relay::MessagePlan Group::plan_of(std::uint64_t number) const {
   return found == messages_.end() || found->number != number ? usual_plan() : found->plan;
 }
 
-/// From the root's turn that sent it to the one in which it knows that all have it, unless somebody's memory
-/// took a part of that.
+/// Measures from the turn in which the root has sent the message to the turn in which the root knows that all
+/// members have it. The duration is not used if a member waited for its application's memory in that time.
 void Group::learn(Time now) {
   if (!timed_ || stable_ <= timed_->message) return;
   const Duration took = now - timed_->begin.value_or(now);
@@ -51,9 +51,11 @@ Result<relay::MessagePlan> Group::announced_plan(const Announcement& announcemen
   return plan;
 }
 
-/// A destination of ours knows the message already, from another source. What it grants later replaces that.
-/// It finishes no message before our blocks of it, so it works on all that are kept; and on none that the
-/// root has not sent.
+/// Keeps a grant for a message that is not announced to this member yet. The sender of the grant already
+/// knows the message from another source. A later grant of the same sender for the same message replaces this
+/// one. The sender finishes no message before it has this member's blocks of that message. So it works on all
+/// messages of its kept grants, and they are at most kMessagesUnderWay. It grants no message that the root
+/// has not sent, so the root keeps no grants.
 Result<void> Group::keep_grant(Edge& from, const GrantRecord& record) {
   drop_grants_below(next_to_finish_);
   const auto [kept, is_new] = kept_grants_.insert_or_assign({record.message, from.rank}, record.grant);
@@ -68,7 +70,8 @@ void Group::drop_grants_below(std::uint64_t message) {
     --find(kept->first.second)->kept;
 }
 
-/// What is wrong with one is its granter's fault, whoever has announced the message.
+/// An error in a kept grant is the fault of the member that has sent the grant, whichever member has
+/// announced the message.
 void Group::use_kept_grants(Message& message) {
   for (auto kept = kept_grants_.lower_bound({message.number, Rank{}});
        kept != kept_grants_.end() && kept->first.first == message.number; kept = kept_grants_.erase(kept)) {

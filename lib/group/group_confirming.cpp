@@ -1,4 +1,4 @@
-// What all members have: reports to the parent, verdicts to the children, and the closing barrier.
+// What all members have: the reports to the parent, the verdicts to the children, and the closing barrier.
 #include <algorithm>
 
 #include "lib/group/group.hpp"
@@ -58,7 +58,8 @@ void Group::confirm_own() {
   }
 }
 
-/// A neighbour that has not made the group has none of its messages. The root is nobody's to wait for.
+/// A neighbour that has not made the group has none of its messages, so it holds up message 0. The root is
+/// never named as a holder.
 std::optional<Holder> Group::own_holder() const {
   const auto late = std::ranges::find_if(
       edges_, [](const Edge& edge) { return !edge.is_made && value_of(edge.rank) != 0; });
@@ -92,18 +93,19 @@ std::size_t Group::confirm(Time now) {
   }
   if (is_root() && phase_ == Phase::open) {
     const Report& all = confirmation_.gathered();
-    const bool is_over = all.holder && all.holder->message < all.delivered;  // which others have not heard
+    // All members have delivered that message, so this hold-up is over.
+    const bool is_over = all.holder && all.holder->message < all.delivered;
     tell_who_holds_up(is_over ? std::nullopt : all.holder);
   }
   if (verdict.stable != stable_) {
     stable_ = verdict.stable;
-    learn(now);  // before the next one is sent
+    learn(now);  // stable() may send the next message.
     observer_.stable(stable_);
     ++done;
   }
   if (phase_ == Phase::open && verdict.closed && all_told) {
-    // Nobody writes anything any more: all that was granted is full, or stands for a message that never
-    // comes.
+    // No member writes any more. Every granted block has arrived, or its grant is for a message that will
+    // never be sent.
     closed_ = true;
     release();
     ++done;

@@ -1,4 +1,5 @@
-// The end of an epoch before its time: everybody is told, and the memory is free once nobody writes into it.
+// The end of an epoch without the closing barrier. All members are told, and the memory is free when no peer
+// writes into it any more.
 #include <algorithm>
 #include <new>
 
@@ -7,7 +8,8 @@
 namespace rdmc::group {
 namespace {
 
-const Error kDestroyed{Errc::cancelled, "a group with it was destroyed"};  // its destructor allocates nothing
+// Made in advance, because ~Group() must not allocate memory.
+const Error kDestroyed{Errc::cancelled, "a group with it was destroyed"};
 
 }  // namespace
 
@@ -22,8 +24,8 @@ void Group::fail(std::optional<Rank> member, const Error& error) {
   tell_failure();
 }
 
-/// Without memory for it the listener is told in the next turn: a group also fails while another one is
-/// destroyed, and after its memory ran out.
+/// Calls failed(). If memory runs out, the next turn calls it again. This can happen because a group may fail
+/// while another group is destroyed, or after memory has run out.
 void Group::tell_failure() {
   try {
     observer_.failed(blamed_, cause_);
@@ -43,8 +45,9 @@ void Group::begin_ending(std::optional<Rank> member, const Error& error) {
   for (Message& message : messages_) message.relay.cancel();
 }
 
-/// Whoever has heard the End writes nothing behind its own; and frames keep the order of the blocks, so all
-/// that it wrote before is in place. Who says nothing loses the link.
+/// A neighbour that has received this member's End writes nothing after its own End. A frame arrives after
+/// all blocks that were posted before it. So when the neighbour's End has arrived, everything that it wrote
+/// is in place. A neighbour that sends no End in time loses its link.
 std::size_t Group::go_on_ending(Time now) {
   if (untold_) tell_failure();
   if (untold_) return 1;
@@ -80,7 +83,8 @@ void Group::release() {
 void Group::on_end(Edge& edge, const End& end) {
   edge.heard_end = true;
   const Error cause{end.code, std::string(end.what)};
-  if (end.failed == config_.rank) return fail(std::nullopt, cause);  // we go on, so it is mistaken
+  // This member goes on, so the member that blames it is wrong.
+  if (end.failed == config_.rank) return fail(std::nullopt, cause);
   const bool is_rank = end.failed && value_of(*end.failed) < config_.members.size();
   fail(is_rank ? *end.failed : edge.rank, cause);
 }
@@ -99,7 +103,7 @@ void Group::on_link_lost(Link& link, const Error& cause) {
 
 Group::~Group() {
   if (phase_ != Phase::released) {
-    phase_ = Phase::released;  // no upcall any more
+    phase_ = Phase::released;  // No upcall comes after this.
     for (std::size_t i = 0; i < edges_.size(); ++i) {
       const Edge& edge = edges_[i];
       if (edge.link == nullptr || (!edge.granted && edge.writes == 0) || edge.is_quiet()) continue;

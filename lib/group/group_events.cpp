@@ -1,16 +1,18 @@
-// What comes in: completions of our writes, blocks that have landed, control frames of neighbours.
+// The events of a group: completions of its writes, blocks that have arrived, and records of neighbours.
 #include <algorithm>
 
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
-/// How many messages beyond our oldest unfinished one a peer may name; more is a protocol error, not
-/// a reason to allocate. Each member works on at most kMessagesUnderWay; so does our first source, whose
-/// oldest unfinished one may therefore be so far ahead of ours, and so on to the root; beyond what the root
-/// works on another member may grant as many again. Where the first source depends on the length, it is
-/// another for each message. Then only this is certain: of those who have finished a message, one has sent it
-/// to one who has not, as long as there are such members; and that one works on it. So with each window of
-/// messages at least one more member is reached.
+/// How many messages beyond this member's oldest unfinished one a peer may name. A higher number is a
+/// protocol error, so that this member need not allocate memory for it. Each member works on at most
+/// kMessagesUnderWay messages. This is also true of this member's first source. So the oldest unfinished
+/// message of the first source is at most kMessagesUnderWay ahead of this member's, and the same is true for
+/// each hop to the root. Another member may grant kMessagesUnderWay messages beyond those that the root works
+/// on. If the first source depends on the length, it can be another member for each message. Then only the
+/// following is certain. As long as some members have finished a message and others have not, a member that
+/// has finished it has sent it to a member that has not, and the latter works on it. So each window of
+/// kMessagesUnderWay messages reaches at least one more member.
 std::uint64_t Group::most_large_ahead() const {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
   std::uint64_t hops = 0;
@@ -58,9 +60,10 @@ void Group::on_block(Link& link, const fabric::Completion& completion) {
 }
 
 Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
-  if (record.message < next_to_finish_) return {};  // a last grant that crossed our last block
-  // Of the arena, for a message that has turned out to be small: a root's large ones are there until they
-  // finish.
+  // The grant and this member's last block have crossed on the way.
+  if (record.message < next_to_finish_) return {};
+  // The grant is for a first-block arena, and its message has turned out to be small. The root's large
+  // messages stay in messages_ until they finish.
   const bool is_small = smalls_.find(record.message) != nullptr ||
                         (record.message < next_number_ && find(record.message) == nullptr);
   if (is_small) return {};
@@ -77,7 +80,8 @@ Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
 Result<void> Group::on_announcement(Edge& edge, const Announcement& announcement) {
   if (!config_.announce_lengths || is_root())
     return rdmc::fail(Errc::protocol_error, "an announcement where none belongs");
-  // It works on no more messages at a time than we, and finishes none that we have not granted.
+  // The sender works on no more messages at a time than this member. It finishes no message before this
+  // member has granted memory for it.
   if (announcement.message < next_to_finish_ ||
       announcement.message - next_to_finish_ >= most_messages_ahead())
     return rdmc::fail(Errc::protocol_error, "an announcement of a message far away");
@@ -109,14 +113,15 @@ Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion)
   } else if (waited == message->relay.first_block_in_arena()) {
     message->store->arrived(*block, completion.byte_count);
   } else if (message->store != nullptr) {
-    // It may have landed before we could say where.
+    // The block arrived before the redirection had an effect, so the redirection is cancelled.
     if (!completion.redirected) (void)edge.link->redirect_write(arena_region_->remote_key(), {});
     place_first_block(*message, completion.redirected);
   }
   return {};
 }
 
-/// The memory is known and the first block may not have begun to land: straight there, where that can be.
+/// Called when the message's memory is known and its first block has not arrived. Redirects the block
+/// straight into that memory, if the provider can still do that.
 void Group::spare_arena(Message& message) {
   const std::uint64_t block = message.relay.first_block();
   const auto place =
@@ -130,7 +135,8 @@ void Group::place_first_block(Message& message, bool is_in_place) {
   const std::uint32_t bytes = message.relay.block_length(block);
   const auto source = arena_.bytes().first(bytes);
   const auto destination = message.store->memory().subspan(message.relay.offset_of(block), bytes);
-  // A write that still reads the arena (the application named its memory late) must keep its pages.
+  // If a write still reads the arena, because the application gave its memory late, the arena must keep its
+  // pages.
   std::size_t copied = bytes;
   if (is_in_place) {
     copied = 0;

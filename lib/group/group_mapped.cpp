@@ -1,12 +1,13 @@
-// Large messages that members on the root's host look at where they lie. They take the way of small messages:
-// down the tree, in the root's order; only their bytes stay where they are.
+// Mapped messages: large messages that members on the root's host read in the root's memory. They travel like
+// small messages: down the tree and in the root's order. Only their bytes stay in the root's memory.
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
 
 std::optional<std::uint64_t> Group::try_show(std::span<const std::byte> bytes) {
   if (!config_.read_only || !may_send() || bytes.empty() || edges_.empty()) return std::nullopt;
-  std::optional<fabric::MappingOffer> offer;  // the same for all: they are told where it lies in our memory
+  // The offer is the same for all members, because it says where the message is in the root's memory.
+  std::optional<fabric::MappingOffer> offer;
   for (const Edge& edge : edges_) {
     offer = edge.link == nullptr ? std::nullopt : edge.link->offer_mapping(bytes);
     if (!offer) return std::nullopt;
@@ -15,32 +16,34 @@ std::optional<std::uint64_t> Group::try_show(std::span<const std::byte> bytes) {
   drop_arena_message(number);
   const bool first = smalls_.empty();
   auto& small = smalls_.add(
-      {.number = number, .view = MappedMessage{.message = number, .offer = *offer, .bytes = bytes.size()}},
+      {.number = number, .mapped = MappedMessage{.message = number, .offer = *offer, .bytes = bytes.size()}},
       false);
   small.forwarded = first && forward(small);
   return number;
 }
 
 Result<void> Group::on_mapped(Edge& edge, const MappedMessage& mapped) {
-  if (!config_.read_only) return rdmc::fail(Errc::protocol_error, "a view in a group that shows nothing");
-  if (auto checked = check_turn(edge, view.message); !checked) return checked;
+  if (!config_.read_only)
+    return rdmc::fail(Errc::protocol_error, "a mapped message in a group that maps none");
+  if (auto checked = check_turn(edge, mapped.message); !checked) return checked;
   const bool first = smalls_.empty();
-  auto& small = smalls_.add({.number = view.message, .view = view}, false);
+  auto& small = smalls_.add({.number = mapped.message, .mapped = mapped}, false);
   small.forwarded = first && forward(small);
   return {};
 }
 
-/// In its turn.
-bool Group::take_view(SmallMessages::Entry& small) {
+/// Delivers a mapped message. Called when all messages before it are delivered. Returns false if the message
+/// cannot be mapped; then the group has failed.
+bool Group::take_mapped(SmallMessages::Entry& small) {
   const Edge& root = *find(Rank{0});
-  const auto view = root.link->map(small.view->offer, small.view->bytes);
-  if (!view) {
-    fail(root.rank, view.error());
+  const auto memory = root.link->map(small.mapped->offer, small.mapped->bytes);
+  if (!memory) {
+    fail(root.rank, memory.error());
     return false;
   }
-  ++counters_.views_delivered;
+  ++counters_.mapped_delivered;
   count_delivered(small);
-  observer_.mapped(small.number, *view);
+  observer_.mapped(small.number, *memory);
   return true;
 }
 
@@ -50,7 +53,7 @@ void Group::release_mapped(std::uint64_t message) {
 }
 
 bool Group::is_released(const SmallMessages::Entry& small) const {
-  if (!small.view) return true;
+  if (!small.mapped) return true;
   return is_root() ? confirmation_.finished_below() > small.number : small.released;
 }
 

@@ -1,4 +1,5 @@
-// What members tell the root beside what they have: notes, in pieces, from parent to parent up the tree.
+// The notes that members send to the root in addition to their reports. A note goes in pieces from parent to
+// parent up the tree.
 #include <algorithm>
 
 #include "lib/group/group.hpp"
@@ -6,7 +7,7 @@
 namespace rdmc::group {
 namespace {
 
-constexpr std::size_t kPieceBytes = 2048;  // of which every ring has room for several
+constexpr std::size_t kPieceBytes = 2048;  // Every ring has space for several pieces.
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Small messages: from the root into the frames of its children, from frame to frame down the tree, and to
-// the application straight from the frame when it is their turn.
+// Small messages. They go from the root into the frames of its children, and from frame to frame down the
+// tree. A message whose turn it is goes to the application straight from the frame.
 #include <utility>
 
 #include "lib/group/group.hpp"
@@ -17,13 +17,15 @@ Result<std::uint64_t> Group::send_small(std::span<const std::byte> bytes) {
   return number;
 }
 
-/// To all children or to none; to none, either, of those of whom one was lost before the group was made.
+/// Sends the message to all children or to none. Sends nothing if a neighbour was lost before the group was
+/// made.
 bool Group::forward(const SmallMessages::Entry& small) {
   if (lost_edge() != nullptr) return false;
-  const Record record = small.view ? Record(*small.view) : SmallMessage{small.number, small.bytes};
+  const Record record = small.mapped ? Record(*small.mapped) : SmallMessage{small.number, small.bytes};
   if (is_root() && !tree_children_.empty() && !small_window_.admits(small.number, small.bytes.size()))
-    return false;  // who has nobody below hears nobody confirm anything
-  // What is delivered and not released keeps its place, and that of all behind it, at every member.
+    return false;  // A root without children gets no reports, so it has no window.
+  // A message that is delivered and not released stays in the queue of every member, and so do all messages
+  // after it. So the root limits their number.
   if (is_root() && config_.read_only && small.number - next_to_finish_ >= SmallWindow::kMostAhead)
     return false;
   for (const std::size_t child : tree_children_) {
@@ -35,13 +37,13 @@ bool Group::forward(const SmallMessages::Entry& small) {
   return true;
 }
 
-/// A message that was opened because its arena was granted has turned out to be small.
+/// Drops a message that was opened because its arena was granted, and that has turned out to be small.
 void Group::drop_arena_message(std::uint64_t number) {
   const auto found = std::ranges::lower_bound(messages_, number, {}, &Message::number);
   if (found != messages_.end() && found->number == number) messages_.erase(found);
 }
 
-/// Of what travels from the root down the tree.
+/// Checks the sender and the number of a message that travels down the tree.
 Result<void> Group::check_turn(const Edge& edge, std::uint64_t number) {
   const auto refuse = [](const char* what) { return rdmc::fail(Errc::protocol_error, what); };
   if (tree_parent_ != static_cast<std::size_t>(&edge - edges_.data()))
@@ -77,7 +79,7 @@ Result<void> Group::on_small(Edge& edge, const SmallMessage& message) {
   return {};
 }
 
-/// False: the application has no memory for it now.
+/// Returns false if the application has no memory for the message now.
 bool Group::take_small(SmallMessages::Entry& small) {
   if (!observer_.small(small.number, small.bytes)) return false;
   ++counters_.smalls_delivered;
@@ -91,8 +93,8 @@ void Group::count_delivered(SmallMessages::Entry& small) {
   forget_bytes(small);
 }
 
-/// It may have to wait for one before it to be finished, but its bytes need no more room when it was both
-/// delivered and passed on.
+/// Frees the bytes of a message that is both delivered and passed on. The message itself may have to wait
+/// until an earlier one is finished.
 void Group::forget_bytes(SmallMessages::Entry& small) {
   if (is_root() || !small.forwarded || small.number >= next_to_deliver_) return;
   kept_charge_ -= std::exchange(small.charge, 0);

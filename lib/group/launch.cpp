@@ -16,7 +16,8 @@ using control::Job;
 using control::Launcher;
 using control::Variables;
 
-/// A job whose own member's host is a numeric address, and the port there if it is reserved.
+/// A job in which the host of this process is a numeric address. `port` holds the port number of that address
+/// if it is reserved.
 struct Located {
   Job job;
   Address address;
@@ -29,7 +30,7 @@ Result<std::string> key_file_of(const LaunchOptions& options, const Variables& v
   return control::key_file(variables);
 }
 
-/// Our own host by its address, for all who are on it, too.
+/// Replaces the name of this host by its address, for all members on this host.
 Result<Located> locate(Job job, Duration patience) {
   std::vector<std::string> hosts;
   for (const auto& member : job.members) hosts.push_back(member.name);
@@ -59,7 +60,7 @@ Result<Located> by_hostlist(const Variables& variables, const LaunchOptions& opt
   return locate(std::move(*job), options.timeout);
 }
 
-/// Takes any free port, and lets the others know by way of the server.
+/// Reserves any free port number, and tells it to the other members through the PMIx server.
 Result<Located> by_pmix(const LaunchOptions& options) {
   const auto open = control::load_pmix();
   if (!open) return std::unexpected(open.error());

@@ -8,8 +8,8 @@
 namespace rdmc::group {
 namespace {
 
-// Ours, before the queue pair's blob: version 6 (of the records in frames and of the order of blocks, too),
-// three zero bytes, ring size 4, address 8, host 8, key 4.
+// The part of the blob before the queue pair's own blob: version 1 (value 6; it also counts changes of the
+// records and of the order of blocks), zero 3, ring size 4, address 8, host id 8, key 4.
 constexpr std::size_t kBlobBytes = 28;
 constexpr std::byte kBlobVersion{6};
 
@@ -52,7 +52,7 @@ Result<std::unique_ptr<Link>> Link::create(fabric::Fabric& fabric, PeerId peer, 
   link->most_writes_ = options.send_depth;
   options.send_depth += kMostFrames;
   options.receive_depth = kReceives;
-  options.largest_receive = 1;  // nobody SENDs
+  options.largest_receive = 1;  // Peers use no SEND.
   auto queue_pair = fabric.create_queue_pair(options);
   if (!queue_pair) return std::unexpected(queue_pair.error());
   link->queue_pair_ = std::move(*queue_pair);
@@ -88,7 +88,7 @@ Result<void> Link::connect(std::span<const std::byte> blob) {
   remote_address_ = load_be<std::uint64_t>(&blob[8]);
   peer_host_ = load_be<std::uint64_t>(&blob[16]);
   remote_key_ = RemoteKey{load_be<std::uint32_t>(&blob[24])};
-  const std::uint32_t ring = std::min(theirs, ring_bytes_);  // both sides use so much of theirs
+  const std::uint32_t ring = std::min(theirs, ring_bytes_);  // Both sides use this size of their rings.
   writer_.emplace(ring, kMostFrames);
   reader_.emplace(ring);
   return {};
@@ -145,7 +145,7 @@ Result<void> Link::flush_when_due(bool always) {
 Result<void> Link::flush(bool always) {
   if (!writer_ || !is_open()) return {};
   const bool head_is_due = always || reader_->owes_credit();
-  if (used_ == kFrameHeadBytes && !head_is_due) used_ = 0;  // opened, and nothing came of it
+  if (used_ == kFrameHeadBytes && !head_is_due) used_ = 0;  // No record was added to the frame.
   if (used_ == 0 && head_is_due) open_frame(0, true);
   if (used_ == 0) return {};
   const auto bytes = out_.bytes().subspan(room_.offset, used_);
@@ -166,7 +166,7 @@ Result<void> Link::flush(bool always) {
 
 Result<void> Link::write(const fabric::WriteRequest& request) {
   assert(can_write());
-  if (used_ != 0) {  // what it says may be about this block
+  if (used_ != 0) {  // The open frame may have a record about this block.
     if (auto flushed = flush(); !flushed) return flushed;
   }
   auto posted = queue_pair_->post_write(request);

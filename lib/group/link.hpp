@@ -1,7 +1,8 @@
-// The connection of two processes, shared by all groups that both are members of: the queue pair, and a ring
-// on each side into which the other writes frames of records. Blocks go straight into the groups' memory;
-// both are WRITEs with immediate on one queue pair. A frame comes after all that was posted before it; a
-// block may come earlier than frames that were posted before it. Owned by a Peers table, its thread.
+// The connection of two processes, which all their common groups share. It has one queue pair and, on each
+// side, a ring into which the peer writes frames of records. Blocks are written straight into the messages'
+// memory. Frames and blocks are WRITEs with immediate on the same queue pair. A frame arrives after
+// everything that was posted before it. A block may arrive before frames that were posted before it. A Link
+// belongs to a Peers table and is used on its thread.
 #pragma once
 
 #include <memory>
@@ -15,31 +16,35 @@
 namespace rdmc::group {
 
 struct LinkOptions {
-  /// `send_depth` counts the blocks' writes; frames have room of their own beside them.
+  /// `send_depth` counts only the writes of blocks. Frames have additional space.
   fabric::QueuePairOptions queue_pair{};
-  /// Of the ring that the peer writes into, and most of the one that we write into. kLeastRingBytes …
-  /// kMostRingBytes, a multiple of kFrameAlign.
+  /// The size of the ring that the peer writes into: kLeastRingBytes to kMostRingBytes, a multiple of
+  /// kFrameAlign. Both sides use only the smaller one of their two sizes.
   std::uint32_t ring_bytes = 16 * 1024;
-  /// Of this process, for peers to know who shares a host; 0: they are not told.
+  /// The host id of this process. Peers with the same host id share this host. 0 means that peers are not
+  /// told.
   std::uint64_t host = 0;
 };
 
 class Link {
  public:
-  /// Receives posted at any time, of no bytes: only WRITEs consume them. Every one is posted again as soon as
-  /// its completion has been seen, so a peer that keeps to its grants never meets an empty queue.
+  /// The number of receives that are always posted. They have no bytes, because only WRITEs consume them.
+  /// Each one is posted again as soon as its completion has been seen. So a peer that keeps to its grants
+  /// never finds an empty receive queue.
   static constexpr std::uint32_t kReceives = 512;
-  /// Frames under way at most; 16 KB each, so that a block that is posted behind one waits for little.
+  /// The limits for the frames in flight and for the size of a frame. A frame is at most 16 KB long, so that
+  /// a block that is posted after a frame waits only for a short time.
   static constexpr std::uint32_t kMostFrames = 64, kMostFrameBytes = 16 * 1024;
-  /// With so many under way a frame of small messages waits until it is full, or one of them has arrived.
+  /// While this number of frames is in flight, a frame of small messages waits until it is full, or until one
+  /// of those in flight has been acknowledged.
   static constexpr std::uint32_t kFramesAhead = 2;
-  /// A frame begins with how far its sender has read.
+  /// A frame begins with the position up to which its sender has read the frames that it has received.
   static constexpr std::uint32_t kFrameHeadBytes = 8;
-  /// The upper half of a frame's immediate; no grant has this slot id. The lower half is its offset in the
-  /// ring, in kFrameAligns.
+  /// The upper half of a frame's immediate. No grant has this message id. The lower half is the frame's
+  /// offset in the ring, in units of kFrameAlign.
   static constexpr std::uint16_t kFrameSlot = 0xFFFF;
 
-  /// Errors: invalid_argument, resource_limit.
+  /// Errors: invalid_argument if the ring size or the send depth is impossible, resource_limit.
   static Result<std::unique_ptr<Link>> create(fabric::Fabric& fabric, PeerId peer,
                                               const LinkOptions& options);
   ~Link() { shut(); }
@@ -47,16 +52,18 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   PeerId peer() const { return peer_; }
-  /// The peer's, when it is connected: 0 if it does not tell.
+  /// The host id of the peer, once it is connected. 0 if the peer does not tell it.
   std::uint64_t peer_host() const { return peer_host_; }
-  /// For the peer: our ring and host, then the queue pair's own blob.
+  /// The bytes that the peer needs to connect: the local ring and host id, then the queue pair's own blob.
   fabric::ConnectionBlob local_blob() const;
-  /// Errors: protocol_error (not such a blob), invalid_argument (connected), those of QueuePair::connect.
+  /// Errors: protocol_error if the blob is malformed, version_mismatch if it has another version,
+  /// invalid_argument if the link is connected or closed, those of QueuePair::connect.
   Result<void> connect(std::span<const std::byte> blob);
-  /// From its return on the peer reads and writes nothing here, and nothing is sent.
+  /// Closes the link. After the return the peer neither reads nor writes any memory here, and nothing more is
+  /// sent.
   void shut() { queue_pair_.reset(); }
 
-  /// Memory that both processes write: QueuePair::share_pages.
+  /// Memory that both processes write. See QueuePair::share_pages.
   bool can_share_pages() const { return is_open() && queue_pair_->can_share_pages(); }
   bool share_pages(const memory::SharedPages& pages) { return is_open() && queue_pair_->share_pages(pages); }
   std::optional<memory::SharedPages> take_shared_pages() {
@@ -87,27 +94,34 @@ class Link {
     if (is_open()) queue_pair_->expect_write(where);
   }
 
-  /// Room for records of `bytes` bytes in all, of one group. False: not now, try again after progress.
+  /// Makes space in the open frame for records of one group that have `bytes` bytes together. Returns false
+  /// if there is no space now. Try again after progress.
   bool make_room(std::size_t bytes);
-  /// Adds a record to the frame that leaves with the next flush() or write(). False: no room.
+  /// Adds a record to the open frame, which leaves with the next flush() or write(). Returns false if there
+  /// is no space.
   bool send(const GroupName& name, const Record& record);
-  /// For records that are no group's: the rest of the open frame, at least `least` bytes; empty: not now …
+  /// For records that belong to no group: returns the unused part of the open frame, at least `least` bytes.
+  /// Returns an empty span if there is no space now.
   std::span<std::byte> room(std::size_t least);
-  /// … of which so many bytes have been filled, whole records.
+  /// Adds the first `bytes` bytes of what room() has returned to the open frame. They must be whole records.
   void fill(std::size_t bytes);
-  /// Sends the open frame, and one without records when the peer is owed credit or `always`.
+  /// Sends the open frame. If no frame is open, sends a frame without records, but only if a report of credit
+  /// is due or `always` is set.
   Result<void> flush(bool always = false);
-  /// The same at the end of a turn, but a frame of nothing but small messages waits for more of them while
-  /// kFramesAhead others are under way: a stream fills frames, and what is alone leaves at once.
+  /// Called at the end of a turn. Does the same as flush(), except that a frame with nothing but small
+  /// messages waits for more of them while kFramesAhead others are in flight. So a stream of small messages
+  /// fills its frames, and a single small message leaves at once.
   Result<void> flush_when_due(bool always);
-  /// Flushes, then posts a block's write.
+  /// True if the write of a block can be posted now.
   bool can_write() const { return is_open() && writes_ < most_writes_; }
+  /// Flushes, then posts the write of a block. Precondition: can_write().
   Result<void> write(const fabric::WriteRequest& request);
 
-  /// What a work id of this link stands for.
+  /// The kind of work that a work id of this link names.
   enum class Work : std::uint8_t { block_write, frame, receive };
   static Work kind_of(std::uint64_t work_id) { return static_cast<Work>(work_id >> 60); }
-  /// A block's write: groups count modulo 2^10, messages too, blocks are below 2^40.
+  /// The work id of a block's write. The group and the message are stored modulo 2^10. The block must be
+  /// below 2^40.
   static std::uint64_t block_write_id(std::uint32_t group, std::uint64_t message, std::uint64_t block);
   static std::uint32_t group_of(std::uint64_t work_id) {
     return static_cast<std::uint32_t>(work_id >> 50) & 0x3FF;
@@ -118,12 +132,13 @@ class Link {
 
   void write_done() { --writes_; }
   void frame_done() { writer_->on_written(); }
-  /// The records of a frame that has arrived; read them before the next poll(). Errors: protocol_error.
+  /// Returns the records of a frame that has arrived. They must be read before the next poll(). Errors:
+  /// protocol_error.
   Result<std::span<const std::byte>> frame(const fabric::Completion& completion);
   Result<void> repost(std::uint64_t work_id);
-  /// Frames that were sent, ever.
+  /// The number of frames that were ever sent.
   std::uint64_t frames_sent() const { return frames_sent_; }
-  /// All that was sent has arrived.
+  /// True if everything that was sent has arrived, or if the link is not connected.
   bool is_quiet() const {
     return !is_connected() || (used_ == 0 && writes_ == 0 && writer_->frames_under_way() == 0);
   }
@@ -133,19 +148,22 @@ class Link {
   bool open_frame(std::size_t least, bool urgent);
 
   PeerId peer_;
-  std::uint32_t ring_bytes_ = 0;  // of ours, as the peer sees it
+  std::uint32_t ring_bytes_ = 0;  // The size of the local ring, as the peer is told.
   std::uint64_t host_ = 0, peer_host_ = 0;
-  memory::Arena in_, out_;  // out_ mirrors the peer's ring; both outlive the queue pair
-  std::unique_ptr<fabric::MemoryRegion> in_region_, out_region_;  // out_'s only where a device must know it
+  // `in_` is the ring that the peer writes. `out_` mirrors the ring of the peer. Both outlive the queue pair.
+  memory::Arena in_, out_;
+  // `out_region_` exists only if the fabric pins memory.
+  std::unique_ptr<fabric::MemoryRegion> in_region_, out_region_;
   std::uint64_t remote_address_ = 0;
   RemoteKey remote_key_{};
   std::optional<FrameWriter> writer_;
   std::optional<FrameReader> reader_;
-  FrameWriter::Room room_{};  // of the open frame
-  std::uint32_t used_ = 0;    // of it; 0: no frame is open
-  bool only_smalls_ = false;  // in it
+  FrameWriter::Room room_{};  // The space of the open frame.
+  std::uint32_t used_ = 0;    // The used bytes of room_; 0 if no frame is open.
+  bool only_smalls_ = false;  // The open frame has nothing but small messages.
   std::optional<GroupName> frame_group_;
-  std::uint32_t writes_ = 0, most_writes_ = 0;  ///< blocks' posted and not completed, and at most
+  /// The block writes that are posted and not completed, and their maximum.
+  std::uint32_t writes_ = 0, most_writes_ = 0;
   std::uint64_t frames_sent_ = 0;
   std::unique_ptr<fabric::QueuePair> queue_pair_;
 };

@@ -1,5 +1,5 @@
-// A message that lies whole in the application's memory: a slot for each block, consumed the moment it has
-// landed.
+// The store of a message that lies completely in the application's memory. It has a slot for each block. A
+// block is consumed as soon as it has arrived.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@ namespace rdmc::group {
 
 class MemoryStore final : public Store {
  public:
-  /// `memory` has room for the message (rounded up to whole pages if pages are to be exchanged), outlives the
-  /// store.
+  /// `memory` must have space for the message (rounded up to whole pages if pages are exchanged) and must
+  /// outlive the store.
   MemoryStore(std::span<std::byte> memory, std::uint64_t bytes, std::uint32_t block_bytes)
       : memory_(memory), blocks_(bytes == 0 ? 1 : (bytes + block_bytes - 1) / block_bytes) {}
 

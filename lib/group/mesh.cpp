@@ -1,7 +1,8 @@
-// Everybody listens, and connects to those with lower numbers: it opens a channel to the service of that node
-// in this job, with its offer, gets the other's, and says that it is connected. Who dials us may be anybody
-// that holds the key - a step of another job that has our addresses now, say -: it finds no service of its
-// job here, and ends nothing.
+// Every node listens, and connects to the nodes with lower numbers. It opens a channel to the service of such
+// a node in this job and sends its offer. It gets the other node's offer, connects, and reports that it is
+// connected. A process that dials this node may be any process that has the key, for example a step of
+// another job that now has the same addresses. That process finds no service of its job here, and its attempt
+// ends nothing.
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <algorithm>
@@ -23,11 +24,11 @@ namespace rdmc {
 namespace {
 
 constexpr Duration kAskAgain = milliseconds(50);
-/// One turn of a node that the waiting thread drives.
+/// The longest turn of a node that the waiting thread drives.
 constexpr Duration kTurn = milliseconds(10);
-/// A member that has found another key at one of the others listens on until as many have been refused at its
-/// own door as it is not connected with: by then all of them know. It listens at most so long, because some
-/// of them may not be there, or may have given up already.
+/// For a member that has found another key at one of the others. It continues to listen until it has refused
+/// as many connections as it has missing members. By then all of them know that the keys differ. It listens
+/// for at most this time, because some of them may not run, or may have given up already.
 constexpr Duration kFoundOutWithin = seconds(5);
 constexpr std::size_t kMostJobBytes = 255;
 
@@ -35,7 +36,7 @@ std::string service_of(NodeId node, const std::string& job) {
   return "mesh/" + std::to_string(value_of(node)) + "/" + job;
 }
 
-/// A greeting: the number of the node that sends it, 4 bytes.
+/// Returns a greeting: the number of the node that sends it, in 4 bytes.
 peer::Bytes greeting_of(NodeId node) {
   peer::Bytes greeting(sizeof(std::uint32_t));
   store_be(greeting.data(), value_of(node));
@@ -54,14 +55,15 @@ class Mesh {
       if (member.node != node.id()) missing_.insert(member.node);
     }
   }
-  /// No handler runs any more. All of it ends on the loop, which may wait for turns of the node until then.
+  /// After the return no handler runs any more. Everything ends on the control loop. The control loop may
+  /// wait for turns of the node until then.
   ~Mesh() {
     std::atomic<bool> has_ended = false;
     const auto end = [this, &has_ended] {
       is_over_ = true;
       alive_.reset();
       service_ = {};
-      observer_.reset();
+      listener_.reset();
       dials_.clear();
       again_.clear();
       channels_.clear();
@@ -88,7 +90,7 @@ class Mesh {
                         if (!alive.expired()) on_refused(from, why);
                       });
     if (!listener) return std::unexpected(listener.error());
-    observer_.emplace(std::move(*listener));
+    listener_.emplace(std::move(*listener));
     peers_.loop().post([this] {
       for (const MeshMember& member : members_)
         if (member.node < node_.id()) dial(member);
@@ -97,8 +99,8 @@ class Mesh {
   }
 
  private:
-  /// At most for `longest`. A node without a thread of its own has its turns meanwhile, because what the
-  /// others ask of it is done in them.
+  /// Waits for `condition`, at most for `longest`. A node without a thread of its own is given turns
+  /// meanwhile, because the requests of the other nodes are processed in these turns.
   template <typename Condition>
   void wait_until(std::unique_lock<std::mutex>& lock, Duration longest, Condition condition) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(longest.ns);
@@ -150,7 +152,8 @@ class Mesh {
         peers_.dial(member.host, member.port, timeout_, [this, &member](Result<peer::Peer> found) {
           if (is_over_) return;
           if (found) return open(*found, member);
-          // It may not listen yet; a wrong key does not become right.
+          // The member may not listen yet, so it is dialled again. Another error, for example a wrong key, is
+          // final.
           if (found.error().code != Errc::peer_failed) return give_up(named(member, found.error()));
           dial_again(member);
         });
@@ -160,7 +163,7 @@ class Mesh {
     again_[member.node] = peers_.loop().after(kAskAgain, [this, &member] { dial(member); });
   }
 
-  /// Which key the member at that door has. It listens for a while only.
+  /// Dials the member to find out which key it has. The member listens only for a limited time.
   void ask(const MeshMember& member) {
     dials_[member.node] =
         peers_.dial(member.host, member.port, timeout_, [this, &member](const Result<peer::Peer>& found) {
@@ -203,7 +206,7 @@ class Mesh {
     connected(member.node);
   }
 
-  /// From a member with a higher number.
+  /// Handles a request from a node with a higher number.
   void on_request(peer::Request request) {
     const auto& greeting = request.offer().greeting;
     const NodeId node{greeting.size() == sizeof(std::uint32_t) ? load_be<std::uint32_t>(greeting.data())
@@ -225,9 +228,9 @@ class Mesh {
                });
   }
 
-  /// Somebody with another key was at our door, perhaps a member that we wait for. Where it came from says
-  /// little (a host has several addresses), so each of them is asked at its own door: only that member
-  /// listens there.
+  /// Called when a process with another key was refused here. It may be a member that this node waits for.
+  /// Its address does not show which one, because a host has several addresses. So this node dials each
+  /// missing member with a higher number at the member's own address, where only that member listens.
   void on_refused(const Address& from, const Error& why) {
     if (why.code != Errc::authentication) return;
     {
@@ -251,20 +254,21 @@ class Mesh {
   peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
 
-  // The loop's.
+  // Only for the control loop.
   bool is_over_ = false;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  ///< for whoever may call after the end
+  /// Expires at the end, so that later callbacks do nothing.
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
   std::map<NodeId, peer::Peers::Handle> dials_;
-  std::set<NodeId> asked_;  // with a dial that asks which key they have
+  std::set<NodeId> asked_;  // Members that are dialled to find out their key.
   std::map<NodeId, control::Timer> again_;
   std::map<NodeId, std::optional<control::Channel>> channels_;
 
   std::mutex mutex_;
   std::condition_variable over_;
-  std::set<NodeId> missing_;  // not connected yet
+  std::set<NodeId> missing_;  // Members that are not connected yet.
   std::optional<Error> failure_;
   std::string remarks_;
-  std::size_t refused_ = 0;  // those with another key at our door
+  std::size_t refused_ = 0;  // Connections with another key that were refused here.
 };
 
 }  // namespace

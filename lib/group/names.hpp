@@ -1,4 +1,4 @@
-// What names things between the members of groups: processes, and groups of them. Plain values.
+// The names of processes and groups that the members of groups use. Plain values.
 #pragma once
 
 #include <compare>
@@ -7,16 +7,16 @@
 
 namespace rdmc::group {
 
-/// A process, as all who talk to it call it. Chosen by whoever sets up the connections.
+/// The number by which all peers name a process. The component that sets up the connections chooses it.
 enum class PeerId : std::uint32_t {};
 
-/// One use of a group's number. All its members give it the same epoch, a higher one each time that the
-/// number is used again, so that what is late of an earlier use is told from what is early of this one.
+/// One use of a group's number. All members give it the same epoch. Each new use of the number must have a
+/// higher epoch, so that late records of an earlier use can be told from early records of this use.
 struct GroupName {
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;
-  /// 0: the group. Others are the rounds in which survivors of an earlier epoch get what they lack
-  /// (Recovery).
+  /// 0 for the group itself. Other values name the rounds in which survivors of an earlier epoch get what
+  /// they lack (Recovery).
   std::uint64_t part = 0;
   friend auto operator<=>(const GroupName&, const GroupName&) = default;
 };

@@ -11,7 +11,8 @@ group::PeerId peer_of(NodeId node) {
   return group::PeerId{value_of(node)};
 }
 
-/// Where the application says that members lie. Errors: invalid_argument (racks of more or fewer members).
+/// Returns the rack of each member as the application names it. Errors: invalid_argument if there are not as
+/// many racks as members.
 Result<group::RackOf> racks_of(const std::vector<NodeId>& members, const std::vector<std::uint32_t>& racks) {
   if (!racks.empty() && racks.size() != members.size())
     return fail(Errc::invalid_argument, "racks of " + std::to_string(racks.size()) +
@@ -21,7 +22,7 @@ Result<group::RackOf> racks_of(const std::vector<NodeId>& members, const std::ve
   return rack_of;
 }
 
-/// Before anything was learned.
+/// The assumed parameters of the paths, before a message was measured.
 relay::PathParameters guess_of(const relay::Racks& hosts) {
   if (hosts.all().size() != 1) return {};
   return {.bits_per_second = 5e10, .start_seconds = 10e-6, .block_seconds = 3e-6, .hop_seconds = 5e-6};

@@ -1,5 +1,5 @@
-// What a Node counts for its NodeCounters: written by the threads of the application and of the engine, read
-// by any.
+// The counters behind NodeCounters. The application's threads and the fabric thread write them. Any thread
+// may read them.
 #pragma once
 
 #include <atomic>

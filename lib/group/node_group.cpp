@@ -1,4 +1,5 @@
-// What the application calls: from any thread into the queue of commands, and from there to the engine's.
+// The functions that the application calls. Any thread puts commands into a queue, and the fabric thread
+// executes them.
 #include "lib/group/node_group.hpp"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ Result<void> NodeGroup::post(std::span<std::byte> buffer) {
 
 Result<void> NodeGroup::release(std::uint64_t message) {
   const std::lock_guard lock(mutex_);
-  if (phase_ == Phase::failed) return {};  // it is over anyway
+  if (phase_ == Phase::failed) return {};  // Nothing is mapped any more.
   if (commands_.size() >= kMostCommands) return fail(Errc::would_block, "too many calls at once");
   commands_.push_back(Release{message});
   return {};
@@ -86,8 +87,8 @@ void NodeGroup::run() {
 }
 
 /// Executes at most `at_most` commands in their order. The others wait for the next turn. An upcall may call
-/// this again. The group's end comes last: it stays asked for when a command before it meets the end of
-/// memory.
+/// this function again. A request to destroy the group is executed last. The request is not lost if memory
+/// runs out in a command before it.
 void NodeGroup::execute_commands(std::size_t at_most) {
   for (; at_most > 0; --at_most) {
     if (executing_.empty() && !take_commands()) return;
@@ -98,7 +99,8 @@ void NodeGroup::execute_commands(std::size_t at_most) {
   has_more_ = some_changed_ = true;
 }
 
-/// False: there are none. Then the group comes to its end, if that was asked for.
+/// Takes the waiting commands. Returns false if there are none. In that case it executes a waiting request to
+/// destroy the group.
 bool NodeGroup::take_commands() {
   {
     const std::lock_guard lock(mutex_);
@@ -117,22 +119,23 @@ void NodeGroup::execute(Send& send) {
   const bool is_small = send.bytes.size() <= config_.small_bytes;
   if (is_small && !can_continue_ && number == next_to_submit_ && !group().is_trying()) {
     ++next_to_submit_;
-    (void)group().send_small(send.bytes);  // what a group that has failed refuses, failed() has told already
+    // A failed group refuses this message. failed() has reported the failure already.
+    (void)group().send_small(send.bytes);
     return;
   }
-  // A root's memory is only read.
+  // The data path only reads a root's memory.
   held_[number].bytes = {const_cast<std::byte*>(send.bytes.data()), send.bytes.size()};
   submit_all();
 }
 
-/// As many as may be under way together; stable() goes on.
+/// Submits as many messages as may be in progress together. stable() submits more.
 void NodeGroup::submit_all() {
   while (next_to_submit_ < next_to_send_ && submit(next_to_submit_)) ++next_to_submit_;
   if (done_ && next_to_submit_ == next_to_send_ && !failure_) (void)group().close();
 }
 
-/// Gives a message that is held to the data path. One that a failed group refuses is kept for the next epoch.
-/// False: it has to wait.
+/// Gives a held message to the data path. Returns false if the message has to wait. If a failed group refuses
+/// the message, it is kept for the next epoch, provided that the group can continue.
 bool NodeGroup::submit(std::uint64_t number) {
   if (phase_ == Phase::continuing) return true;
   if (group().is_trying()) return false;
@@ -148,7 +151,8 @@ bool NodeGroup::submit(std::uint64_t number) {
   const auto sent = group().send(*held.store, held.bytes.size(), plan);
   if (sent) return true;
   if (!can_continue_) held_.erase(number);
-  // Its number is the application's by now: without it there are no later ones.
+  // The application already has the number of this message, and there can be no later messages without it. So
+  // the group ends.
   if (sent.error().code != Errc::peer_failed) group().give_up(sent.error());
   return true;
 }
@@ -164,7 +168,7 @@ void NodeGroup::execute(Release& release) {
 
 void NodeGroup::execute_destroy() {
   for (const auto& [message, held] : held_)
-    if (held.view) group().release_mapped(message);
+    if (held.mapped) group().release_mapped(message);
   next_.reset();
   if (phase_ == Phase::continuing && recovery_) recovery_->end({Errc::cancelled, "the group was destroyed"});
   submit_all();

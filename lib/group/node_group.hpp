@@ -1,7 +1,8 @@
-// One group of a Node: what the application has asked for and its callbacks on one side, the group's member
-// in its present epoch, or the recovery to the next, on the other. Commands come from any thread through a
-// queue; all else is the fabric thread's. Its bodies: node_group.cpp what the application calls,
-// node_group_messages.cpp messages and their memory, node_group_continuing.cpp one epoch's end and the next.
+// One group of a Node. It connects the application's commands and callbacks with the member of the group in
+// the present epoch, or with the recovery that begins the next epoch. Commands come from any thread through a
+// queue. Everything else happens on the fabric thread. node_group.cpp has the functions that the application
+// calls, node_group_messages.cpp the messages and their memory, and node_group_continuing.cpp the change from
+// one epoch to the next.
 #pragma once
 
 #include <atomic>
@@ -24,11 +25,11 @@ namespace rdmc::group {
 
 class NodeGroup final : public Survivor {
  public:
-  /// Commands that wait for the engine.
+  /// The limit for commands that wait for the fabric thread.
   static constexpr std::size_t kMostCommands = 1 << 16;
-  /// At most so many are executed at a time, so that the engine's other pollers get their turns.
+  /// The limit for commands that are executed at a time, so that the engine's other pollers get their turns.
   static constexpr std::size_t kCommandsPerTurn = 1024;
-  /// Messages that were sent and whose memory is not the application's again.
+  /// The limit for messages that were sent and are not reusable yet.
   static constexpr std::uint64_t kMostQueued = 1 << 16;
   using Destroyed = std::function<void(Result<void>)>;
   struct Send {
@@ -42,9 +43,9 @@ class NodeGroup final : public Survivor {
   };
   using Command = std::variant<Send, Buffer, Release>;
 
-  /// `members` by rank, of whom `rack_of` knows all or nobody; `racks_are_hosts`: where they are the hosts of
-  /// connected nodes, members may join later. `some_changed` is set when somebody must call
-  /// tidy().
+  /// `members` must be in the order of ranks. `rack_of` must be empty or have every member. If
+  /// `racks_are_hosts` is set, the racks are the hosts of connected nodes, and members with unknown racks may
+  /// join later. `some_changed` is set when tidy() must be called.
   NodeGroup(std::vector<NodeId> members, RackOf rack_of, bool can_continue, GroupCallbacks callbacks,
             bool& some_changed, NodeCounts& counts, bool racks_are_hosts = false)
       : racks_are_hosts_(racks_are_hosts),
@@ -57,53 +58,59 @@ class NodeGroup final : public Survivor {
 
   /// Errors: those of Group::create.
   Result<void> open(Peers& peers, const GroupConfig& config);
-  /// Takes part in a group that others continue in this epoch. Errors: those of Group::create.
+  /// Makes this member join a group that others continue in this epoch. Errors: those of Group::create.
   Result<void> join(Peers& peers, const GroupConfig& config);
 
   // -- any thread --
 
-  /// The number of the message. Errors: as Node::send.
+  /// Returns the number of the message. Errors: as Node::send.
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post(std::span<std::byte> buffer);
   Result<void> release(std::uint64_t message);
-  /// Needs no memory.
+  /// Allocates no memory.
   Result<void> destroy(Destroyed done);
-  /// True once after commands have come: somebody must have run() called.
+  /// Returns true once for each batch of commands. The caller must then have run() called on the fabric
+  /// thread.
   bool wants_to_run();
 
   // -- the fabric thread --
 
-  /// Does what was asked.
+  /// Executes the commands that wait.
   void run();
-  /// The present one, or the one that a continuation has begun.
+  /// The present epoch, or the one that a continuation has begun.
   std::uint64_t epoch() const { return config_.name.epoch; }
   /// Errors: as Node::continue_group.
   Result<void> continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId root, NodeId us);
-  /// From one epoch to the next, which no upcall can do. Between turns.
+  /// Begins a requested epoch, finishes a group that is being destroyed, and executes the commands that are
+  /// left. Must be called between turns, because an upcall must not do this.
   void tidy();
-  /// It ends for everybody, and we are to blame.
+  /// Ends the epoch at every member, with this member to blame.
   void give_up(const Error& cause) { group().give_up(cause); }
-  /// All is said and done, the memory is the application's. Any thread.
+  /// True if the group has ended and all memory is the application's. Any thread may call this.
   bool is_over() const { return over_; }
 
  private:
-  /// open: messages are sent and delivered; failed: until continue_as(); continuing: until the next epoch.
+  /// open: messages are sent and delivered. failed: until continue_as() or destroy(). continuing: until the
+  /// next epoch is open.
   enum class Phase : std::uint8_t { open, failed, continuing };
   /// Memory that the application has given for a message.
   struct MessageBuffer {
-    std::span<std::byte> bytes;   // as long as the message
-    std::span<std::byte> posted;  // the whole buffer, if it was posted
+    std::span<std::byte> bytes;   // As long as the message.
+    std::span<std::byte> posted;  // The whole buffer, if it was posted.
   };
-  /// A message's memory, from the moment it has some to the moment it is the application's again.
+  /// The memory of a message, from the time when it is known until it is reusable.
   struct Held {
     std::span<std::byte> bytes;
-    std::unique_ptr<MemoryStore> store;    // none: the message is small
-    std::uint32_t block_bytes = 0;         // it travels in blocks of it, if it is large
-    std::span<std::byte> posted;           // the whole buffer, if it was posted
-    std::shared_ptr<const void> view;      // keeps the root's memory, if it is looked at there
-    std::optional<relay::BlockMap> have;   // after a failure: what is there of a message not delivered
-    memory::Arena stand_in;                // of a message that is recovered before it has memory …
-    std::optional<MessageBuffer> awaited;  // … that it has got meanwhile
+    std::unique_ptr<MemoryStore> store;  // Only while the data path uses it for a large message.
+    std::uint32_t block_bytes = 0;       // The block size of a large message.
+    std::span<std::byte> posted;         // The whole buffer, if it was posted.
+    std::shared_ptr<const void> mapped;  // Keeps the root's memory mapped for a mapped message.
+    // After a failure, the blocks that have arrived of a message that is not delivered.
+    std::optional<relay::BlockMap> have;
+    // Memory of this process, used if a message is recovered before the application has given memory for it.
+    memory::Arena stand_in;
+    // The application's memory that was given after `stand_in` was made.
+    std::optional<MessageBuffer> awaited;
   };
 
   Result<void> may_call() const;
@@ -126,10 +133,10 @@ class NodeGroup final : public Survivor {
   void reuse();
 
   // node_group_continuing.cpp
-  /// Of the present epoch.
+  /// The group of the present epoch.
   Group& group() { return recovery_ ? recovery_->group() : *group_; }
   bool is_released() const { return recovery_ ? recovery_->is_released() : group_->is_released(); }
-  /// The application's number of the group's message 0.
+  /// The application's number of the group's message 0. The application's numbers go on over all epochs.
   std::uint64_t offset() const { return recovery_ ? recovery_->offset() : 0; }
   void set_phase(Phase phase);
   void fail_with(std::optional<Rank> member, const Error& error);
@@ -163,34 +170,38 @@ class NodeGroup final : public Survivor {
   bool& some_changed_;
   NodeCounts& counts_;
   Peers* peers_ = nullptr;
-  std::uint64_t links_made_ = 0;  // by our node, when the present epoch began
+  // The number of links that this node had made when the present epoch began.
+  std::uint64_t links_made_ = 0;
   GroupConfig config_;
-  std::unique_ptr<Group> group_;        // of the first epoch
-  std::unique_ptr<Recovery> recovery_;  // of each later one
+  std::unique_ptr<Group> group_;        // The group of the first epoch.
+  std::unique_ptr<Recovery> recovery_;  // The recovery of each later epoch.
 
-  mutable std::mutex mutex_;  // of what callers see
+  // Protects commands_, destroy_, told_, next_send_, is_root_, destroying_ and phase_.
+  mutable std::mutex mutex_;
   std::deque<Command> commands_;
-  std::optional<Destroyed> destroy_;  // what comes after all commands
-  std::deque<Command> executing_;     // the engine executes these first
-  bool has_more_ = false;             // commands are left for the next turn
-  bool told_ = false;                 // that there are commands
+  std::optional<Destroyed> destroy_;  // Executed after all commands.
+  std::deque<Command> executing_;     // The fabric thread executes these first.
+  bool has_more_ = false;             // Commands are left for the next turn.
+  bool told_ = false;                 // wants_to_run() has returned true for the present batch.
   std::uint64_t next_send_ = 0;
   bool is_root_ = false, destroying_ = false;
-  bool joins_ = false;  // it has not been in an open epoch yet
+  bool joins_ = false;  // This member has not been in an open epoch yet.
   Phase phase_ = Phase::open;
 
   std::map<std::uint64_t, Held> held_;
-  std::uint64_t next_to_send_ = 0;    // root: messages below are ours …
-  std::uint64_t next_to_submit_ = 0;  // … and were given to the data path, or would have been
-  std::uint64_t delivered_ = 0;       // receivers: messages below
+  std::uint64_t next_to_send_ = 0;  // Root: the commands for messages below this number were executed.
+  // Root: messages below this number were given to the data path, or are left to the next epoch.
+  std::uint64_t next_to_submit_ = 0;
+  std::uint64_t delivered_ = 0;  // Receivers: messages below this number are delivered.
   std::uint64_t completed_ = 0, stable_ = 0;
-  std::atomic<std::uint64_t> reusable_ = 0;  // other threads read it
+  std::atomic<std::uint64_t> reusable_ = 0;  // Messages below are reusable. Other threads read this.
   std::deque<std::span<std::byte>> buffers_;
   struct Waiting {
     std::uint64_t message = 0, bytes = 0;
   };
-  std::deque<Waiting> waiting_;         // large ones that the application had no memory for
-  std::optional<std::uint64_t> asked_;  // the message that incoming() was called for last
+  // Large messages for which the application had no memory.
+  std::deque<Waiting> waiting_;
+  std::optional<std::uint64_t> asked_;  // The message that incoming() was last called for.
   std::optional<Destroyed> done_;
   std::optional<Error> failure_;
   std::atomic<bool> over_ = false;
@@ -200,9 +211,10 @@ class NodeGroup final : public Survivor {
     Ranking ranking;
     Rank rank{};
   };
-  std::optional<Next> next_;          // asked for, and not begun
-  std::uint64_t handed_ = 0;          // a sender's: messages below have begun
-  std::optional<RecoveryPlan> plan_;  // of the recovery
+  std::optional<Next> next_;  // The epoch that was requested and has not begun.
+  // ^As a former root, this member tells the new root only of messages below this number.
+  std::uint64_t handed_ = 0;
+  std::optional<RecoveryPlan> plan_;  // The plan of the recovery.
   bool all_recovered_ = false;
 };
 

@@ -1,4 +1,5 @@
-// One epoch's end and the way to the next: what this member has kept, what it gets back, and what is void.
+// The end of one epoch and the beginning of the next: what this member has kept, what it recovers, and what
+// is void.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,12 +20,13 @@ void NodeGroup::failed(std::optional<Rank> member, const Error& error) {
       held_[partial.message + offset()].have = std::move(partial.held);
   }
   failure_ = error;
-  if (next_) return;  // the epoch was left behind by our own wish
-  const bool was_wished = can_continue_ && error.code == Errc::cancelled;  // by a member that goes on
+  if (next_) return;  // This member itself has left the epoch.
+  // A member that goes on in another epoch has ended this one.
+  const bool was_wished = can_continue_ && error.code == Errc::cancelled;
   fail_with(was_wished ? std::nullopt : member, error);
 }
 
-/// Once more, when memory runs out in it, or in the upcall.
+/// Reports a failure to the application. It is called again if memory runs out in it or in the upcall.
 void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
   failure_ = error;
   GroupFailure failure{.node = member ? std::optional(members_[value_of(*member)]) : std::nullopt,
@@ -83,11 +85,12 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
                        {Errc::peer_failed, "the group goes on without it"});
   else if (phase_ == Phase::open)
     group().give_up_on(std::nullopt, {Errc::cancelled, "the group goes on in another epoch"});
-  else if (recovery_)  // at once: it must not open any more
+  else if (recovery_)  // At once, so that this epoch does not open any more.
     recovery_->end({Errc::cancelled, "a later epoch was begun"});
-  all_recovered_ = false;  // that was in an earlier recovery
+  all_recovered_ = false;  // The old value is from an earlier recovery.
   set_phase(Phase::continuing);
-  execute_commands(2 * kMostCommands);  // what was sent before has a number
+  // The messages that were sent before have numbers already.
+  execute_commands(2 * kMostCommands);
   some_changed_ = true;
   return {};
 }
@@ -98,9 +101,10 @@ void NodeGroup::tidy() {
   if (std::exchange(has_more_, false)) execute_commands(kCommandsPerTurn);
 }
 
-/// The next epoch begins when everybody has ended the present one: then nobody writes into the messages any
-/// more. Members that are left out are not waited for. Their connections from before the present epoch end.
-/// Later ones stay: such a member may be back, and about to join.
+/// The next epoch begins when the present one has ended at all members that stay. Then no member writes into
+/// the messages any more. This member does not wait for members that are left out. It closes the connections
+/// that it had with them before the present epoch began. Later connections stay, because such a member may
+/// have returned and may be about to join.
 void NodeGroup::begin_next() {
   if (recovery_) recovery_->end({Errc::cancelled, "a later epoch was begun"});
   for (const NodeId member : members_) {
@@ -128,7 +132,7 @@ void NodeGroup::begin_next() {
 
 SurvivorState NodeGroup::survivor_state() {
   if (joins_) return {.members = {}, .joins = true, .messages = {}};
-  // A sender that sends no more hands over all that it was to send.
+  // A root that becomes a receiver hands over all messages that it was to send.
   if (is_root_ && value_of(config_.rank) != 0) handed_ = next_to_send_;
   SurvivorState state{.members = {},
                       .delivered = is_root_ ? std::max(stable_, delivered_) : delivered_,
@@ -146,7 +150,8 @@ SurvivorState NodeGroup::survivor_state() {
   return state;
 }
 
-/// What the application has no memory for now is recovered into some of ours: others may need it.
+/// A message for which the application has no memory now is recovered into memory of this process, because
+/// other members may need it.
 Result<void> NodeGroup::on_plan(const RecoveryPlan& plan) {
   plan_ = plan;
   if (joins_) return {};
@@ -161,7 +166,7 @@ Result<void> NodeGroup::on_plan(const RecoveryPlan& plan) {
     const bool was_asked = asked_ == message || known != held_.end() ||
                            std::ranges::find(were_waiting, message, &Waiting::message) != were_waiting.end();
     const auto place = find_buffer(message, bytes, !was_asked);
-    if (phase_ != Phase::continuing) return {};  // it was too small
+    if (phase_ != Phase::continuing) return {};  // The memory was too small.
     Held& held = held_[message];
     if (!place) waiting_.push_back({message, bytes});
     if (known != held_.end()) {
@@ -223,9 +228,10 @@ void NodeGroup::deliver_recovered() {
   some_changed_ = true;
 }
 
-/// What has begun and is not saved: a sender that stays sends it anew, for all others it is as if it had
-/// never been. It goes before others can know that we have everything, and so before its numbers are anybody
-/// else's: whoever leads next, and whether we see this epoch open or not, we never tell of it.
+/// Handles the messages that have begun and are not saved. A root that stays the root sends them again. All
+/// other members drop them. A member must drop them before the others can know that it has everything,
+/// because from then on their numbers may be used for other messages. So it never reports them in a later
+/// recovery, whichever member is the root then, and whether or not it has seen this epoch open.
 void NodeGroup::settle() {
   const std::uint64_t next = plan_->end();
   const bool sends_on = is_root_ && !joins_ && value_of(config_.rank) == 0;
@@ -250,7 +256,8 @@ void NodeGroup::succeeded() {
   set_phase(Phase::open);
   failure_.reset();
   next_to_submit_ = next;
-  if (std::exchange(joins_, false)) stable_ = reusable_ = next;  // what was before is not ours
+  // A member that joins gets no earlier messages.
+  if (std::exchange(joins_, false)) stable_ = reusable_ = next;
   if (stable_ != next) stable(next);
   reuse();
   submit_all();

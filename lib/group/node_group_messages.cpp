@@ -1,5 +1,5 @@
-// Messages and their memory: what the application is asked for, what it is told, and when its memory is its
-// own again.
+// Messages and their memory: how the application is asked for memory, what it is told, and when its memory is
+// reusable.
 #include <algorithm>
 
 #include "lib/group/node_group.hpp"
@@ -13,8 +13,8 @@ bool NodeGroup::fits(std::span<std::byte> memory, std::uint64_t bytes) {
   return false;
 }
 
-/// The application's memory for a message that begins; `ask`: it was not asked yet. Memory too small ends the
-/// group.
+/// Returns the application's memory for a message that begins. `ask` must be set if the application was not
+/// asked for this message yet. Memory that is too small ends the group.
 std::optional<NodeGroup::MessageBuffer> NodeGroup::find_buffer(std::uint64_t message, std::uint64_t bytes,
                                                                bool ask) {
   if (callbacks_.incoming && ask) {
@@ -30,8 +30,8 @@ std::optional<NodeGroup::MessageBuffer> NodeGroup::find_buffer(std::uint64_t mes
 
 Store& NodeGroup::hold(std::uint64_t message, const MessageBuffer& buffer) {
   Held& held = held_[message];
-  held.bytes = place.bytes;
-  held.posted = place.posted;
+  held.bytes = buffer.bytes;
+  held.posted = buffer.posted;
   held.block_bytes = group().plan_of(message - offset()).block_bytes;
   held.store = std::make_unique<MemoryStore>(held.bytes, held.bytes.size(), held.block_bytes);
   return *held.store;
@@ -44,10 +44,10 @@ void NodeGroup::serve_waiting() {
     waiting_.pop_front();
     buffers_.pop_front();
     if (!fits(buffer, bytes)) return;
-    const MessageBuffer place{buffer.first(bytes), buffer};
+    const MessageBuffer message_buffer{buffer.first(bytes), buffer};
     if (phase_ == Phase::continuing)
-      held_[message].awaited = place;
-    else if (auto taken = group().accept(message - offset(), hold(message, place)); !taken)
+      held_[message].awaited = message_buffer;
+    else if (auto taken = group().accept(message - offset(), hold(message, message_buffer)); !taken)
       return group().give_up(taken.error());
   }
   deliver_recovered();
@@ -75,10 +75,10 @@ void NodeGroup::deliver(std::uint64_t message, std::span<std::byte> bytes) {
 }
 
 void NodeGroup::mapped(std::uint64_t message, const fabric::MappedMemory& memory) {
-  held_[message].view = view.keeper;
+  held_[message].mapped = memory.keeper;
   delivered_ = message + 1;
-  counts_.delivered(view.bytes.size());
-  if (callbacks_.mapped) callbacks_.mapped(message, view.bytes);
+  counts_.delivered(memory.bytes.size());
+  if (callbacks_.mapped) callbacks_.mapped(message, memory.bytes);
   if (done_ || !callbacks_.mapped) group().release_mapped(message);
 }
 
@@ -104,11 +104,12 @@ void NodeGroup::held_up(const std::optional<Holder>& holder) {
                      holder ? holder->message : 0);
 }
 
-/// In a group that can be continued not before nobody can need it any more.
+/// Reports the messages that are reusable. In a group that can be continued, a message is reusable only when
+/// no member can need it any more.
 void NodeGroup::reuse() {
   const std::uint64_t end = can_continue_ ? std::min(completed_, stable_) : completed_;
   while (reusable_ < end) {
-    const std::uint64_t message = reusable_++;  // first, since the upcall may send again
+    const std::uint64_t message = reusable_++;  // Increased first, because the upcall may send again.
     held_.erase(message);
     if (callbacks_.reusable) callbacks_.reusable(message);
   }

@@ -5,9 +5,10 @@
 namespace rdmc {
 namespace {
 
-/// How long a peer may take to acknowledge our last words; one that is dead is found out sooner.
+/// The time within which a peer must acknowledge what was sent last. A dead peer is noticed earlier.
 constexpr Duration kFarewell = seconds(1);
-/// An acknowledgement leaves in the turn after what it is for, which may be on its way.
+/// The node has more than this number of last turns. An acknowledgement leaves in the turn after the arrival
+/// of its packet, and that packet may still be on its way.
 constexpr int kLastTurns = 3;
 
 }  // namespace
@@ -27,15 +28,16 @@ Node::State::~State() {
   thread->call([&] {
     begin_leaving(monotonic_now());
     left = leaving_->left.get_future();
-    if (is_in_upcall) leave();  // of another node: it must not wait for turns
+    // The caller is in an upcall of another node, where it must not wait for turns.
+    if (is_in_upcall) leave();
   });
-  // The turns are the application's, which has this thread now.
+  // The application drives the fabric thread and is in this function now, so this function gives the turns.
   while (thread->is_current() && leaving_) static_cast<void>(thread->turn(milliseconds(1)));
   left.get();
 }
 
-/// Queue pairs end on the thread that they lived on. Not before what was said last, a verdict perhaps, has
-/// arrived, and what came last is acknowledged.
+/// Queue pairs must end on the thread on which they lived. They must not end before the records that were
+/// sent last, for example a verdict, have arrived, and before the packets that arrived last are acknowledged.
 void Node::State::begin_leaving(Time now) {
   {
     const std::lock_guard lock(mutex);
@@ -48,7 +50,7 @@ bool Node::State::may_leave(Time now) const {
   return leaving_->turns > kLastTurns && (peers->is_quiet() || now >= leaving_->latest);
 }
 
-/// Whoever waits for it destroys this at once.
+/// Sets the result last, because the thread that waits for it destroys this object at once.
 void Node::State::leave() {
   thread->engine().remove(*this);
   thread->engine().remove(*peers);
@@ -58,8 +60,8 @@ void Node::State::leave() {
   left.set_value();
 }
 
-/// It counts what it does for groups as work: the groups go on with it in the next turn, and perhaps nothing
-/// else wakes the engine.
+/// Work for groups is counted as work. So the engine gives another turn, in which the groups go on, even if
+/// nothing else wakes the engine.
 std::size_t Node::State::work(Time now) {
   std::size_t done = 0;
   if (disconnects_all_) {
@@ -82,7 +84,7 @@ Time Node::State::next_deadline() const {
   return leaving_->turns <= kLastTurns || peers->is_quiet() ? Time{} : leaving_->latest;
 }
 
-/// The upcalls of one may make others and end them. Needs no memory.
+/// Calls `action` for each group. The upcalls of a group may make and end other groups. Allocates no memory.
 void Node::State::for_each_group(void (group::NodeGroup::*action)()) {
   std::optional<GroupNumber> last;
   for (;;) {
@@ -104,14 +106,16 @@ std::shared_ptr<group::NodeGroup> Node::State::find(GroupNumber number) {
   return found == groups.end() || found->second->is_over() ? nullptr : found->second;
 }
 
-/// What groups cannot do in their own upcalls; and those that are over are forgotten. False: nothing.
+/// Does for each group what must not be done in its upcalls, and removes the groups that are over. Returns
+/// false if there was nothing to do.
 bool Node::State::tidy_groups() {
   if (!std::exchange(some_changed, false)) return false;
   for_each_group(&group::NodeGroup::tidy);
   const std::lock_guard lock(mutex);
   std::erase_if(groups, [&](const auto& entry) {
     if (!entry.second->is_over()) return false;
-    // Who is in a call on it still would be its last owner, on a thread where queue pairs must not end.
+    // A thread that is still in a call on the group would become its last owner, and queue pairs must not end
+    // on that thread.
     if (entry.second.use_count() == 1) return true;
     some_changed = true;
     return false;

@@ -1,5 +1,5 @@
-// The inside of a Node: its peers and groups, and their turns on a fabric thread that it may share with
-// others.
+// The inside of a Node: its link table, its groups, and their turns on a fabric thread, which the node may
+// share with other users.
 #pragma once
 
 #include <algorithm>
@@ -23,19 +23,19 @@ namespace rdmc {
 struct Node::State final : private engine::Poller {
   ~State() override;
 
-  /// Takes part in the thread's turns. Once.
+  /// Adds the node to the turns of this fabric thread. Must be called only once.
   void join(std::shared_ptr<peer::FabricThread> fabric_thread);
-  /// Has the fabric's thread run `function` - between two turns, or at once when that is ours - and waits for
-  /// it.
+  /// Runs `function` on the fabric thread and waits for it. It runs between two turns, or at once if the
+  /// caller is on the fabric thread.
   template <typename Function>
   auto in_engine(Function function) {
     return thread->call(std::move(function));
   }
-  /// `call` queues a command for the group, which the engine runs soon.
+  /// Runs `call`, which queues a command for the group. The fabric thread executes the command soon.
   template <typename Call>
   std::invoke_result_t<Call, group::NodeGroup&> command(GroupNumber number, Call call);
   std::shared_ptr<group::NodeGroup> find(GroupNumber number);
-  /// In the next turn. Needs no memory.
+  /// Closes all connections in the next turn. Allocates no memory.
   void disconnect_all() noexcept {
     disconnects_all_ = true;
     thread->wake();
@@ -46,14 +46,15 @@ struct Node::State final : private engine::Poller {
   group::NodeCounts counts;
   std::unique_ptr<group::Peers> peers;
 
-  std::mutex mutex;  // of groups
+  std::mutex mutex;  // Protects `groups`.
   std::map<GroupNumber, std::shared_ptr<group::NodeGroup>> groups;
-  bool some_changed = false;  // the engine's
+  bool some_changed = false;  // Only for the fabric thread.
 
  private:
   std::size_t work(Time now) override;
   Time next_deadline() const override;
-  /// What groups were asked to do, or had to tidy up, is done in the next turn.
+  /// Has the commands and the tidying of all groups done in the next turn, because this turn may not have
+  /// finished them.
   void on_out_of_memory() override {
     all_run_ = true;
     some_changed = true;
@@ -64,25 +65,28 @@ struct Node::State final : private engine::Poller {
   bool may_leave(Time now) const;
   void leave();
 
-  /// The last turns, in which what was said last is to arrive.
+  /// The state of the node's last turns, in which the records that were sent last can still arrive at the
+  /// peers.
   struct Leaving {
     Time latest;
     int turns = 0;
     std::promise<void> left;
   };
-  std::optional<Leaving> leaving_;  // the engine's
-  /// A command found no room in the queue of a thread of the application's, or memory ran out meanwhile.
+  std::optional<Leaving> leaving_;  // Only for the fabric thread.
+  /// All groups run in the next turn. Set if a command found no space in the fabric thread's queue, or if
+  /// memory ran out.
   std::atomic<bool> all_run_{false};
   std::atomic<bool> disconnects_all_{false};
 };
 
-/// While it lives, the thread that drives a node without a thread of its own gives it turns, and others may
-/// wait for them.
+/// For a node without a thread of its own. While this object exists, the thread that drives the node gives it
+/// turns, so other threads may wait for those turns.
 class NodeTurns {
  public:
   explicit NodeTurns(Node& node) : thread_(*node.state_->thread) { thread_.let_others_wait(true); }
   ~NodeTurns() { thread_.let_others_wait(false); }
-  /// Whether the calling thread may wait until the node has had turns. Errors: invalid_argument.
+  /// Succeeds if the calling thread may wait until the node has had turns. Errors: invalid_argument if the
+  /// caller is in an upcall, or if the node has no thread of its own and the caller does not drive it.
   static Result<void> check_may_wait(const Node& node) {
     const peer::FabricThread& thread = *node.state_->thread;
     if (thread.is_in_turn()) return fail(Errc::invalid_argument, "an upcall may not wait");
@@ -90,7 +94,7 @@ class NodeTurns {
       return fail(Errc::invalid_argument, "only the thread that drives the node may wait for it");
     return {};
   }
-  /// The node has no peers any more, soon. Needs no memory.
+  /// Closes all connections of the node in its next turn. Allocates no memory.
   static void disconnect_all(Node& node) noexcept { node.state_->disconnect_all(); }
   NodeTurns(const NodeTurns&) = delete;
   NodeTurns& operator=(const NodeTurns&) = delete;
@@ -109,7 +113,8 @@ std::invoke_result_t<Call, group::NodeGroup&> Node::State::command(GroupNumber n
   if (!group) return no_group(number);
   auto answer = call(*group);
   if (!answer || !group->wants_to_run()) return answer;
-  // Others use the thread's queue, too: whoever is not the thread waits for room in it.
+  // The queue of the fabric thread has other users, too. If the node has a thread of its own, other threads
+  // wait for space in that queue.
   const auto run = [weak = std::weak_ptr(group)] {
     if (const auto alive = weak.lock()) alive->run();
   };
@@ -122,12 +127,12 @@ std::invoke_result_t<Call, group::NodeGroup&> Node::State::command(GroupNumber n
       thread->post_when_room(run);
       return answer;
     }
-  } catch (const std::bad_alloc&) {  // what was asked for is queued all the same
+  } catch (const std::bad_alloc&) {  // The command is queued nevertheless.
     lacks_memory = true;
   }
   if (is_ours && !lacks_memory) return group->run(), answer;
   all_run_ = true;
-  thread->wake();  // the engine may have emptied the queue meanwhile
+  thread->wake();  // The engine may have emptied its queue meanwhile, and may sleep.
   return answer;
 }
 

@@ -27,7 +27,8 @@ Result<Link*> Peers::link_to(PeerId peer) {
   if (Link* const known = find(peer)) return known;
   auto made = Link::create(fabric_, peer, config_.link);
   if (!made) return std::unexpected(made.error());
-  lost_.reserve(lost_.size() + links_.size() + 1);  // so that none needs memory to be lost
+  // Reserved now, so that losing a link needs no memory.
+  lost_.reserve(lost_.size() + links_.size() + 1);
   links_.push_back({.link = std::move(*made), .number = links_made_ + 1});
   ++links_made_;
   return links_.back().link.get();
@@ -74,7 +75,8 @@ void Peers::disconnect_all(const Error& cause) {
   while (!links_.empty()) lose(*links_.back().link, cause);
 }
 
-/// Groups hear of it while the link's own memory is still there, after the peer can reach nothing any more.
+/// Closes the link and tells the groups. At that time the peer cannot access anything any more, and the
+/// link's own memory still exists.
 void Peers::lose(Link& link, const Error& cause) {
   const auto found = std::ranges::find_if(links_, [&](const Entry& e) { return e.link.get() == &link; });
   if (found == links_.end()) return;
@@ -107,7 +109,7 @@ Result<std::uint32_t> Peers::add(GroupPart& part) {
     return fail(Errc::resource_limit, "more than " + std::to_string(kMostGroups) + " groups");
   newcomers_.reserve(newcomers_.size() + 1);
   by_name_.emplace(part.name(), static_cast<std::uint32_t>(free - parts_.begin()));
-  *free = &part;  // from here on nothing fails
+  *free = &part;  // Nothing fails from here on.
   const auto index = static_cast<std::uint32_t>(free - parts_.begin());
   parts_end_ = std::max(parts_end_, index + 1);
   newcomers_.push_back(part.name());
@@ -122,8 +124,7 @@ void Peers::remove(GroupPart& part) {
   by_name_.erase(found);
   try {
     early_.set_over(part.name());
-  } catch (const std::bad_alloc&) {  // what comes for it is kept for a while, as for a group that is still to
-                                     // be made
+  } catch (const std::bad_alloc&) {  // Late records are then kept for a while, like early records.
   }
 }
 

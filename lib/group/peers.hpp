@@ -1,7 +1,7 @@
-// The processes that this one is connected to, over one fabric and on one engine, and the groups that share
-// those connections: making a group among connected peers sends nothing, and ending it leaves them to the
-// others. Blobs are exchanged by whoever makes the connections. What comes for a group that was not made here
-// yet is kept for it. Everything happens on the fabric thread.
+// The link table: the processes to which this process is connected over one fabric, and the groups that share
+// those links. Making a group among connected peers sends nothing. Ending a group leaves the links to the
+// other groups. The owner of the table exchanges the connection blobs. Records for a group that was not made
+// here yet are kept. Everything happens on the fabric thread.
 #pragma once
 
 #include <array>
@@ -22,28 +22,30 @@ namespace rdmc::group {
 
 struct PeersConfig {
   LinkOptions link;
-  /// A link of a busy group on which nothing was sent for so long gets a frame without records: whoever dies
-  /// is found out although it has nothing to receive. Zero: never.
+  /// If nothing was sent for this time on a link of a busy group, a frame without records is sent. So a dead
+  /// peer is noticed even if nothing else is sent to it. Zero: no such frames.
   Duration keepalive{};
   EarlyLimits early;
-  NodeCounts* counts = nullptr;  ///< connections made and ended are counted here; null: nowhere
+  /// Counts the connections that were made and that have ended. May be null.
+  NodeCounts* counts = nullptr;
 };
 
-/// What the table knows of a group. Links are handed out only while they are open.
+/// The interface between the link table and one group. Links are passed only while they are open.
 class GroupPart {
  public:
   virtual ~GroupPart() = default;
   virtual const GroupName& name() const = 0;
-  /// Errors: the peer's fault, for which the part answers by failing.
+  /// If the record or block is wrong, the group fails with the peer to blame.
   virtual void on_record(Link& link, const Record& record) = 0;
   virtual void on_block(Link& link, const fabric::Completion& completion) = 0;
   virtual void on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) = 0;
-  /// The link will be gone when this returns.
+  /// The link is destroyed after this returns.
   virtual void on_link_lost(Link& link, const Error& cause) = 0;
-  /// The process had no memory for something of some group's: this one may lack a piece, and fails.
+  /// Called when this process had no memory for some group's work. This group may lack a part of its state,
+  /// so it must fail.
   virtual void on_out_of_memory() = 0;
   virtual std::size_t work(Time now) = 0;
-  /// Its neighbours' silence would be a failure now.
+  /// True if a neighbour's silence would be a failure now.
   virtual bool is_busy() const = 0;
   virtual bool uses(const Link& link) const = 0;
   virtual Time next_deadline() const = 0;
@@ -51,7 +53,8 @@ class GroupPart {
 
 class Peers final : public engine::Poller {
  public:
-  /// Slot ids name a group by 10 bits and one of its messages by 6; the last group's are the frames'.
+  /// A message id in a grant names a group by 10 bits and one of its messages by 6 bits. The highest group
+  /// index is reserved for frames.
   static constexpr std::uint32_t kMostGroups = 1023, kSlotsPerGroup = 64;
 
   explicit Peers(fabric::Fabric& fabric, const PeersConfig& config = {});
@@ -61,31 +64,33 @@ class Peers final : public engine::Poller {
 
   fabric::Fabric& fabric() { return fabric_; }
 
-  /// What the peer needs to connect to us; makes the link if there is none, anew if the last one was lost.
-  /// Errors: those of Link::create.
+  /// Returns the bytes that the peer needs to connect. Makes the link if there is none, or if the last one
+  /// was lost. Errors: those of Link::create.
   Result<fabric::ConnectionBlob> offer(PeerId peer);
-  /// Errors: not_found (nothing was offered), those of Link::connect.
+  /// Errors: not_found if there is no link to the peer, those of Link::connect.
   Result<void> connect(PeerId peer, std::span<const std::byte> blob);
   bool is_connected(PeerId peer) const;
-  /// Of a peer that is connected and tells it: those with the same share a host, we with `own_host()`.
+  /// The host id of a connected peer. Empty if the peer does not tell it. Peers with the same id share a
+  /// host; the id of this process is own_host().
   std::optional<std::uint64_t> host_of(PeerId peer) const;
   std::uint64_t own_host() const { return config_.link.host; }
-  /// Ends the link: groups with that peer fail with `cause`, and from its return on the peer reaches nothing.
-  /// Only if it is among the first `made` links; a later one may belong to a process that has come back.
+  /// Closes the link. Groups with that peer fail with `cause`. After the return the peer cannot access any
+  /// memory here. Has no effect unless the link is among the first `made` links, because a later link may
+  /// belong to a restarted process.
   void disconnect(PeerId peer, const Error& cause,
                   std::uint64_t made = std::numeric_limits<std::uint64_t>::max());
-  /// How many links have been made.
+  /// The number of links that were ever made.
   std::uint64_t links_made() const { return links_made_; }
   void disconnect_all(const Error& cause);
 
-  /// For groups: the link, made if there is none.
+  /// For groups: returns the link to the peer. Makes the link if there is none.
   Result<Link*> link_to(PeerId peer);
-  /// For groups: a number for its slots. Errors: already_exists (a group of that name, now or before),
-  /// resource_limit (kMostGroups).
+  /// For groups: adds the group and returns its index in the table. Errors: already_exists if a group of that
+  /// name exists or has existed, resource_limit if there are kMostGroups groups.
   Result<std::uint32_t> add(GroupPart& part);
   void remove(GroupPart& part);
 
-  /// All that was sent has arrived.
+  /// True if everything that was sent has arrived.
   bool is_quiet() const;
 
   std::size_t work(Time now) override;
@@ -107,20 +112,20 @@ class Peers final : public engine::Poller {
 
   struct Entry {
     std::unique_ptr<Link> link;
-    std::uint64_t number = 0;  // 1 is the first one that was made
-    std::uint64_t frames = 0;  // sent at the last look whether it is silent
+    std::uint64_t number = 0;  // The first link that was made has number 1.
+    std::uint64_t frames = 0;  // Frames sent until the last keepalive check.
   };
 
   fabric::Fabric& fabric_;
   PeersConfig config_;
   std::vector<Entry> links_;
   std::uint64_t links_made_ = 0;
-  std::vector<std::unique_ptr<Link>> lost_;  // until the end of the turn
+  std::vector<std::unique_ptr<Link>> lost_;  // Kept until the end of the turn.
   std::array<GroupPart*, kMostGroups> parts_{};
-  std::uint32_t parts_end_ = 0;  // indices below were used
+  std::uint32_t parts_end_ = 0;  // All used indices are below this one.
   std::unordered_map<GroupName, std::uint32_t, GroupNameHash> by_name_;
   EarlyRecords early_;
-  std::vector<GroupName> newcomers_;  // made since the last turn
+  std::vector<GroupName> newcomers_;  // Groups that were made since the last turn.
   Time now_{};
   Time next_keepalive_ = Time::never();
 };

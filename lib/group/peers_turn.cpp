@@ -1,4 +1,5 @@
-// One turn: what has come in on every link, then every group, then what they want to say leaves.
+// One turn of the link table. It handles what has arrived on every link. Then every group has its turn. Then
+// the frames leave that the groups have filled.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +11,7 @@ std::size_t Peers::work(Time now) {
   now_ = now;
   deliver_early();
   std::size_t done = 0;
-  // By index: upcalls may make and lose links and groups.
+  // By index, because upcalls may make and lose links and groups.
   for (std::size_t i = 0; i < links_.size(); ++i) done += poll(*links_[i].link);
   for (std::uint32_t i = 0; i < parts_end_; ++i) {
     if (parts_[i] != nullptr) done += parts_[i]->work(now);
@@ -18,7 +19,7 @@ std::size_t Peers::work(Time now) {
   while (const auto refused = early_.expire(now)) refuse(*refused);
   while (const auto waits = early_.next_to_tell(now)) {
     Link* const link = find(waits->peer);
-    if (link != nullptr && !link->send(waits->name, NotMade{})) break;  // no room: in the next turn
+    if (link != nullptr && !link->send(waits->name, NotMade{})) break;  // No space: try in the next turn.
     early_.set_told(waits->name);
   }
   done += flush(now);
@@ -88,7 +89,8 @@ Result<void> Peers::dispatch(Link& link, std::span<const std::byte> records) {
       continue;
     }
     if (!name) return fail(Errc::protocol_error, "a record that belongs to no group");
-    deliver_early();  // what came first of a group that an upcall has made
+    // An upcall may have made a group. Its early records come before this one.
+    deliver_early();
     if (GroupPart* const part = find(*name); part == nullptr)
       on_stranger(link, *name, *record);
     else if (part->uses(link))
@@ -100,7 +102,7 @@ Result<void> Peers::dispatch(Link& link, std::span<const std::byte> records) {
 }
 
 void Peers::on_stranger(Link& link, const GroupName& name, const Record& record) {
-  // Whoever ends waits for our word that nothing more comes from us.
+  // A member that has sent an End waits for the answer that this process writes nothing more.
   const auto* const end = std::get_if<End>(&record);
   if (end != nullptr && !end->is_answer) link.send(name, End{.is_answer = true});
   if (early_.is_over(name) || std::holds_alternative<NotMade>(record)) return;
@@ -144,8 +146,7 @@ std::size_t Peers::flush(Time now) {
   for (Entry& entry : links_) {
     const bool silent = ping && entry.frames == entry.link->frames_sent() && is_busy(*entry.link);
     const std::uint64_t before = entry.link->frames_sent();
-    (void)entry.link->flush_when_due(
-        silent);  // a queue pair that takes nothing is found out by the next poll
+    (void)entry.link->flush_when_due(silent);  // The next poll finds a failed queue pair.
     done += entry.link->frames_sent() - before;
     if (ping) entry.frames = entry.link->frames_sent();
   }

@@ -5,7 +5,7 @@
 namespace rdmc::group {
 
 Result<RackOf> hosts_of(const std::vector<NodeId>& members, NodeId us, const Peers& peers) {
-  std::map<std::uint64_t, std::uint32_t> racks;  // by host
+  std::map<std::uint64_t, std::uint32_t> racks;  // Indexed by host id.
   RackOf rack_of;
   for (const NodeId member : members) {
     const PeerId peer{value_of(member)};

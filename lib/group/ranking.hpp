@@ -1,5 +1,5 @@
-// A group's members by rank, which every member works out alike: the root first, each rack's members
-// together, everything else in the order in which the application names them.
+// The ranks of a group's members. Every member computes the same ranks: the root comes first, the members of
+// each rack are together, and otherwise the order is the one in which the application names the members.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@
 
 namespace rdmc::group {
 
-/// In which rack each member lies; empty: nothing is known.
+/// The rack of each member. Empty if no rack is known.
 using RackOf = std::map<NodeId, std::uint32_t>;
 
-/// The hosts that members share, as racks of theirs. All who are connected to all know it alike. Errors:
-/// peer_failed (not connected to one of them).
+/// Returns the host of each member as its rack. All nodes that are connected to all members get the same
+/// result. Errors: peer_failed if a member is not connected.
 Result<RackOf> hosts_of(const std::vector<NodeId>& members, NodeId us, const Peers& peers);
 
 struct Ranking {
@@ -23,8 +23,8 @@ struct Ranking {
   relay::Racks racks;
 };
 
-/// Errors: invalid_argument (a group without members, a root or ourselves that is no member), those of
-/// relay::Racks::of. `rack_of` is empty or knows every member.
+/// `rack_of` must be empty or have every member. Errors: invalid_argument if there are no members, or if the
+/// root or this node (`us`) is no member; those of relay::Racks::of.
 Result<Ranking> by_rank(std::vector<NodeId> members, NodeId root, NodeId us, const RackOf& rack_of);
 
 }  // namespace rdmc::group

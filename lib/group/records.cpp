@@ -17,7 +17,7 @@ enum class Kind : std::uint8_t {
   report,
   verdict,
   note,
-  view,
+  mapped,
   not_made
 };
 
@@ -30,7 +30,7 @@ template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
-template <typename... Cases>  // which clang 16, with which this is fuzzed, does not deduce of itself
+template <typename... Cases>  // Clang 16, which builds the fuzz tests, does not deduce this by itself.
 Overloaded(Cases...)->Overloaded<Cases...>;
 
 std::size_t body_bytes(const Record& record) {
@@ -132,8 +132,8 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
                    return kNoteHead + note.bytes.size();
                  },
                  [&](const MappedMessage& mapped) {
-                   put_pair(body, view.message, view.bytes);
-                   put_pair(body + kPairBytes, view.offer.arena, view.offer.offset);
+                   put_pair(body, mapped.message, mapped.bytes);
+                   put_pair(body + kPairBytes, mapped.offer.arena, mapped.offer.offset);
                    return kMappedBytes;
                  },
                  [](const NotMade&) { return std::size_t{0}; }},
@@ -208,10 +208,10 @@ Result<Record> RecordReader::next() {
       if (last > 1) return bad("record: a note that makes no sense");
       return Note{Rank{load_be<std::uint32_t>(&body[0])}, last == 1, body.subspan(kNoteHead)};
     }
-    case Kind::view: {
+    case Kind::mapped: {
       if (bytes != kMappedBytes) break;
       const auto arena = load_be<std::uint64_t>(&body[kPairBytes]);
-      if (arena > 0xFFFF'FFFF) return bad("record: a view that makes no sense");
+      if (arena > 0xFFFF'FFFF) return bad("record: a mapped message that makes no sense");
       return MappedMessage{.message = pair().first,
                            .offer = {static_cast<std::uint32_t>(arena), load_be<std::uint64_t>(&body[24])},
                            .bytes = pair().second};

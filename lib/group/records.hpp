@@ -1,6 +1,7 @@
-// What the members of groups tell each other beside the blocks: records, packed one behind the other into the
-// frames of a link. A record is 8 bytes of head (kind 1, zero 3, length of the body 4; big endian) and its
-// body. Records are read from memory that a peer wrote: every field is loaded once and checked.
+// The records that members of groups exchange in addition to blocks. Records are packed one after another
+// into the frames of a link. A record has a head of 8 bytes (kind 1, zero 3, length of the body 4; big
+// endian) and a body. Records are read from memory that a peer writes, so every field is loaded only once and
+// is checked.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +22,15 @@
 
 namespace rdmc::group {
 
-/// The records behind it in this frame are this group's.
+/// The records after this one in the same frame belong to this group.
 struct OfGroup {
   GroupName name;
   friend bool operator==(const OfGroup&, const OfGroup&) = default;
 };
 
-/// Message number `message` of the group has `bytes` bytes and travels like this - where it says nothing, as
-/// all of the group's. Sent to a member by its first source, before the first block.
+/// Announces that message number `message` has `bytes` bytes and travels by `plan`. If `plan` is empty, the
+/// message travels by the plan of the group. A member gets the announcement from its first source, before the
+/// first block.
 struct Announcement {
   std::uint64_t message = 0;
   std::uint64_t bytes = 0;
@@ -42,27 +44,29 @@ struct GrantRecord {
   friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
 };
 
-/// The sender of this writes nothing more to us in this group: the epoch has failed, or was ended early.
+/// The sender of this record writes no more into the receiver's memory in this group, because the epoch has
+/// failed or was ended early.
 struct End {
-  bool is_answer = false;      ///< it needs none
-  std::optional<Rank> failed;  ///< the member that is to blame, if it is known
+  bool is_answer = false;      ///< This record answers an End and needs no answer.
+  std::optional<Rank> failed;  ///< The member to blame, if it is known.
   Errc code = Errc::cancelled;
-  std::string_view what;  ///< for people; at most kMostEndText bytes, cut by whoever encodes
+  /// An explanation for people. At most kMostEndText bytes; the encoder cuts longer texts.
+  std::string_view what;
   friend bool operator==(const End&, const End&) = default;
 };
 inline constexpr std::size_t kMostEndText = 120;
 
-/// Something that a member tells the root, on its way up the tree: a piece of it, all pieces in their order.
+/// A piece of a note, which goes up the tree to the root. The pieces of a note are sent in order.
 struct Note {
   Rank from{};
-  bool is_last = false;  ///< of this note
+  bool is_last = false;  ///< This is the last piece of the note.
   std::span<const std::byte> bytes;
   friend bool operator==(const Note& a, const Note& b) {
     return a.from == b.from && a.is_last == b.is_last && std::ranges::equal(a.bytes, b.bytes);
   }
 };
 
-/// A whole message that is small enough.
+/// A whole small message.
 struct SmallMessage {
   std::uint64_t message = 0;
   std::span<const std::byte> bytes;
@@ -71,7 +75,7 @@ struct SmallMessage {
   }
 };
 
-/// A whole message that lies in the root's memory, for members on its host to look at it there.
+/// A whole mapped message. Members on the root's host read it in the root's memory.
 struct MappedMessage {
   std::uint64_t message = 0;
   fabric::MappingOffer offer{};
@@ -79,7 +83,8 @@ struct MappedMessage {
   friend bool operator==(const MappedMessage&, const MappedMessage&) = default;
 };
 
-/// The sender of this has not made the group yet. It keeps what it was sent in it.
+/// The sender of this record has not made the group yet. It keeps the records that it has received in this
+/// group.
 struct NotMade {
   friend bool operator==(const NotMade&, const NotMade&) = default;
 };
@@ -89,17 +94,19 @@ using Record = std::variant<OfGroup, Announcement, GrantRecord, End, SmallMessag
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 
-/// Of the encoded record, head included.
+/// The length of the encoded record, including the head.
 std::size_t encoded_bytes(const Record& record);
-/// Writes the record to `out`, which has room for it, and returns its length.
+/// Writes the record to `out`, which must have encoded_bytes(record) bytes or more. Returns the length of the
+/// record.
 std::size_t encode(const Record& record, std::span<std::byte> out);
 
-/// The records of one frame, in order. What a record refers to (a text, a payload) lies in the frame.
+/// Reads the records of one frame in order. The texts and payloads of a record point into the frame.
 class RecordReader {
  public:
   explicit RecordReader(std::span<const std::byte> records) : rest_(records) {}
   bool done() const { return rest_.empty(); }
-  /// Not when done. Errors: protocol_error (cut off, unknown kind, wrong length, padding, a bad field).
+  /// Precondition: !done(). Errors: protocol_error if the record is cut off, has an unknown kind or a wrong
+  /// length, or if its padding or a field is invalid.
   Result<Record> next();
 
  private:

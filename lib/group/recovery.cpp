@@ -7,14 +7,15 @@ namespace rdmc::group {
 namespace {
 
 constexpr std::uint64_t kFirstRoundPart = 1;
-/// The first messages of the group's epoch. `settled` is taken by who has everything.
+/// The first messages of the epoch's group. A member accepts `settled` when it has everything.
 enum OpeningMessage : std::uint64_t { opening, plan, settled, kOpeningMessages };
 constexpr std::uint64_t kMostPlanBytes = 64 << 20;
-constexpr std::uint64_t kLeastSlots = 8;  // of a round's ring
+constexpr std::uint64_t kLeastSlots = 8;  // The minimum number of slots in a round's ring.
 
 }  // namespace
 
-/// A source and those who lack some of what it sends.
+/// This member's part in one round: a group of a source and of the members that lack some of what the source
+/// sends.
 struct Recovery::RoundPart final : Observer {
   RoundPart(Recovery& s, const relay::Round& round) : recovery(s) {
     std::vector<std::size_t> members{round.source};
@@ -34,24 +35,25 @@ struct Recovery::RoundPart final : Observer {
   void completed(std::uint64_t) override {}
   void failed(std::optional<Rank> member, const Error& error) override {
     if (member) member = ranks[value_of(*member)];
-    // The epoch has ended, and the group itself will hear why.
+    // The epoch has ended. The epoch's own group is told the reason by itself.
     if (error.code == Errc::cancelled && member && recovery.is_connected(*member)) return;
     recovery.group_->give_up_on(member, error);
   }
   void released() override { recovery.part_released(); }
 
   Recovery& recovery;
-  std::vector<Rank> ranks;  // in the successor, by rank in the round
+  std::vector<Rank> ranks;  // The ranks in the new epoch, indexed by rank in the round.
   relay::Racks racks;
   memory::Arena ring;
   std::optional<RecoveryStore> store;
-  std::unique_ptr<Group> group;  // it goes before its memory
+  std::unique_ptr<Group> group;  // Destroyed before its memory.
 };
 
 Recovery::Recovery(const GroupConfig& config, Peers& peers, Survivor& survivor)
     : config_(config), peers_(peers), survivor_(survivor) {}
 
-/// A part that is destroyed early may take links with it that others use: nobody is told any more.
+/// A round's group that is destroyed early may close links that other groups use. No upcall may follow from
+/// that.
 Recovery::~Recovery() {
   over_ = released_ = true;
 }
@@ -73,7 +75,8 @@ void Recovery::begin() {
   if (!is_root()) return group_->tell_root(state.encode());
   states_.resize(config_.members.size());
   states_.front() = std::move(state);
-  (void)group_->send_small({});  // refused, as all below, only when the group has failed
+  // As all sends below, this one is refused only if the group has failed.
+  (void)group_->send_small({});
   plan_if_all_told();
 }
 
@@ -132,7 +135,7 @@ std::uint32_t Recovery::rack_of(std::size_t rank) const {
   return config_.racks.is_known() ? static_cast<std::uint32_t>(config_.racks.index_of(number)) : 0;
 }
 
-/// Rounds spare what the group's messages spare: hosts' links and racks' uplinks.
+/// The rounds save the same links as the group's messages do: the links of hosts and the uplinks of racks.
 relay::Algorithm Recovery::round_algorithm() const {
   using enum relay::Algorithm;
   const bool are_hosts =
@@ -183,7 +186,8 @@ Result<void> Recovery::start_round(std::size_t index, const RecoveryPlan& planne
 std::vector<RecoveryStore::Piece> Recovery::pieces_of(const relay::Round& round,
                                                       const RecoveryPlan& planned) const {
   std::vector<RecoveryStore::Piece> pieces;
-  std::uint64_t message = planned.first, begin = 0;  // and where its blocks begin in the row
+  std::uint64_t message = planned.first,
+                begin = 0;  // `begin` is the row number of the message's first block.
   for (const auto& range : round.blocks.ranges()) {
     for (std::uint64_t at = range.begin; at < range.end; ++at) {
       const auto blocks = [&] {
@@ -202,7 +206,7 @@ std::vector<RecoveryStore::Piece> Recovery::pieces_of(const relay::Round& round,
   return pieces;
 }
 
-/// From whatever has ended to what comes next.
+/// Begins the next step if everything before it has ended.
 void Recovery::go_on() {
   const auto is_done = [](const auto& round) { return round->group->is_released(); };
   if (!running_ || recovered_ || over_ || !std::ranges::all_of(rounds_, is_done)) return;
@@ -232,7 +236,7 @@ Store* Recovery::incoming(std::uint64_t message, std::uint64_t bytes) {
   return nullptr;
 }
 
-/// A message of the application's says that the epoch is open as well as the news that `settled` is stable.
+/// A message of the application shows that the epoch is open, like the verdict that `settled` is stable.
 bool Recovery::small(std::uint64_t message, std::span<const std::byte> bytes) {
   if (message >= kOpeningMessages) {
     set_open();
@@ -285,8 +289,8 @@ void Recovery::end(const Error& cause) {
 void Recovery::failed(std::optional<Rank> member, const Error& error) {
   if (over_) return;
   end(error);
-  survivor_.failed(error.code == Errc::cancelled ? std::nullopt : member,
-                   error);  // who wished it, did no wrong
+  // A member that ended the epoch on purpose is not to blame.
+  survivor_.failed(error.code == Errc::cancelled ? std::nullopt : member, error);
 }
 
 }  // namespace rdmc::group

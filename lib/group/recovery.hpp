@@ -1,10 +1,11 @@
-// An epoch of a group that begins with what survivors of the one before have. Each tells the new root; that
-// one plans who sends what (RecoveryPlan); all rounds of the plan run at the same time, each a group of its
-// own. All else are the first messages of the epoch's own group, before any of the application's: an empty
-// one, so that whoever has not made the group is found out, the plan, and one that a member takes when it has
-// everything - once that is stable, the epoch is open. So a death is the same failure for those who know that
-// it is open and for those who do not yet, and comes with a name. Owned by a member that must not destroy it
-// in an upcall. One thread, the engine's.
+// An epoch of a group that begins with a recovery. Each survivor sends its state to the new root. The new
+// root makes a RecoveryPlan, which says which member sends which blocks. All rounds of the plan run at the
+// same time, and each round is a group of its own. The rest is done by the first messages of the epoch's own
+// group, which come before all messages of the application. First comes an empty message, by which a member
+// that has not made the group is found. Then comes the plan. The last one is an empty message that a member
+// accepts when it has everything. When this message is stable, the epoch is open. So the death of a member is
+// the same kind of failure, and names the dead member, whether or not a member knows yet that the epoch is
+// open. The owner must not destroy a Recovery in an upcall. Used only on the fabric thread.
 #pragma once
 
 #include <memory>
@@ -19,44 +20,48 @@
 
 namespace rdmc::group {
 
-/// Upcalls of a Recovery, to the member that owns it: a listener's once the epoch is open, with messages
-/// numbered from the plan's end on; failed() and released() come for all of its life, ranks being those of
-/// the successor.
+/// The upcalls of a Recovery to its owner. When the epoch is open, the owner gets the upcalls of an Observer,
+/// with message numbers that continue from the plan's end. failed() and released() can come at any time.
+/// Ranks are those of the new epoch.
 class Survivor : public Observer {
  public:
   virtual SurvivorState survivor_state() = 0;
-  /// Gives each of the plan's messages memory of its length, unless it has some. Errors end the recovery.
+  /// Must give memory to each message of the plan that has none, of the length in the plan. An error ends the
+  /// recovery.
   virtual Result<void> on_plan(const RecoveryPlan& plan) = 0;
-  /// Where that is, from on_plan() to the end of the recovery.
+  /// Returns the memory of a message. Called between on_plan() and the end of the recovery.
   virtual std::span<std::byte> bytes_of(std::uint64_t message) = 0;
   virtual bool has_block(std::uint64_t message, std::uint64_t block) const = 0;
   virtual void recovered(std::uint64_t message, std::uint64_t block) = 0;
-  /// All of the plan's messages are here: deliver them, forget what is void, then call finish().
+  /// Called when all messages of the plan are here. The owner must deliver them, drop the void messages, and
+  /// then call finish().
   virtual void all_recovered() = 0;
-  /// All members have called finish(): everybody has everything.
+  /// Called when all members have called finish(). Then every member has all messages of the plan.
   virtual void succeeded() = 0;
 };
 
 class Recovery final : public Observer {
  public:
-  /// Of the successor, whose rank 0 is the new root. Peers that are connected no longer are a failure that
-  /// comes in the next turn. Errors: those of Group::create.
+  /// `config` describes the new epoch. Its rank 0 is the new root. If a peer is not connected any more, the
+  /// group fails in the next turn. Errors: those of Group::create.
   static Result<std::unique_ptr<Recovery>> create(Peers& peers, GroupConfig config, Survivor& survivor);
   ~Recovery() override;
 
-  /// Tells the new root what this member has. No upcall comes before.
+  /// Sends this member's state to the new root. Except for survivor_state(), no upcall comes before this call
+  /// returns.
   void begin();
-  /// From here on a member that others see go on may be sent new messages under the numbers from the plan's
-  /// end on. A turn must follow.
+  /// To be called when the owner has delivered the messages of the plan and dropped the void ones. After this
+  /// call new messages may arrive, with numbers from the plan's end on. Another turn must follow.
   void finish();
-  /// Ends it here and everywhere; nobody is to blame, and failed() is not called here.
+  /// Ends the epoch here and at every member, with no member to blame. failed() is not called here.
   void end(const Error& cause);
-  /// What was recovered cannot be delivered, because the application has not given memory for it.
+  /// Sets whether recovered messages cannot be delivered because the application has not given memory for
+  /// them.
   void set_memory_awaited(bool awaited) { group_->set_memory_awaited(awaited); }
   bool is_released() const;
 
   Group& group() { return *group_; }
-  /// The application's number of the group's message 0, modulo 2^64. Good from the plan on.
+  /// The application's number of the group's message 0, modulo 2^64. Valid once the plan is known.
   std::uint64_t offset() const { return offset_; }
 
  private:
@@ -92,9 +97,9 @@ class Recovery final : public Observer {
   Survivor& survivor_;
   std::vector<std::byte> plan_bytes_;
   std::optional<MemoryStore> plan_store_;
-  std::unique_ptr<Group> group_;  // goes before the plan's memory
+  std::unique_ptr<Group> group_;  // Destroyed before the plan's memory.
   std::vector<std::unique_ptr<RoundPart>> rounds_;
-  std::vector<std::optional<SurvivorState>> states_;  // root: by rank
+  std::vector<std::optional<SurvivorState>> states_;  // Root: indexed by rank.
   std::uint64_t offset_ = 0;
   bool running_ = false, recovered_ = false, finished_ = false, open_ = false;
   bool over_ = false, released_ = false;

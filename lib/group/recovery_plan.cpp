@@ -13,11 +13,12 @@ namespace {
 using relay::BlockMap;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kMostRanges = 1024;  // of a message, told; a state stays within a note
+// The limit for the ranges of one message in a state. So a state fits into a note.
+constexpr std::size_t kMostRanges = 1024;
 
 enum class Told : std::uint8_t { nothing, whole, some };
 
-/// Takes what put_varint and put_map have written; once something was wrong, everything is.
+/// Reads what put_varint and put_map have written. After the first error everything counts as wrong.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -28,7 +29,7 @@ class Reader {
     good_ = value.has_value();
     return value.value_or(0);
   }
-  /// Of things that take a byte each, at least.
+  /// Reads a number of things that follow. Each of them takes one byte or more.
   std::uint64_t count() {
     const std::uint64_t value = number();
     good_ = good_ && value <= rest_.size();
@@ -161,7 +162,9 @@ Result<RecoveryPlan> plan_recovery(std::span<const SurvivorState> states) {
   RecoveryPlan plan;
   auto residents = states | std::views::filter([](const SurvivorState& state) { return !state.joins; });
   if (!residents.empty()) plan.first = std::ranges::min(residents, {}, &SurvivorState::delivered).delivered;
-  std::uint64_t end = plan.first;  // of what somebody besides the root has some of, or anybody delivered
+  // The end of the messages of which a member other than the new root has some blocks, or which any member
+  // has delivered.
+  std::uint64_t end = plan.first;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     const SurvivorState& state = states[rank];
     if (state.members != states.front().members)

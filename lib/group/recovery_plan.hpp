@@ -1,6 +1,6 @@
-// What survivors of a group tell its new root about the messages that not everybody has, and what that one
-// concludes: which messages are saved, and who sends which of their blocks to whom. The blocks of all
-// messages from the first that somebody lacks count in one row. Pure.
+// The states that survivors send to the new root, and the plan that the new root makes from them. The plan
+// says which messages are saved, and which member sends which of their blocks to whom. The blocks of all
+// messages, from the first one that some member lacks, are numbered in one row. A core without I/O.
 #pragma once
 
 #include <cstddef>
@@ -15,54 +15,59 @@
 
 namespace rdmc::group {
 
-/// A message's blocks: one of no bytes if it is empty.
+/// The number of blocks of a message. An empty message has one block without bytes.
 constexpr std::uint64_t blocks_of(std::uint64_t bytes, std::uint32_t block_bytes) {
   return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
 }
 
-/// What one survivor has, told as bytes. All share one block size.
+/// The state of one survivor, which is sent as bytes. All survivors have the same block size.
 struct SurvivorState {
   struct Kept {
-    bool is_known = false;  ///< else the rest says nothing
+    bool is_known = false;  ///< If false, the other fields have no meaning.
     std::uint64_t bytes = 0;
     relay::BlockMap held = relay::BlockMap(0);
   };
-  std::vector<PeerId> members;  ///< of the successor, as this one was told
-  /// It was in no epoch before: it has nothing, and takes only what is sent after the plan's messages.
+  std::vector<PeerId> members;  ///< The members of the new epoch, as told to this one.
+  /// This member was in no epoch before. It has nothing, and it receives only messages after those of the
+  /// plan.
   bool joins = false;
-  /// It has delivered the messages below; a sender, who has all, says which ones it knows to be everywhere.
+  /// This member has delivered the messages below this number. A former root has all messages; it gives the
+  /// number below which its messages are known to be stable.
   std::uint64_t delivered = 0;
-  std::uint64_t first = 0;     ///< it has kept nothing below this number: everybody has that
-  std::vector<Kept> messages;  ///< from `first` on
+  /// This member has kept no messages below this number, because every member has them.
+  std::uint64_t first = 0;
+  std::vector<Kept> messages;  ///< The messages from `first` on, in order.
 
   std::uint64_t end() const { return first + messages.size(); }
-  /// Nothing if it is not known.
+  /// Null if the message is not known.
   const Kept* find(std::uint64_t message) const;
 
   std::vector<std::byte> encode() const;
-  /// Errors: protocol_error.
+  /// Errors: protocol_error if the bytes are malformed.
   static Result<SurvivorState> decode(std::span<const std::byte> bytes, std::uint32_t block_bytes);
 };
 
 struct RecoveryPlan {
-  std::uint64_t first = 0;             ///< the first message that somebody lacks
-  std::vector<std::uint64_t> lengths;  ///< of the messages that will be everywhere, from `first` on
-  std::vector<relay::Round> rounds;    ///< sources and receivers are ranks of the successor
+  std::uint64_t first = 0;  ///< The first message that some member lacks.
+  /// The lengths of the messages from `first` on that every member will have.
+  std::vector<std::uint64_t> lengths;
+  std::vector<relay::Round> rounds;  ///< Sources and receivers are ranks of the new epoch.
 
-  /// The first message that is not saved: what was begun of it is void, and its number is free again.
+  /// The first message that is not saved. Its blocks are void, and its number is used again.
   std::uint64_t end() const { return first + lengths.size(); }
 
   std::vector<std::byte> encode() const;
-  /// Errors: protocol_error.
+  /// Errors: protocol_error if the bytes are malformed.
   static Result<RecoveryPlan> decode(std::span<const std::byte> bytes, std::uint32_t members,
                                      std::uint32_t block_bytes);
 };
 
-/// By rank of the successor; the first is the new root's. A message is saved when the survivors hold all of
-/// it and all before it, and one besides the new root has some of it: what only that one has it can as well
-/// send anew. So what anybody has delivered is saved. Members that join take no part in the rounds. Errors:
-/// protocol_error (states that contradict each other), invalid_argument (survivors who do not agree on who
-/// they are).
+/// Makes the plan. `states` must be in the order of ranks in the new epoch, so the first one is the new
+/// root's. A message is saved if the survivors together hold all of it and of all messages before it, and if
+/// a survivor other than the new root has some of it. If only the new root has some of it, the new root can
+/// send it again. So every message that any survivor has delivered is saved. Members that join take no part
+/// in the rounds. Errors: protocol_error if the states contradict each other, invalid_argument if the
+/// survivors do not agree on the members.
 Result<RecoveryPlan> plan_recovery(std::span<const SurvivorState> states);
 
 }  // namespace rdmc::group

@@ -1,7 +1,7 @@
-// The bytes of one round of a recovery: blocks of several messages, wherever those lie, as one row of bytes
-// that is cut anew. It passes through a ring of a few slots, filled from the messages at the source and
-// emptied into them at a receiver, so that it takes the same memory however much is lacking. One copy at each
-// end.
+// The message store of one round of a recovery. The round sends blocks of several messages, which may lie
+// anywhere in memory. Their bytes form one row, which is cut into new blocks. The row passes through a ring
+// of a few slots. The source fills the ring from the messages, and a receiver empties it into them. So the
+// memory does not depend on how much is missing. Each end copies the bytes once.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,21 @@ namespace rdmc::group {
 
 class RecoveryStore final : public Store {
  public:
-  /// One block of one message, not empty.
+  /// One block of one message. Must not be empty.
   struct Piece {
-    std::span<std::byte> bytes;  ///< where it lies; outlives the store
+    std::span<std::byte> bytes;  ///< The memory of the block. Must outlive the store.
     std::uint64_t message = 0, block = 0;
-    bool is_wanted = true;  ///< at a receiver; else it is there already, and is only passed on
+    /// At a receiver: false if the block is there already and is only passed on.
+    bool is_wanted = true;
   };
   using Recovered = std::function<void(std::uint64_t message, std::uint64_t block)>;
 
-  /// `ring` has room for whole blocks, `slots` of them. `recovered` is called at a receiver, once for each
-  /// wanted piece, when its bytes are there; none: this is the source.
+  /// `ring` must have space for `slots` whole blocks. `recovered` is called at a receiver, once for each
+  /// wanted piece, when the bytes of the piece have arrived. It is empty at the source.
   RecoveryStore(std::vector<Piece> pieces, std::span<std::byte> ring, std::uint64_t slots,
                 std::uint32_t block_bytes, Recovered recovered);
 
-  /// Of all pieces.
+  /// The number of bytes of all pieces.
   std::uint64_t size() const { return size_; }
 
   std::span<std::byte> memory() override { return ring_; }
@@ -40,21 +41,23 @@ class RecoveryStore final : public Store {
   void released(std::uint64_t limit) override { limit_ = limit + slots_; }
 
  private:
-  /// Calls `use`(piece, its bytes, the same bytes in the ring) for each piece that block `block` touches.
+  /// Calls `use` for each piece that has bytes in `block`. The arguments are the piece, these bytes in the
+  /// message, and the same bytes in the ring.
   template <typename Use>
   void for_each_piece(std::uint64_t block, Use use);
 
   struct Placed {
     Piece piece;
-    std::uint64_t begin = 0;  ///< in the row
-    std::size_t left = 0;     ///< bytes that are to come
+    std::uint64_t begin = 0;  ///< The position in the row.
+    std::size_t left = 0;     ///< The bytes that have not arrived.
   };
   std::vector<Placed> pieces_;
   std::span<std::byte> ring_;
   std::uint64_t slots_, block_bytes_;
   Recovered recovered_;
   std::uint64_t size_ = 0;
-  std::uint64_t filled_ = 0, limit_;  // source: blocks below filled_ are in the ring, below limit_ may be
+  // At the source: blocks below filled_ are in the ring, and blocks below limit_ may be copied there.
+  std::uint64_t filled_ = 0, limit_;
   std::vector<std::uint64_t> consumed_;
 };
 

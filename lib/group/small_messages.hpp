@@ -1,6 +1,6 @@
-// Messages small enough to travel inside the frames of links: those that could not be passed on or delivered
-// at once wait here, in their order, and a window bounds how many the root may have sent that somebody has
-// not delivered. Pure; one thread.
+// Small messages, which travel inside the frames of links. Messages that cannot be passed on or delivered at
+// once wait here in order. The small-message window limits how many messages the root may send before every
+// member has delivered earlier ones. A core without I/O; one thread uses it.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace rdmc::group {
 
-/// What a small message takes of the window: its bytes, and about what keeping it costs.
+/// The charge of a small message against the window: its bytes, and roughly the overhead of keeping it.
 constexpr std::uint64_t small_charge(std::size_t bytes) {
   return bytes + 64;
 }
@@ -25,18 +25,19 @@ class SmallMessages {
   struct Entry {
     std::uint64_t number = 0;
     std::span<const std::byte> bytes;
-    std::vector<std::byte> kept;        ///< what `bytes` is in, unless it is the application's
-    std::optional<MappedMessage> view;  ///< it is in the root's memory, and `bytes` is empty
-    std::uint64_t charge = 0;           ///< that it takes of the window here
+    std::vector<std::byte> kept;  ///< The memory of `bytes`, if they were copied.
+    /// Set for a mapped message, which lies in the root's memory. `bytes` is empty then.
+    std::optional<MappedMessage> mapped;
+    std::uint64_t charge = 0;  ///< The charge at this member.
     bool forwarded = false;
-    bool released = false;  ///< a view: the application needs it no longer
+    bool released = false;  ///< For a mapped message: the application no longer needs it.
   };
 
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
   Entry& front() { return entries_.front(); }
   void pop_front() { entries_.pop_front(); }
-  /// Numbers ascend. `copy`: the bytes go away.
+  /// Numbers must ascend. `copy` must be set if the bytes do not stay valid after the call.
   Entry& add(Entry small, bool copy) {
     Entry& entry = entries_.emplace_back(std::move(small));
     if (copy) entry.kept.assign(entry.bytes.begin(), entry.bytes.end());
@@ -47,7 +48,8 @@ class SmallMessages {
     const auto found = std::ranges::lower_bound(entries_, number, {}, &Entry::number);
     return found == entries_.end() || found->number != number ? nullptr : &*found;
   }
-  /// The first that was not passed on; all behind it were not, either.
+  /// The first message that was not passed on. No message after it was passed on either. Null if there is
+  /// none.
   Entry* next_to_forward() {
     const auto found = std::ranges::partition_point(entries_, &Entry::forwarded);
     return found == entries_.end() ? nullptr : &*found;
@@ -57,16 +59,19 @@ class SmallMessages {
   std::deque<Entry> entries_;
 };
 
-/// The root's books of what it may send.
+/// The root's bookkeeping of the small messages that it may send.
 class SmallWindow {
  public:
-  /// Small messages that somebody has not delivered, at most: numbers far ahead are a protocol error.
+  /// The root may send a message only if its number is less than this far above the first message that some
+  /// member has not delivered. A number further ahead is a protocol error.
   static constexpr std::uint64_t kMostAhead = 16384;
-  /// And that somebody has not finished, since what it delivered keeps its place until all before it is.
+  /// The same limit above the first message that some member has not finished. A delivered message is kept
+  /// until all messages before it are finished.
   static constexpr std::uint64_t kMostUnfinished = 4 * kMostAhead;
 
   explicit SmallWindow(std::uint64_t bytes) : bytes_(bytes) {}
-  /// Everybody has delivered so much, and all others finished so much.
+  /// Called when every member has delivered messages below `delivered`, with this `charge`, and all members
+  /// other than the root have finished the messages below `finished`.
   void confirmed(std::uint64_t delivered, std::uint64_t finished, std::uint64_t charge) {
     delivered_ = delivered;
     finished_ = finished;

@@ -36,7 +36,7 @@ void Channels::follow(const View& view) {
 void Channels::send(MemberId member, const Message& message) {
   const auto found = links_.find(member);
   if (found == links_.end()) return;
-  // What is lost on a channel is found out by its end.
+  // A message that is lost on a channel is noticed by the end of the channel.
   if (!found->second.channel.send(encode(message))) lose(member);
 }
 
@@ -53,12 +53,13 @@ void Channels::offer(MemberId member, GroupNumber group, Bytes blob,
                                  channel->close();
                                  answered(theirs.blob);
                                } else if (channel.error().code == Errc::resource_limit) {
-                                 lose(member);  // to be offered again when there is another channel
+                                 lose(member);  // opened() of the next channel leads to a new offer
                                }
                              });
 }
 
-/// Whoever has joined in a view that we have not installed yet may come before it.
+/// A member that has joined in a view that is not installed here yet may open a channel before that view
+/// comes.
 void Channels::on_request(peer::Request request) {
   const auto greeting = decode_greeting(request.offer().greeting);
   if (!greeting) return request.refuse(greeting.error());
@@ -76,8 +77,8 @@ void Channels::on_request(peer::Request request) {
   if (auto channel = request.accept({})) use(greeting->from, std::move(*channel), dialer);
 }
 
-/// Dials who is to be dialed. A coordinator asks the younger members, too, who have not come yet: it waits
-/// only for those who know groups.
+/// Dials the members to which a channel is needed. A coordinator also asks the younger members that have not
+/// dialed it yet if they have the service, because it waits only for members that have it.
 void Channels::look() {
   bool coordinates = true, is_older = true;
   for (const Member& member : view_.members) {

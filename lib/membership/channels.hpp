@@ -1,5 +1,6 @@
-// A channel to each other member of a view, for what members tell each other about groups. Of two members the
-// younger dials the older. Everything is the loop's thread's; the owner destroys it there, too.
+// A channel to each other member of a view, for the messages of members about groups. Of two members, the
+// younger one dials the older one. Only the control loop uses this class, and the owner must destroy it
+// there.
 #pragma once
 
 #include <functional>
@@ -17,12 +18,12 @@ namespace rdmc::member_groups {
 class Channels {
  public:
   struct Handlers {
-    /// There is a channel. What was sent on an earlier one may have been lost.
+    /// There is a new channel. Messages that were sent on an earlier channel may have been lost.
     std::function<void(MemberId)> opened;
     std::function<void(MemberId, Message)> said;
-    /// It wants our node of that group to be connected with its own.
+    /// The member asks to connect its node of that group with the node of this member.
     std::function<void(MemberId, GroupNumber, peer::Request)> offered;
-    /// It is found out that this member does not know groups.
+    /// The member is found to have no service for groups.
     std::function<void(MemberId)> absent;
   };
 
@@ -30,17 +31,18 @@ class Channels {
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
 
-  /// Others may dial from here on. Errors: already_exists (this Context takes part in that group).
+  /// Allows other members to dial from now on. Errors: already_exists if this Context already takes part in
+  /// the named group.
   Result<void> serve(MemberId self);
   /// Keeps channels to the other members of this view.
   void follow(const View& view);
-  /// Lost when there is no channel now; opened() follows then.
+  /// Sends a message. It is lost if there is no channel now; opened() follows then.
   void send(MemberId member, const Message& message);
-  /// Offers the member what its node of that group has to be connected with: only where it has dialed us.
-  /// `answered` gets what the member's own needs; not at all if the member refuses, or if there is no channel
-  /// to it now: opened() follows then.
+  /// Offers the blob of this member's node in the group to a member, if that member has dialed this process.
+  /// `answered` gets the blob of the member's node. It is not called if the member refuses, or if there is no
+  /// channel to the member now. In the second case, opened() follows.
   void offer(MemberId member, GroupNumber group, Bytes blob, std::function<void(const Bytes&)> answered);
-  /// It is known not to take part: a program without this library, for instance.
+  /// True if the member is known to have no service for groups, for example a program without this library.
   bool is_absent(MemberId member) const { return absent_.contains(member); }
 
  private:
@@ -52,7 +54,7 @@ class Channels {
   struct Link {
     std::uint64_t number = 0;
     control::Channel channel;
-    std::optional<peer::Peer> dialer;  ///< the member's process, if that has dialed us
+    std::optional<peer::Peer> dialer;  ///< the member's process, if it has dialed this process
   };
 
   void on_request(peer::Request request);
@@ -69,12 +71,12 @@ class Channels {
   const Handlers handlers_;
   MemberId self_{};
   View view_;
-  std::set<MemberId> absent_, present_;  // as far as it is known
+  std::set<MemberId> absent_, present_;  // the members without and with a service for groups, as far as known
   std::uint64_t last_link_ = 0;
   std::map<MemberId, Link> links_;
   std::map<MemberId, Dial> dials_;
   peer::Peers::Handle serving_;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  // for answers to offers
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // detects answers that come after the destruction
 };
 
 }  // namespace rdmc::member_groups

@@ -20,7 +20,8 @@ bool is_connected_with_all(const GroupStates& states, MemberId one, const Member
       others, [&](MemberId other) { return other == one || are_connected(states, one, other); });
 }
 
-/// Who was told of the last epoch and has not answered yet is on its way there.
+/// Treats a member that was informed of the last epoch, and has not reported since, as if it had begun that
+/// epoch.
 void overlay(GroupStates& states, const Begun& last) {
   for (const auto& [member, life] : last.lives) {
     const auto found = states.find(member);
@@ -36,8 +37,8 @@ void overlay(GroupStates& states, const Begun& last) {
   }
 }
 
-/// Up to which of the member's own wishes all are settled, as the newest epoch has said to everybody in it:
-/// the member itself may not have heard of that.
+/// Returns the number up to which the member's own wishes are settled. It comes from the newest epoch's
+/// message to all participants, which the member itself may not have received.
 std::uint64_t settled_by(const GroupState* latest, MemberId member) {
   if (latest == nullptr) return 0;
   const auto found = std::ranges::find(latest->participants, member);
@@ -45,8 +46,9 @@ std::uint64_t settled_by(const GroupState* latest, MemberId member) {
   return at < latest->settled_wishes.size() ? latest->settled_wishes[at] : 0;
 }
 
-/// The root that an application asks for, if it can be had. What the oldest one wishes for every view goes
-/// before what others wish once. Of these the last one that has arrived counts, and no other.
+/// Returns the root that an application requests, if it is a participant. A wish of the oldest member for
+/// every view has priority over one-time wishes. Of the one-time wishes, only the one that arrived last
+/// counts.
 std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked, const Members& participants,
                                 const GroupState* latest, const Circumstances& now) {
   if (!asked.empty()) {
@@ -69,8 +71,8 @@ std::optional<MemberId> wish_of(const GroupStates& states, const Members& asked,
   return wish && contains(participants, *wish) ? wish : std::nullopt;
 }
 
-/// Those who are left when, as long as two of `members` are not connected with each other, the one goes that
-/// lacks the most others; of equals, the youngest.
+/// Removes members until all remaining ones are connected with each other. Each step removes the member that
+/// lacks the most connections, and the youngest of several such members.
 Members connected_ones(const GroupStates& states, Members members) {
   for (;;) {
     std::size_t most = 0, worst = 0;
@@ -85,8 +87,8 @@ Members connected_ones(const GroupStates& states, Members members) {
   }
 }
 
-/// Whether `some` are more than half of `all`, who stand in the order of the view, or half with the oldest.
-/// Any two sets that are so large have a member in common.
+/// True if `some` are more than half of `all`, or exactly half including the oldest member. `all` must be in
+/// the order of the view. Any two such sets have a member in common.
 bool is_majority(const Members& some, const Members& all) {
   const auto inside = static_cast<std::size_t>(
       std::ranges::count_if(all, [&](MemberId member) { return contains(some, member); }));
@@ -145,8 +147,9 @@ std::optional<Decision> decide(std::span<const MemberId> order, GroupStates stat
     (state.epoch == 0 ? newcomers : insiders).push_back(member);
     least = std::max(least, state.first_members);
   }
-  // The silent ones may be in an epoch that a former coordinator has begun. It had as many of the last epoch
-  // as are asked for here, dead ones among them; so somebody who has told would know of it.
+  // The silent members may be in an epoch that a former coordinator has begun. That epoch, too, needed a
+  // majority as required here, and any two majorities have a member in common. So a member that has reported
+  // would know of it.
   if (is_somebody_silent && (latest == nullptr ? !is_majority(heard, Members(order.begin(), order.end()))
                                                : !is_majority(insiders, latest->participants)))
     return std::nullopt;

@@ -1,6 +1,6 @@
-// What the coordinator of a view - its oldest member - decides about one group: who is in its next epoch, and
-// who is the root. It decides from what all members of the view have told, and from the order of the view.
-// Pure functions.
+// The decisions of the group coordinator, which is the oldest member of a view: which members are in the next
+// epoch of a group, and which of them is the root. They follow from what all members of the view have
+// reported, and from the order of the view. Pure functions.
 #pragma once
 
 #include <map>
@@ -12,44 +12,48 @@
 
 namespace rdmc::member_groups {
 
-/// By member: those who have made the group.
+/// The states of the members that have made the group.
 using GroupStates = std::map<MemberId, GroupState>;
 
-/// An epoch that the coordinator has begun, and which lives of its participants it has told.
+/// An epoch that the coordinator has begun, and the lives of the participants to which it has announced the
+/// epoch.
 struct Begun {
   NewEpoch epoch;
   std::map<MemberId, std::uint64_t> lives;
 };
 
-/// A new epoch is needed, and two members that would be in it are not connected with each other.
+/// A new epoch is needed, but two members that would be in it are not connected with each other.
 struct Unconnected {};
 
 using Decision = std::variant<NewEpoch, AllClose, Drain, Unconnected>;
 
-/// What the coordinator knows beside what the members have told.
+/// What the coordinator knows in addition to the reports of the members.
 struct Circumstances {
-  /// Members of the view that have told nothing in it for so long that they are not waited for any more.
+  /// Members of the view that have reported nothing in it for so long that the coordinator no longer waits
+  /// for them.
   std::vector<MemberId> silent{};
-  /// Members that are not connected with each other have had their time to be.
+  /// The time limit for unconnected members to connect has passed.
   bool is_time_over = false;
-  /// In what order the wishes that members make once have arrived: the last one has the greatest number.
+  /// The order in which one-time wishes have arrived. The newest wish has the greatest number.
   std::map<MemberId, std::uint64_t> arrivals{};
 };
 
-/// Those whose options are not the group's. What the members of its last epoch have chosen counts, and before
-/// the first one what the oldest member has.
+/// Returns the members whose options differ from the group's. The group's options are those of the members of
+/// its last epoch, and before the first epoch those of the oldest member.
 std::vector<MemberId> with_other_options(std::span<const MemberId> order, GroupStates states,
                                          const std::optional<Begun>& last);
 
-/// Those without whom the group has gone on. They lack what was sent since, so they cannot be in it as
-/// before.
+/// Returns the members without which the group has gone on. They lack the messages that were sent since, so
+/// they cannot continue in the group.
 std::vector<MemberId> left_out(GroupStates states, const std::optional<Begun>& last);
 
-/// `order`: the members of the view, oldest first. `states`: without those who have other options or were
-/// left out. `last`: the newest epoch that this coordinator has begun in this view. The epoch of the answer
-/// is 0, and is the caller's to choose. Nothing: the group stays as it is, or has to wait for members to
-/// begin or to open the present epoch, or the silent ones are too many to go on without them. The root of a
-/// group whose root lives changes when it is drained: until then the Drain is told it again and again.
+/// Decides what to do next about a group. `order` has the members of the view, the oldest first. `states`
+/// must not contain members with other options or members that were left out. `last` is the newest epoch that
+/// this coordinator has begun in this view. A returned NewEpoch has epoch 0, and the caller must choose its
+/// number.
+/// Returns nullopt in three cases: the group stays as it is, it has to wait until members begin or open the
+/// present epoch, or too many members are silent. If the root lives and another member is to become the root,
+/// the group is drained first. Until it is drained, each call returns Drain again.
 std::optional<Decision> decide(std::span<const MemberId> order, GroupStates states,
                                const std::optional<Begun>& last, const Circumstances& now = {});
 

@@ -1,6 +1,7 @@
-// example [ENGINE]: the processes that mpirun, srun or RDMC_HOSTS name together agree on who is there. What
-// is typed at the root goes to all others, line by line. Kill any process: the others go on, and if it was
-// the root, the next one sends. A process whose input ends is seen as dead by the others.
+// `example [LAUNCHER]` runs in each process that mpirun, srun or RDMC_HOSTS names. The processes agree on a
+// view. Each line that is typed at the root goes to all others. If a process is killed, the others go on; if
+// it was the root, the next member becomes the root. A process exits when its input ends, and the others see
+// its death.
 #include <cstdio>
 #include <deque>
 #include <iostream>
@@ -23,7 +24,7 @@ int main(int argc, char** argv) {
   const auto membership = rdmc::Membership::join(*options, told);
   if (!membership) return std::fprintf(stderr, "%s\n", membership.error().what.c_str()), 2;
 
-  std::deque<std::string> received, sent;  // their memory
+  std::deque<std::string> received, sent;  // the memory of the messages
   rdmc::MemberGroupCallbacks on;
   on.incoming = [&](std::uint64_t, std::uint64_t bytes) {
     return std::as_writable_bytes(std::span(received.emplace_back(bytes, ' ')));

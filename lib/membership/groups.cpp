@@ -9,18 +9,19 @@
 namespace rdmc::member_groups {
 namespace {
 
-/// Of a group's epoch the upper bits are the epoch of the view in which it was begun.
+/// The number of low bits of a group's epoch that count the epochs of one view. The upper bits are the epoch
+/// of the view.
 constexpr int kEpochShift = 24;
 constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << kEpochShift) - 1;
-/// Nobody has begun so many epochs in one view: a number beyond is none that a coordinator has given.
+/// No coordinator begins this number of epochs in one view. A higher number is not from a coordinator.
 constexpr std::uint64_t kMostBelieved = kEpochMask / 2;
-/// The same members try again no sooner, when their epoch has failed.
+/// The least time before the same members try again after a failed epoch.
 constexpr Duration kBeginAgain = milliseconds(100);
-/// A member that tells nothing, or two that do not come to be connected, hold up the groups so long.
+/// How long the groups wait for a silent member, or for two members to connect with each other.
 constexpr Duration kWaitAtMost = seconds(5);
 
-/// Whether the member that tells this state has begun that epoch, or is yet to, with the same part in the
-/// group.
+/// True if the member that reports `told` still has the part in the group with which it was included in that
+/// epoch.
 bool is_in_this_life(const State& told, const Begun& begun, MemberId member) {
   const auto life = begun.lives.find(member);
   return life != begun.lives.end() && std::ranges::any_of(told.groups, [&](const GroupState& group) {
@@ -82,7 +83,7 @@ void Groups::end(const Error& cause) {
     try {
       group.mapped()->end(cause);
     } catch (const std::bad_alloc&) {
-      continue;  // it is over all the same, and its functions say so
+      continue;  // the group has ended nevertheless, and its functions return errors
     }
   }
 }
@@ -95,11 +96,12 @@ Result<void> Groups::add(GroupNumber number, const std::shared_ptr<LocalGroup>& 
   groups_[number] = group;
   group->on_view(view_);
   connect(*group);
-  tell();  // it may have given up already: then `ended` says why
+  tell();  // the group may have ended already; then `ended` has the reason
   return {};
 }
 
-/// What another member has offered before this one had the view or the group was not kept: it is asked again.
+/// Offers that other members made before this member had the view or the group were not kept. So this asks
+/// for new offers.
 void Groups::connect(LocalGroup& group) {
   const GroupNumber number = group.state().group;
   for (const Member& member : view_.members)
@@ -132,7 +134,7 @@ void Groups::tell() {
   const auto to = coordinator();
   if (!to) return;
   if (*to != self_) return send(*to, state());
-  // Not in the middle of what a group does now.
+  // Posted, because the calling group may be in the middle of a change.
   peers_->loop().post([weak = std::weak_ptr(alive_), this] {
     if (weak.expired() || is_over_) return;
     note(self_, state());
@@ -140,8 +142,8 @@ void Groups::tell() {
   });
 }
 
-/// Whoever has the key can come under any number of ids. What is kept of processes outside of the view - some
-/// of them will be in the next one - has a bound.
+/// A process that holds the key can open channels under any number of ids. So what is kept about non-members
+/// has a bound. Some of the non-members will be in the next view.
 void Groups::make_room() {
   constexpr std::size_t kMostStrangers = kMostMembers;
   const auto is_stranger = [this](MemberId id) { return view_.find(id) == nullptr; };
@@ -181,7 +183,7 @@ void Groups::on(MemberId from, State state) {
 }
 
 void Groups::note(MemberId from, State state) {
-  // A member that has been removed may speak before it knows of that: what it says then is no new wish.
+  // A member that has been removed may report before it knows of its removal. Its wish does not count.
   if (view_.find(from) != nullptr || state.view > view_.epoch) wishes_.note(from, state);
   states_[from] = std::move(state);
 }
@@ -219,8 +221,8 @@ LocalGroup* Groups::find(GroupNumber number) const {
   return found == groups_.end() ? nullptr : found->second.get();
 }
 
-/// Not before everybody has told how it stands in this view, or has had its time to: whoever has told takes
-/// no epoch any more that an earlier coordinator has begun.
+/// Waits until every member has reported in this view, or its time limit has passed. A member that has
+/// reported accepts no epoch any longer that an earlier coordinator has begun.
 void Groups::consider() {
   if (is_over_ || coordinator() != self_) return silent_since_.clear();
   const Time now = monotonic_now();
@@ -258,7 +260,7 @@ void Groups::consider() {
   }
 }
 
-/// Gives the member, which may be this one, what the coordinator has decided.
+/// Gives the coordinator's decision to a member, which may be this member.
 template <typename Order>
 void Groups::give(MemberId member, const Order& order) {
   if (member == self_)
@@ -315,7 +317,7 @@ void Groups::consider(GroupNumber number, const std::vector<MemberId>& order, Gr
 }
 
 void Groups::begin(GroupNumber number, NewEpoch epoch, const GroupStates& states) {
-  // Another member may have begun epochs in this view, before it became unable to.
+  // Another member may have begun epochs in this view, before it lost its service for groups.
   for (const auto& [member, told] : states_)
     for (const GroupState& group : told.groups)
       if (const std::uint64_t begun = group.epoch & kEpochMask;

@@ -1,7 +1,7 @@
-// The groups of one membership at one member: carries what members tell each other to the groups that the
-// application has made here, and tells the view's coordinator how they stand. The oldest member is the
-// coordinator: it begins the epochs of all groups. Everything is the loop's thread's; the owner destroys it
-// there, too.
+// The groups of one membership at one member. This class passes the messages of other members to the groups
+// that the application has made here, and reports the states of these groups to the coordinator. The oldest
+// member of the view is the coordinator; it begins the epochs of all groups. Only the control loop uses this
+// class, and the owner must destroy it there.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace rdmc::member_groups {
 
-/// One group, as this member takes part in it.
+/// This member's part in one group.
 class LocalGroup {
  public:
   virtual ~LocalGroup() = default;
@@ -28,7 +28,7 @@ class LocalGroup {
   virtual void drain(std::uint64_t epoch) = 0;
   virtual void all_close(std::uint64_t epoch) = 0;
   virtual void refuse(const Refusal& refusal) = 0;
-  /// To be answered with what our node needs, or refused.
+  /// Must accept the offer with the blob of this member's node, or refuse it.
   virtual void on_offer(MemberId from, peer::Request offer) = 0;
   virtual void on_wanted(MemberId from) = 0;
   /// The last call.
@@ -42,27 +42,27 @@ class Groups {
   /// Errors: those of Channels::serve.
   Result<void> open(MemberId self);
   void install(const View& view);
-  /// All groups end.
+  /// Ends all groups.
   void end(const Error& cause);
 
-  // -- for groups --
+  // -- for the groups --
 
   MemberId self() const { return self_; }
   const View& view() const { return view_; }
   control::ControlLoop& loop() const { return peers_->loop(); }
   std::uint64_t next_number() { return ++last_number_; }
-  /// Errors: already_exists, resource_limit, cancelled (the membership is over).
+  /// Errors: already_exists, resource_limit, cancelled if the membership is over.
   Result<void> add(GroupNumber number, const std::shared_ptr<LocalGroup>& group);
   void remove(GroupNumber number);
-  /// The group is none of ours any more, which the caller tells the coordinator. Needs no memory.
+  /// Removes the group and returns it, or null. The caller must call tell() afterwards. Needs no memory.
   std::shared_ptr<LocalGroup> take(GroupNumber number);
-  /// Tells the coordinator how our groups stand.
+  /// Reports the states of this member's groups to the coordinator.
   void tell();
   void send(MemberId member, const Message& message) { channels_->send(member, message); }
   Channels& channels() { return *channels_; }
 
  private:
-  /// What this member has begun as the coordinator of the present view.
+  /// What this member has begun in a group as the coordinator of the present view.
   struct Coordinated {
     std::optional<Begun> begun;
     Time at{};
@@ -99,15 +99,16 @@ class Groups {
   std::uint64_t last_number_ = 0, epochs_begun_ = 0;
   bool is_over_ = false;
   std::map<GroupNumber, std::shared_ptr<LocalGroup>> groups_;
-  std::map<MemberId, State> states_;  // as they were told
-  Wishes wishes_;                     // of those
-  // The coordinator's: since when a member has told nothing of the view. Who has not told for long is not
-  // waited for in the next view either.
+  std::map<MemberId, State> states_;  // the newest reports of the members
+  Wishes wishes_;                     // the one-time wishes in those reports
+  // On the coordinator: the time since which a member has not reported in the present view. A member whose
+  // time limit has passed is not waited for in the next view either.
   std::map<MemberId, Time> silent_since_;
   control::Timer silence_;
-  std::set<MemberId> reopened_;  // and has told nothing since
+  std::set<MemberId> reopened_;  // members with a new channel that have reported nothing on it
   std::map<GroupNumber, Coordinated> coordinated_;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  // for what was posted
+  // Detects posted tasks that run after the destruction.
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
   std::unique_ptr<Channels> channels_;
 };
 

@@ -1,4 +1,5 @@
-// The membership of the processes that a launcher has started: their first processes keep the views.
+// Membership options for the processes that a launcher has started. The first of these processes run the view
+// store.
 #include "controlplane/connect/resolver.hpp"
 #include "controlplane/view/messages.hpp"
 #include "lib/include/rdmc/membership.hpp"
@@ -8,7 +9,8 @@ namespace {
 
 constexpr std::size_t kStoreNodes = 3;
 
-/// Where the others find a member; a name may have several addresses, of which the system prefers the first.
+/// The address at which the others find a member. If a name has several addresses, this is the one that the
+/// system prefers.
 Result<Address> address_of(const MeshMember& member) {
   if (auto numeric = parse_address(member.host, member.port)) return *numeric;
   const auto found = control::look_up(member.host, member.port);

@@ -1,4 +1,4 @@
-// What the application calls, and what it is told by the thread that moves the bytes.
+// The functions that the application calls, and the upcalls of the fabric thread.
 #include "lib/membership/member_group.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Result<void> MemberGroup::close(std::function<void(Result<void>)> closed) {
 
 namespace {
 
-/// What a node says while its group waits for an epoch passes.
+/// Converts errors of the node that only mean that the group waits for its next epoch.
 std::unexpected<Error> in_turn(const Error& error) {
   if (error.code == Errc::not_found) return fail(Errc::would_block, "the group has not begun");
   if (error.code == Errc::peer_failed) return fail(Errc::would_block, "the group is being continued");
@@ -113,7 +113,7 @@ void MemberGroup::Impl::leave() {
     if (groups_ != nullptr) std::exchange(groups_, nullptr)->remove(setup_.number);
   });
   owned_.reset();
-  loop.call([] {});  // what the node's upcalls have posted is done with
+  loop.call([] {});  // waits for what the node's upcalls have posted
 }
 
 std::optional<MemberId> MemberGroup::Impl::member_of(std::optional<NodeId> node) const {
@@ -149,7 +149,7 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
   on.failed = [this](const GroupFailure& why) {
     const auto epoch = node_->epoch(setup_.number);
     if (is_over_ || !epoch) return;
-    // Other members go on already, because the coordinator wishes it.
+    // No failure: the others go on already, because the coordinator has begun another epoch.
     if (why.error.code != Errc::cancelled && setup_.callbacks.interrupted)
       setup_.callbacks.interrupted(why.error);
     post([epoch = *epoch, node = why.node, error = why.error](Impl& group) {
@@ -171,7 +171,7 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
     raise(sent_, next);
     is_root_ = now.root == setup_.self;
     stable_ = next;
-    is_draining_ = false;  // the application may send in the upcall
+    is_draining_ = false;  // before the upcall, in which the application may send
     if (setup_.callbacks.continued) setup_.callbacks.continued(now);
     post([epoch = *epoch](Impl& group) { group.on_continued(epoch); });
   };

@@ -1,6 +1,7 @@
-// The inside of a MemberGroup: a node of its own, connected with those of the other members that have made
-// the group, and the group's way from one epoch to the next. Three threads meet here: the application's, the
-// control loop, which follows the coordinator, and the fabric thread, whose upcalls are passed on.
+// The implementation of a MemberGroup: a node of its own, its connections to the nodes of the other members
+// that have made the group, and the change from one epoch to the next. Three threads use it: the
+// application's threads, the control loop, which follows the coordinator, and the fabric thread, whose
+// upcalls are passed on.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace rdmc {
 class MemberGroup::Impl final : public member_groups::LocalGroup, public std::enable_shared_from_this<Impl> {
  public:
   struct Setup {
-    std::shared_ptr<peer::Peers> peers;  ///< they keep the loop
+    std::shared_ptr<peer::Peers> peers;  ///< keeps the control loop alive
     MemberId self{};
     GroupNumber number{};
     MemberGroupOptions options;
@@ -27,7 +28,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   Impl(Setup setup, std::unique_ptr<Node> node)
       : setup_(std::move(setup)), owned_(std::move(node)), node_(owned_.get()) {}
 
-  /// The node by which a member is known in groups.
+  /// The id of a member's node in groups: the low 32 bits of the member id.
   static NodeId node_of(MemberId member) { return NodeId{static_cast<std::uint32_t>(value_of(member))}; }
 
   // -- the application's threads --
@@ -37,10 +38,10 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   std::vector<MemberId> connected() const;
   Result<void> change_root(MemberId member);
   Result<void> close(std::function<void(Result<void>)> closed);
-  /// Nothing is called any more.
+  /// After the return, no upcall is called.
   void leave();
 
-  // -- the loop's thread --
+  // -- the control loop --
 
   Result<void> open(member_groups::Groups& groups);
   const member_groups::GroupState& state() const override { return state_; }
@@ -55,7 +56,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void end(const Error& cause) override;
 
  private:
-  /// Runs `action` on the loop's thread, unless the group is over there.
+  /// Runs `action` on the control loop, unless the group is over by then.
   template <typename Action>
   void post(Action action);
   Result<void> may_call() const;
@@ -81,23 +82,24 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
 
   const Setup setup_;
   std::unique_ptr<Node> owned_;
-  Node* const node_;  // upcalls use it until it is gone
+  Node* const node_;  // for upcalls, which use the node until it has been destroyed
 
-  // The loop's.
-  member_groups::Groups* groups_ = nullptr;  // null: the group is over, or not opened yet
+  // Only the control loop uses the following members.
+  member_groups::Groups* groups_ = nullptr;  // null before open(), and when the group is over
   member_groups::GroupState state_;
-  bool is_made_ = false;                       // the node has the group
-  std::map<MemberId, std::uint64_t> offered_;  // serials of the newest offers
+  bool is_made_ = false;                       // true if the node has the group
+  std::map<MemberId, std::uint64_t> offered_;  // the serial number of the newest offer to each member
 
-  std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;  // messages below; what was sent counts at the root
+  // The numbers above the messages that were sent (meaningful on the root) and that are stable.
+  std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;
   std::atomic<bool> is_closing_ = false, is_over_ = false, is_root_ = false;
-  std::atomic<bool> is_draining_ = false;  // another member is to be the root
-  Error cause_{};                          // of the end, when is_over_
+  std::atomic<bool> is_draining_ = false;  // another member is to become the root
+  Error cause_{};                          // the cause of the end, set with is_over_
 
-  mutable std::mutex mutex_;                                 // of what follows
-  std::map<std::uint64_t, member_groups::NewEpoch> epochs_;  // the present one, and those to come
+  mutable std::mutex mutex_;                                 // protects the following members
+  std::map<std::uint64_t, member_groups::NewEpoch> epochs_;  // the present epoch, and those begun later
   std::function<void(Result<void>)> closed_;
-  std::vector<MemberId> connected_;  // as in state_
+  std::vector<MemberId> connected_;  // a copy of state_.connected
 };
 
 }  // namespace rdmc

@@ -1,5 +1,5 @@
-// The loop's part in a group: connections of its node with those of the other members, epochs as the
-// coordinator begins them, and the end.
+// The part of a group on the control loop: the connections of its node to those of the other members, the
+// epochs that the coordinator begins, and the end.
 #include <algorithm>
 #include <new>
 
@@ -45,15 +45,16 @@ void MemberGroup::Impl::on_channel(MemberId member) {
   if (std::ranges::find(state_.connected, member) == state_.connected.end()) connect_with(member);
 }
 
-/// Two members whose ids end alike cannot be in one group: the one that came first stays in it.
+/// Two members whose ids have the same low 32 bits cannot be in one group. The member that came first stays.
 bool MemberGroup::Impl::is_taken(NodeId node, MemberId by_another_than) const {
   const auto has_it = [&](MemberId member) { return member != by_another_than && node_of(member) == node; };
   return has_it(setup_.self) || std::ranges::any_of(state_.connected, has_it) ||
          std::ranges::any_of(state_.participants, has_it);
 }
 
-/// The older of two members offers; the younger one, which has dialed it, asks it to. Each offer is of a new
-/// queue pair: what the other one did with an earlier offer may have reached the one that was offered then.
+/// Of two members, the older one offers. The younger one, which has dialed the older one, asks for an offer.
+/// Each offer is for a new queue pair, because the other member may have used the queue pair of an earlier
+/// offer already.
 void MemberGroup::Impl::connect_with(MemberId member) {
   if (is_taken(node_of(member), member)) return;
   if (is_younger_than(member)) return groups_->send(member, NodeWanted{setup_.number});
@@ -67,13 +68,13 @@ void MemberGroup::Impl::connect_with(MemberId member) {
                             });
 }
 
-/// A connection that we still have is an older one, which that member has lost.
+/// If this node still has a connection to that member, it is an older one, which that member has lost.
 void MemberGroup::Impl::on_offer(MemberId from, peer::Request offer) {
   if (is_taken(node_of(from), from)) return;
   forget_connection(from);
   auto blob = node_->offer(node_of(from));
   if (!blob) return give_up(blob.error());
-  // What makes no sense is that member's fault: it is not connected, and stays out.
+  // If the blob is invalid, the other member is at fault. It is not connected, and stays out of the group.
   if (!node_->connect(node_of(from), offer.offer().blob)) return;
   if (auto channel = offer.accept({{}, std::move(*blob)})) {
     channel->close();
@@ -81,7 +82,7 @@ void MemberGroup::Impl::on_offer(MemberId from, peer::Request offer) {
   }
 }
 
-/// Only the answer to the newest offer is for the connection that our node has now.
+/// Only the answer to the newest offer belongs to the node's present queue pair.
 void MemberGroup::Impl::on_answer(MemberId from, std::uint64_t serial, const Bytes& blob) {
   const auto offered = offered_.find(from);
   if (groups_ == nullptr || offered == offered_.end() || offered->second != serial) return;
@@ -89,7 +90,7 @@ void MemberGroup::Impl::on_answer(MemberId from, std::uint64_t serial, const Byt
   if (node_->connect(node_of(from), blob)) set_connected(from);
 }
 
-/// Whoever is in no view yet that we have gets an offer when it is.
+/// If the member is not in the view here yet, it gets its offer when its view is installed.
 void MemberGroup::Impl::on_wanted(MemberId from) {
   if (groups_->view().find(from) != nullptr && !is_younger_than(from)) connect_with(from);
 }
@@ -176,8 +177,8 @@ void MemberGroup::Impl::on_continued(std::uint64_t epoch) {
   groups_->tell();
 }
 
-/// A member whose own application or host cannot go on would fail again and again: the others go on without
-/// it.
+/// If this member's own application or host cannot go on, it would fail again and again. So its part ends,
+/// and the others go on without it.
 void MemberGroup::Impl::on_failed(std::uint64_t epoch, std::optional<NodeId> node, const Error& error) {
   const bool is_ours =
       node == node_of(setup_.self) &&
@@ -201,8 +202,8 @@ void MemberGroup::Impl::check_closing() {
   groups_->tell();
 }
 
-/// A former root would have to hand over at once all that it has queued, and everybody would need memory for
-/// it at that moment. So it sends what is queued while it is still the root.
+/// Without draining, a former root would hand over all its queued messages at once, and every member would
+/// need memory for them at that moment. So the root first sends what is queued.
 void MemberGroup::Impl::drain(std::uint64_t epoch) {
   if (epoch != state_.epoch || state_.is_drained) return;
   is_draining_ = true;
@@ -225,7 +226,7 @@ void MemberGroup::Impl::refuse(const Refusal& refusal) {
     give_up({Errc::invalid_argument, "the other members have made this group with other options"});
 }
 
-/// Everybody has everything, so whatever happens to the others now is no failure.
+/// All members have all messages, so what happens to other members now is not a failure.
 void MemberGroup::Impl::all_close(std::uint64_t epoch) {
   if (epoch != state_.epoch || state_.stage != Stage::closing) return;
   is_over_ = true;
@@ -238,7 +239,7 @@ void MemberGroup::Impl::all_close(std::uint64_t epoch) {
   groups.tell();
 }
 
-/// Its upcall may make the group again. That the others hear of it comes last, because it may take memory.
+/// The upcall in end() may make the group again. tell() comes last, because it may need memory.
 void MemberGroup::Impl::give_up(const Error& cause) {
   Groups& groups = *groups_;
   const auto kept = groups.take(setup_.number);
@@ -246,7 +247,8 @@ void MemberGroup::Impl::give_up(const Error& cause) {
   groups.tell();
 }
 
-/// The last upcall comes from the thread of all others, behind them. Nothing here needs memory.
+/// If the node has the group, the last upcall runs on the fabric thread, after all other upcalls. Nothing
+/// here needs memory.
 void MemberGroup::Impl::end(const Error& cause) {
   if (groups_ == nullptr) return;
   groups_ = nullptr;
@@ -257,7 +259,7 @@ void MemberGroup::Impl::end(const Error& cause) {
   try {
     const auto tell = [this](const Result<void>&) { tell_end(); };
     is_told_later = is_made_ && node_->destroy_group(setup_.number, tell);
-  } catch (const std::bad_alloc&) {  // the node has no such group any more
+  } catch (const std::bad_alloc&) {  // the node no longer has the group
   }
   if (!is_told_later) tell_end();
 }

@@ -1,5 +1,5 @@
-// The application's interface: what it calls goes to the control loop, and what it asks for at any moment is
-// kept where every thread can see it.
+// The application's interface. Its calls are posted to the control loop. What it may read at any moment is
+// kept where every thread can read it.
 #include "lib/include/rdmc/membership.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ MemberId public_id(view::MemberId id) {
   return MemberId{value_of(id)};
 }
 
-/// Here before it is needed: there may be no memory then.
+/// Allocated in advance, because there may be no memory when it is needed.
 const Error kNoMember{Errc::cancelled, "this process is no member any more"};
 
 View public_view(const view::View& view) {
@@ -88,14 +88,14 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   const MembershipCallbacks callbacks_;
   std::shared_ptr<peer::Peers> peers_;
   member_groups::OpenStore store_;
-  std::unique_ptr<member_groups::Groups> groups_;  // the loop's
+  std::unique_ptr<member_groups::Groups> groups_;  // only the control loop uses it
   std::unique_ptr<membership::Membership> member_;
   Member self_;
-  bool is_closed_ = false;           // the loop's
-  std::optional<Error> node_ended_;  // the loop's
-  bool is_node_end_told_ = false;    // the loop's
+  bool is_closed_ = false;           // only the control loop uses it
+  std::optional<Error> node_ended_;  // only the control loop uses it
+  bool is_node_end_told_ = false;    // only the control loop uses it
   std::atomic<bool> is_member_ = false;
-  mutable std::mutex mutex_;  // of the view
+  mutable std::mutex mutex_;  // protects view_
   View view_;
 };
 
@@ -108,7 +108,7 @@ Result<void> Membership::Impl::open() {
                                          [this](const Error& cause) { on_node_ended(cause); });
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
-  // No upcall comes before everything is there.
+  // Upcalls run on the control loop, so this call ends before the first of them.
   return peers_->loop().call([this] { return open_on_loop(); });
 }
 
@@ -134,7 +134,7 @@ Result<void> Membership::Impl::open_on_loop() {
   return {};
 }
 
-/// The node may end before the membership is open: the application is told afterwards.
+/// If the node ends before the membership is open, the application is informed after the opening.
 void Membership::Impl::on_node_ended(const Error& cause) {
   if (is_closed_) return;
   node_ended_ = copy_of(cause);
@@ -157,7 +157,7 @@ void Membership::Impl::close() {
   member_.reset();
   store_.client.reset();
   store_.node.reset();
-  peers_->loop().call([] {});  // what was posted to this is done with
+  peers_->loop().call([] {});  // waits for what was posted for this object
 }
 
 membership::Upcalls Membership::Impl::upcalls() {
@@ -191,7 +191,7 @@ void Membership::Impl::on_installed(const view::View& view) {
   View kept = shown;
   {
     const std::lock_guard lock(mutex_);
-    view_ = std::move(kept);  // the whole view, whatever memory there is
+    view_ = std::move(kept);  // a move, so view_ is never a part of a view
   }
   is_member_ = true;
   if (callbacks_.installed) callbacks_.installed(shown);
@@ -207,7 +207,8 @@ void Membership::Impl::on_removed(const view::View& view) {
   std::optional<View> shown;
   try {
     shown = public_view(view);
-  } catch (const std::bad_alloc&) {  // the one that was installed last, then; only this thread changes it
+  } catch (const std::bad_alloc&) {
+    // The view that was installed last is used then. Only this thread changes it.
   }
   callbacks_.removed(shown ? *shown : view_);
 }
@@ -215,7 +216,7 @@ void Membership::Impl::on_removed(const view::View& view) {
 Result<void> Membership::Impl::broadcast(std::span<const std::byte> bytes) {
   if (bytes.size() > kMostBytes) return fail(Errc::invalid_argument, "a message that is too long");
   if (auto may = may_speak(); !may) return may;
-  // A process that is removed meanwhile speaks to nobody.
+  // If this process is removed before the task runs, the message goes to no member.
   post([copy = std::vector(bytes.begin(), bytes.end())](Impl& self) {
     static_cast<void>(self.member_->broadcast(copy));
   });
@@ -269,7 +270,7 @@ Result<std::unique_ptr<MemberGroup>> Membership::Impl::create_group(GroupNumber 
   if (options.group.epoch != 0 || !options.group.racks.empty() || options.group.read_only)
     return fail(Errc::invalid_argument,
                 "a group of a membership has no epoch, racks or read_only of its own");
-  // The loop waits for that thread, and this waits for the loop.
+  // The control loop sometimes waits for the fabric thread, and this function waits for the control loop.
   const auto context = options_.context ? options_.context : process_context();
   if (context->is_on_fabric_thread())
     return fail(Errc::invalid_argument, "an upcall of a group cannot make another one");

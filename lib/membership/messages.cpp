@@ -27,7 +27,7 @@ class Writer {
   Bytes bytes_;
 };
 
-/// Once something was wrong, everything is.
+/// After the first error, all results are zero and is_good() is false.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}

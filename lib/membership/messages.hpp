@@ -1,5 +1,6 @@
-// What members tell each other about the groups of a membership, as values, and their encoding. What a member
-// may send is bounded here: whatever decode() returns keeps to the bounds. Stateless; any thread.
+// The messages of members about the groups of a membership, as values, and their encoding. decode() checks
+// all bounds on what a member may send. Stateless; any thread may call any function. A "wish" is a request of
+// a member's application for another root.
 #pragma once
 
 #include <cstdint>
@@ -14,48 +15,48 @@ namespace rdmc::member_groups {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr std::size_t kMostMembers = 256;  ///< of a view
+inline constexpr std::size_t kMostMembers = 256;  ///< in one view
 inline constexpr std::size_t kMostGroups = 64;    ///< of one member in one membership
 
-/// What a member has made of the epoch that it was told last.
+/// What a member has done with the newest epoch that it knows.
 enum class Stage : std::uint8_t {
   waiting,  ///< it has been in no epoch
   going,    ///< the epoch has begun, and is not open yet
   open,
-  closing,  ///< open; the application wishes the end, and all that it has sent is everywhere
+  closing,  ///< open; the application has called close(), and all members have what it sent
   failed,
 };
 
-/// What all members of a group must choose alike: see GroupOptions.
+/// The options that all members of a group must choose alike: see GroupOptions.
 struct CommonOptions {
   std::uint32_t block_bytes = 0, small_bytes = 0;
-  std::uint32_t algorithm = 0;  ///< 0: automatic; else one more than its value
+  std::uint32_t algorithm = 0;  ///< 0 for kAutomatic; else the algorithm's value plus 1
 
   friend bool operator==(const CommonOptions&, const CommonOptions&) = default;
 };
 
-/// A member's part in one group.
+/// The state of a member's part in one group.
 struct GroupState {
   GroupNumber group{};
-  std::uint64_t life = 0;  ///< another one whenever the member makes the group again
+  std::uint64_t life = 0;  ///< changes whenever the member makes the group again
   Stage stage{};
-  std::uint64_t epoch = 0;                      ///< the newest that it was told; 0: none
-  MemberId root{};                              ///< of that epoch
-  std::vector<MemberId> participants{};         ///< of that epoch
-  std::vector<std::uint64_t> settled_wishes{};  ///< as that epoch said: a new coordinator may not know it
-  std::vector<MemberId> connected{};            ///< those with whom its node is connected
+  std::uint64_t epoch = 0;                      ///< the newest epoch that the member knows; 0 if none
+  MemberId root{};                              ///< the root of that epoch
+  std::vector<MemberId> participants{};         ///< the participants of that epoch
+  std::vector<std::uint64_t> settled_wishes{};  ///< as in that epoch's NewEpoch, for a new coordinator
+  std::vector<MemberId> connected{};            ///< the members with which its node is connected
   std::uint64_t first_members = 1;
   CommonOptions options{};
-  bool is_drained = false;         ///< a root that sends no more: all that it has sent is everywhere
-  std::optional<MemberId> wish{};  ///< the root that its application asks for, …
-  bool wish_stands = false;        ///< … in every view, and not once
-  std::uint64_t wish_number = 0;   ///< of one that it asks for once: greater than those before it
+  bool is_drained = false;  ///< for a root that must stop sending: all members have all that it has sent
+  std::optional<MemberId> wish{};  ///< the root that its application requests
+  bool wish_stands = false;        ///< the wish is for every view, not for one time
+  std::uint64_t wish_number = 0;   ///< the number of a one-time wish; greater than those before
 
   friend bool operator==(const GroupState&, const GroupState&) = default;
 };
 
-/// All that the coordinator of a view needs to know of a member. Who sends it takes no epoch any more that an
-/// earlier view's coordinator has begun.
+/// All that the coordinator of a view needs to know about a member. A member that sends it accepts no epoch
+/// any longer that the coordinator of an earlier view has begun.
 struct State {
   Epoch view{};
   std::vector<GroupState> groups{};
@@ -63,19 +64,20 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
-/// By the coordinator: the group goes on in this epoch.
+/// From the coordinator: the group goes on in this epoch.
 struct NewEpoch {
   GroupNumber group{};
   std::uint64_t epoch = 0;
   MemberId root{};
-  std::vector<MemberId> participants{};         ///< in the order of the view
-  std::vector<std::uint64_t> settled_wishes{};  ///< of each participant: its wishes up to this number are
-                                                ///< granted, or a later one is instead
+  std::vector<MemberId> participants{};  ///< in the order of the view
+  /// For each participant: its wishes up to this number are settled. They were granted, or a later wish was
+  /// granted instead.
+  std::vector<std::uint64_t> settled_wishes{};
 
   friend bool operator==(const NewEpoch&, const NewEpoch&) = default;
 };
 
-/// By the coordinator: all participants of this epoch wish the group's end.
+/// From the coordinator: all participants of this epoch have called close().
 struct AllClose {
   GroupNumber group{};
   std::uint64_t epoch = 0;
@@ -83,7 +85,8 @@ struct AllClose {
   friend bool operator==(const AllClose&, const AllClose&) = default;
 };
 
-/// By the coordinator, to the root: another member is to be the root. Send nothing more in this epoch.
+/// From the coordinator to the root: another member is to become the root. The root must send nothing more in
+/// this epoch.
 struct Drain {
   GroupNumber group{};
   std::uint64_t epoch = 0;
@@ -91,8 +94,8 @@ struct Drain {
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 
-/// By the coordinator: this part in the group was made with other options than the group has. Or the others
-/// have gone on without it, because it could not be reached.
+/// From the coordinator: the member's part in the group ends. It was made with other options than the group
+/// has, or, if `is_left_out`, the group has gone on without the member, which could not be reached.
 struct Refusal {
   GroupNumber group{};
   std::uint64_t life = 0;
@@ -101,7 +104,7 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-/// By the younger of two members: its node has no connection, and needs an offer.
+/// From the younger of two members: its node has no connection, and needs an offer.
 struct NodeWanted {
   GroupNumber group{};
 
@@ -114,18 +117,18 @@ Bytes encode(const Message& message);
 /// Errors: protocol_error.
 Result<Message> decode(std::span<const std::byte> bytes);
 
-/// What a channel is opened for.
+/// The purpose for which a channel is opened.
 enum class Purpose : std::uint8_t {
-  messages,  ///< those above
-  question,  ///< only whether the other side has this service
-  node,      ///< to connect the nodes of a group: the offers hold their blobs
+  messages,  ///< for the messages above
+  question,  ///< to find out if the other side has the service
+  node,      ///< to connect the nodes of a group; the offers hold their blobs
 };
 
-/// What the side that opens a channel says of itself, and whom it takes the other side for.
+/// The greeting of the side that opens a channel: its own id, and the id that it expects of the other side.
 struct Greeting {
   MemberId from{}, to{};
   Purpose purpose{};
-  GroupNumber group{};  ///< of the nodes
+  GroupNumber group{};  ///< the group of the nodes, with Purpose::node
 
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };

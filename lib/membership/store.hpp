@@ -1,5 +1,5 @@
-// The store that a membership's views are agreed in, as the application's options name it, and the node of it
-// that this process runs, if any.
+// Opens the view store that the application's options name, and the store node that this process runs, if
+// any.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,13 @@
 namespace rdmc::member_groups {
 
 struct OpenStore {
-  std::unique_ptr<store::StoreNode> node;  ///< null: this process runs none
+  std::unique_ptr<store::StoreNode> node;  ///< null if this process runs no store node
   std::unique_ptr<view::ViewStore> client;
 };
 
-/// Any thread; the loop outlives it. `ended`: as NodeOptions has it. Errors: invalid_argument (not one of the
-/// two kinds; no such node), those of StoreNode::start, EmbeddedStore::create and EtcdStore::create.
+/// Any thread may call it. The loop must outlive the result. `ended` is called when the store node has ended.
+/// Errors: invalid_argument if the options do not name exactly one kind of store, or no such node; and those
+/// of StoreNode::start, EmbeddedStore::create and EtcdStore::create.
 Result<OpenStore> open_store(control::ControlLoop& loop, const control::ChannelOptions& channel,
                              const ViewStoreOptions& options, std::function<void(const Error& cause)> ended);
 

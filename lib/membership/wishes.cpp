@@ -2,7 +2,7 @@
 
 namespace rdmc::member_groups {
 
-/// The wishes before this one do not come back.
+/// Makes sure that the wishes before this one never count again.
 void Wishes::end(GroupNumber group, const Wish& wish) {
   for (auto& [member, wishes] : wishes_)
     if (const auto found = wishes.find(group); found != wishes.end() && found->second.arrival < wish.arrival)

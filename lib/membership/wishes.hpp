@@ -1,5 +1,6 @@
-// In what order the wishes for another root have come to the coordinator of a view: the last one stands, and
-// the others never count again, also when the member that has made the last one is gone. Pure.
+// The order in which one-time wishes for another root have arrived at the coordinator of a view. Only the
+// newest wish counts. Earlier wishes never count again, even if the member that made the newest wish is gone.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +13,18 @@ namespace rdmc::member_groups {
 
 class Wishes {
  public:
-  /// What a member tells now, in place of what it told before.
+  /// Replaces what the member reported before.
   void note(MemberId from, const State& state);
   void forget(MemberId member);
-  /// The number of the member's wish: the later it came, the greater. Nothing: there is none that counts.
+  /// Returns the arrival number of the member's wish. Later wishes have greater numbers. Returns nullopt if
+  /// the member has no wish that counts.
   std::optional<std::uint64_t> arrival(MemberId member, GroupNumber group) const;
 
  private:
-  /// One that a member makes once.
+  /// A one-time wish of a member.
   struct Wish {
     std::uint64_t life = 0, number = 0;
-    std::optional<std::uint64_t> arrival;  ///< nothing: a later one has come, and is gone
+    std::optional<std::uint64_t> arrival;  ///< nullopt if a later wish has arrived and has ended since
   };
   using ByGroup = std::map<GroupNumber, Wish>;
   void end(GroupNumber group, const Wish& wish);

@@ -1,4 +1,4 @@
-// The C functions: the process's Stack, and errno.
+// The C functions of rdmc/socket.h. They call the process's Stack and set errno.
 
 #include <cerrno>
 #include <exception>
@@ -19,7 +19,7 @@ ssize_t answer_of(int fd, Call call) {
     const Answer answer = stack ? call(**stack) : Answer(std::unexpected(stack.error()));
     if (answer) return static_cast<ssize_t>(*answer);
     errno = answer.error();
-  } catch (const std::exception&) {  // memory, or a length that no memory has
+  } catch (const std::exception&) {  // no memory, or a length that no memory can have
     errno = ENOMEM;
   }
   return -1;

@@ -1,5 +1,6 @@
-// How much may be kept on account of somebody, in all: who keeps something takes its bytes first, and they
-// come back when the Share is gone. Any thread.
+// A memory quota: how many bytes may be kept for one peer in total. Code that keeps bytes must take them from
+// the Budget first. The bytes return to the Budget when the Share is destroyed. Any thread may call these
+// classes.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@ class Budget {
   std::atomic<std::size_t> left_;
 };
 
-/// What one has taken of a budget.
+/// The bytes that one owner has taken from a budget.
 class Share {
  public:
   Share() = default;
@@ -34,7 +35,8 @@ class Share {
   Share(const Share&) = delete;
   Share& operator=(const Share&) = delete;
 
-  /// So many bytes more, of `budget`, the same at each call until give_back(); null: there is no limit.
+  /// Takes `bytes` more bytes from `budget`. Null means no limit. Until give_back(), each call must pass the
+  /// same budget. Returns false, without any effect, if too few bytes are left.
   bool grow(const std::shared_ptr<Budget>& budget, std::size_t bytes) {
     if (budget == nullptr) return true;
     if (!budget->take(bytes)) return false;

@@ -1,5 +1,6 @@
-// A queue of bytes that takes memory when there is something in it, and gives it back when there is not: most
-// connections of a server are idle, and an idle one must cost nothing. Pure; one thread at a time.
+// A queue of bytes. It takes memory when it has content, and gives large memory back when it is empty,
+// because most connections of a server are idle and an idle one must cost almost nothing. No I/O. One thread
+// at a time.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +16,14 @@ namespace rdmc::sockets {
 
 class ByteQueue {
  public:
-  /// What an empty queue keeps at most.
+  /// The most memory that an empty queue keeps.
   static constexpr std::size_t kKeptBytes = 4096;
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  /// For so many bytes more. As push() it throws std::bad_alloc, and nothing has changed then.
+  /// Reserves memory for `bytes` more bytes. make_room() and push() may throw std::bad_alloc; then nothing
+  /// has changed.
   void make_room(std::size_t bytes) { reserve(size_ + bytes); }
   void push(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
@@ -33,8 +35,8 @@ class ByteQueue {
     size_ += bytes.size();
   }
 
-  /// Adds `count` bytes of any value, in one piece, which the caller fills. Only to a queue from which
-  /// nothing was taken.
+  /// Adds `count` bytes of undefined value in one piece and returns them. The caller must fill them.
+  /// Precondition: nothing was taken from the queue.
   std::span<std::byte> extend(std::size_t count) {
     assert(begin_ == 0);
     make_room(count);
@@ -42,7 +44,7 @@ class ByteQueue {
     return {ring_.get() + size_ - count, count};
   }
 
-  /// Copies the oldest min(out.size(), size()) bytes and leaves them where they are; returns how many.
+  /// Copies the oldest min(out.size(), size()) bytes, leaves them in the queue, and returns their number.
   std::size_t peek(std::span<std::byte> out) const {
     const std::size_t count = std::min(out.size(), size_);
     if (count == 0) return 0;
@@ -75,7 +77,7 @@ class ByteQueue {
   }
 
   std::unique_ptr<std::byte[]> ring_;
-  std::size_t room_ = 0;  // in the ring: a power of two, or 0
+  std::size_t room_ = 0;  // the size of the ring: a power of two, or 0
   std::size_t begin_ = 0, size_ = 0;
 };
 

@@ -1,10 +1,11 @@
-// The memory that an application gives to a call. A page of it may not be there: it was swapped out, or it
+// The memory that an application gives to a call. A page of it may be absent: it was swapped out, or it
 // belongs to a file on a slow server, or userfaultfd withholds it. Then the call waits for the page, and it
-// must not hold the sockets' lock meanwhile. So a call touches the pages that it will need before it takes
-// the lock. Only under the lock can a receive learn how many bytes it will write. So into a buffer of a few
-// bytes it copies through a bounce buffer on the call's own stack, which is emptied after the lock was let go
-// of; if it needs more pages than the first one of a larger buffer, it lets go of the lock, touches them, and
-// takes the lock again. One call's thread.
+// must not hold the sockets' lock meanwhile. So a call touches the pages that it needs before it takes the
+// lock. A receive call learns only under the lock how many bytes it will write. If the application's buffer
+// is small, the call copies through a bounce buffer on its own stack and empties the bounce buffer after it
+// has released the lock. If the buffer is larger, the call touches its first page in advance. If it then
+// needs more pages, it releases the lock, touches them, and takes the lock again. Each object is used by one
+// call's thread.
 #pragma once
 
 #include <algorithm>
@@ -18,35 +19,37 @@
 
 namespace rdmc::sockets {
 
-/// A copy of so many bytes takes less time than touching a page to be written.
+/// Copying this number of bytes takes less time than touching a page for writing.
 inline constexpr std::size_t kMostBounced = 256;
 
 inline constexpr std::size_t kPageBytes = 4096;
 
-/// Has the kernel bring the pages of `bytes` that are not there, to be read.
+/// Makes the kernel bring in the absent pages of `bytes`, for reading.
 inline void touch(std::span<const std::byte> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += kPageBytes)
     (void)*static_cast<const volatile std::byte*>(&bytes[at]);
   if (!bytes.empty()) (void)*static_cast<const volatile std::byte*>(&bytes.back());
 }
 
-/// The same, to be written. No byte changes, whoever else writes there.
+/// Makes the kernel bring in the absent pages of `bytes`, for writing. No byte changes, even if another
+/// thread writes there at the same time.
 inline void touch_for_writing(std::span<std::byte> bytes) {
   const auto touch_one = [](std::byte& byte) {
     const std::atomic_ref shared(byte);
     std::byte value = shared.load(std::memory_order_relaxed);
-    // The processor writes it although it is the same.
+    // The processor writes the byte although the value stays the same.
     shared.compare_exchange_strong(value, value, std::memory_order_relaxed);
   };
   for (std::size_t at = 0; at < bytes.size(); at += kPageBytes) touch_one(bytes[at]);
   if (!bytes.empty()) touch_one(bytes.back());
 }
 
-/// What a call has received and the caller does not have yet. Outlives the lock, and is then copied.
+/// A bounce buffer. It holds bytes that a call has received and the caller does not have yet. It must outlive
+/// the lock; its destructor copies the bytes to the caller.
 class Bounce {
  public:
   Bounce() {}
-  /// Without the lock: touches the first page of what is received into, if that is too much to be bounced.
+  /// Must be called without the lock. Touches the first page of `out` if `out` is larger than kMostBounced.
   explicit Bounce(std::span<std::byte> out) {
     if (out.data() == nullptr || out.size() <= kMostBounced) return;
     touch_for_writing(out.first(1));
@@ -58,23 +61,23 @@ class Bounce {
   Bounce& operator=(const Bounce&) = delete;
 
   bool is_empty() const { return count_ == 0; }
-  /// How many of the first bytes of `out` lie in the page that was touched just now; asked once, since the
-  /// call may sleep before it asks again.
+  /// Returns how many of the first bytes of `out` are in the page that the constructor touched. Only the
+  /// first call returns a number other than 0, because the thread may sleep before a later call.
   std::size_t take_touched(std::span<const std::byte> out) {
     const auto touched = std::exchange(touched_, {});
     return out.data() == touched.data() ? std::min(touched.size(), out.size()) : 0;
   }
-  /// To be filled when it is empty, at most kMostBounced bytes.
+  /// Returns the memory to fill: at most `most` and at most kMostBounced bytes. Precondition: is_empty().
   std::span<std::byte> room(std::size_t most) {
     return std::span(bytes_).first(std::min(most, bytes_.size()));
   }
-  /// The first `count` bytes of `room`, if that is room of ours, are for `to`.
+  /// Keeps the first `count` bytes of `room` for `to`. Does nothing if `room` is not memory of this buffer.
   void keep(std::span<const std::byte> room, std::span<std::byte> to, std::size_t count) {
     if (room.data() != bytes_.data()) return;
     to_ = to.data();
     count_ = std::min(count, room.size());
   }
-  /// Without the lock.
+  /// Copies the kept bytes to the caller's memory. Must be called without the lock.
   void deliver() {
     if (const std::size_t count = std::exchange(count_, 0); count != 0)
       std::memcpy(to_, bytes_.data(), count);

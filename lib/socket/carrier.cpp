@@ -24,7 +24,7 @@ Carrier::~Carrier() {
   stop();
 }
 
-/// The trunks end on the thread that they lived on.
+/// The trunks must end on the fabric thread, because they belong to it.
 void Carrier::stop() {
   if (thread_ == nullptr) return;
   thread_->call([this] {
@@ -34,7 +34,7 @@ void Carrier::stop() {
   thread_.reset();
 }
 
-/// One after the other, so that it can be called again when there was no memory even for this.
+/// Removes the trunks one after the other. If there is no memory even for this, it can be called again.
 void Carrier::lose_all(int error) {
   for (; !trunks_.empty(); trunks_.pop_back()) trunks_.back()->lose(error);
 }
@@ -56,7 +56,8 @@ std::size_t Carrier::work(Time) {
     try {
       const std::size_t done_here = trunk->work(kicked);
       done += done_here + trunk->end_turn(done_here + thread_->last_progress());
-    } catch (const std::bad_alloc&) {  // for what this peer has sent; it goes, and with it what it took
+    } catch (const std::bad_alloc&) {
+      // There was no memory for what this peer has sent. Losing its trunk frees the memory that it took.
       trunk->lose(ENOBUFS);
     }
   }

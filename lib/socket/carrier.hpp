@@ -1,6 +1,7 @@
 // The sockets' part of a fabric thread: the trunks between one address of this host and the processes that
-// sockets are connected with, and their turns on the thread's engine. A process has one for each of its
-// addresses that sockets use (one for all of loopback), commonly one in all. They stay.
+// sockets are connected with, and the turns of these trunks on the thread's engine. A process has one carrier
+// for each of its addresses that sockets use, and one for all loopback addresses. Most processes have one
+// carrier. A carrier stays until the stack ends.
 #pragma once
 
 #include <atomic>
@@ -14,34 +15,35 @@
 
 namespace rdmc::sockets {
 
-/// Where the fabric for connections at this address of ours is. Loopback has 16 million addresses that
-/// anybody on this host may dial, and one fabric reaches them all.
+/// Returns the address of the fabric for connections at the local address `local`. Any process on this host
+/// may dial any of the 16 million IPv4 loopback addresses, and one fabric serves them all.
 Address fabric_address(Address local);
 
 class Carrier final : private engine::Poller {
  public:
-  /// `lock` guards all sockets. Errors: those of FabricThread::open.
+  /// `lock` is the sockets' lock. Errors: those of FabricThread::open.
   static Result<std::unique_ptr<Carrier>> open(peer::Context& context,
                                                const peer::FabricThreadOptions& options, FairMutex& lock);
-  /// As stop().
+  /// Calls stop().
   ~Carrier() override;
-  /// Leaves the thread. Not with the lock; any other thread. Trunks are lost, and so is what has not arrived
-  /// by then.
+  /// Leaves the fabric thread. All trunks are lost, with everything that has not arrived by then. Must be
+  /// called without the lock, on any thread except the fabric thread.
   void stop();
 
-  /// "shm+udp", …
+  /// The human-readable name of the fabric, for example "shm+udp".
   const std::string& fabric_name() const { return thread_->fabric_name(); }
 
-  /// Any thread but the engine's: runs `task` on the engine's, in order.
+  /// Runs `task` on the fabric thread. Tasks run in order. Any thread except the fabric thread may call this.
   void post(engine::Engine::Task task) { thread_->post_when_room(std::move(task)); }
-  /// Any thread: connections have something to say.
+  /// Tells the fabric thread that connections have something to send. Any thread may call this.
   void kick();
 
-  /// Any thread but the engine's: memory as the fabric sends it best. Errors: those of Fabric::make_arena.
+  /// Makes memory that the fabric sends best from. Any thread except the fabric thread may call this. Errors:
+  /// those of Fabric::make_arena.
   Result<memory::Arena> make_arena(std::size_t bytes) { return thread_->make_arena(bytes); }
-  /// The engine's thread; errors: those of Trunk::create.
+  /// Must be called on the fabric thread. Errors: those of Trunk::create.
   Result<std::shared_ptr<Trunk>> make_trunk(std::shared_ptr<Mux> mux);
-  /// The engine's thread, with the lock: all that was said has arrived.
+  /// True if everything that was sent has arrived. Must be called on the fabric thread, with the lock.
   bool is_quiet() const;
 
  private:
@@ -52,9 +54,9 @@ class Carrier final : private engine::Poller {
   void on_out_of_memory() override { lose_all(ENOBUFS); }
   void lose_all(int error);
 
-  std::shared_ptr<peer::FabricThread> thread_;  // until stop()
+  std::shared_ptr<peer::FabricThread> thread_;  // set until stop()
   FairMutex& lock_;
-  std::vector<std::shared_ptr<Trunk>> trunks_;  // the engine's
+  std::vector<std::shared_ptr<Trunk>> trunks_;  // used by the fabric thread only
   std::atomic<bool> kicked_ = false;
 };
 

@@ -1,7 +1,7 @@
-// Large messages without copies: the receiver grants slots of its memory, the sender's own memory is written
-// straight into them, and the application reads where they lie. A slot belongs to the peer while it is
-// granted, then to whoever was given what arrived in it, until they give it back. Pure; under the sockets'
-// lock, which the last owner of a slot holds as well.
+// Large messages without copies. The receiver grants slots of its memory, the sender writes its own memory
+// straight into them, and the application reads the bytes in the slots. A slot belongs to the peer while it
+// is granted. Then it belongs to the reader of the chunk that arrived in it, until the reader gives it back.
+// No I/O. The caller must hold the sockets' lock, also when it destroys the last owner of a slot.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,17 @@
 
 namespace rdmc::sockets {
 
-/// What a receiver keeps for one trunk's large messages, once one of its streams has asked for it.
+/// The memory that a receiver keeps for the large messages of one trunk. It is made when one of the trunk's
+/// streams first asks for slots.
 class SlotMemory {
  public:
   static constexpr std::size_t kSlotBytes = 1 << 20;
   static constexpr std::uint32_t kSlots = 16;
-  /// Of one stream at most; a stream that gets none is copied.
+  /// The most slots of one stream. The sends of a stream that gets no slots are copied into records.
   static constexpr std::uint32_t kSlotsPerStream = 8;
 
-  /// `arena` of kSlots slots, which peers reach by `key` from `address` on.
+  /// `arena` must hold kSlots slots. Peers reach it with the remote key `key`, from the remote address
+  /// `address` on.
   SlotMemory(memory::Arena arena, RemoteKey key, std::uint64_t address);
 
   std::optional<std::uint32_t> take();
@@ -42,7 +44,8 @@ class SlotMemory {
   std::vector<std::uint32_t> free_;
 };
 
-/// A slot that the peer may not write now: what has arrived in it is read. Goes back when it is destroyed.
+/// A slot that returns to its SlotMemory when this object is destroyed. The stream holds this object while
+/// the slot is granted to the peer. Then the chunk that has arrived holds it until the chunk was read.
 class OwnedSlot {
  public:
   OwnedSlot(std::shared_ptr<SlotMemory> memory, std::uint32_t slot)
@@ -66,8 +69,9 @@ class OwnedSlot {
   std::uint32_t slot_;
 };
 
-/// Memory for copies of what copying sends were given, while they are under way to slots. A trunk keeps a few
-/// for the next, a connection that has sent all has none. What take() has given comes back of itself.
+/// Memory for the copies that send() makes, while they are in flight to slots. A trunk keeps kKept pieces for
+/// the next sends, so a connection that has sent everything keeps none. Memory from take() returns to the
+/// pool by itself.
 class CopyPool : public std::enable_shared_from_this<CopyPool> {
  public:
   static constexpr std::size_t kBytes = 256 * 1024, kKept = 6;
@@ -79,29 +83,29 @@ class CopyPool : public std::enable_shared_from_this<CopyPool> {
   std::vector<std::unique_ptr<std::byte[]>> free_;
 };
 
-/// Of the sender's: a piece of a message, and what keeps its memory.
+/// The sender's side: a part of a large send, and the owner that keeps its memory.
 struct Chunk {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
-  std::uint64_t number = 0;   ///< of the send that it is the last piece of; 0: not the last
-  std::byte* copy = nullptr;  ///< where `bytes` begin, if they are a copy of ours
+  std::uint64_t number = 0;   ///< if this is the last part of a send, the number of that send; otherwise 0
+  std::byte* copy = nullptr;  ///< the beginning of `bytes` if they are a copy that send() has made
 
-  /// For more bytes, behind these.
+  /// How many more bytes can be appended to the copy.
   std::size_t room() const { return copy != nullptr ? CopyPool::kBytes - bytes.size() : 0; }
 };
 
-/// A chunk on its way.
+/// A chunk and the slot that it is written into.
 struct ChunkWrite {
   Chunk chunk;
   Grant grant;
 };
 
-/// What has come and is to be read where it lies.
+/// A chunk that has arrived. Its bytes are read in the slot.
 struct ArrivedChunk {
-  std::optional<OwnedSlot> slot;  ///< none: it was copied
+  std::optional<OwnedSlot> slot;  ///< empty if the bytes were copied
   std::vector<std::byte> copied;
-  std::span<std::byte> bytes;  ///< that are still to be read
-  std::uint64_t position = 0;  ///< how many bytes of records come before it
+  std::span<std::byte> bytes;  ///< the bytes that are still to be read
+  std::uint64_t position = 0;  ///< how many bytes of data records come before this chunk in the stream
 };
 
 }  // namespace rdmc::sockets

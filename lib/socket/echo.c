@@ -1,5 +1,6 @@
-/* echo ADDRESS PORT: sends back what comes, to many clients at once.
- * echo ADDRESS PORT TEXT: sends TEXT there and prints what comes back. IPv4; port 0: any. */
+/* echo ADDRESS PORT: sends back everything that arrives, to many clients at once.
+ * echo ADDRESS PORT TEXT: sends TEXT to the server and prints the answer. IPv4 only. Port 0 means any
+ * port. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <rdmc/socket.h>

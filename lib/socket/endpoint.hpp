@@ -1,6 +1,7 @@
-// What sends and receives messages for a socket: the end of a connection (Messages), or a member of a group
-// (GroupEnd). Under the sockets' lock; none of it blocks. A message may be long, so its bytes are copied
-// without the lock: into a draft before it is sent, and out of what was taken when it is received.
+// The message endpoint, which sends and receives messages for a socket. It is the end of a connection
+// (Messages), or a member of a group (GroupEnd). The caller must hold the sockets' lock, and no function
+// blocks. A message may be long, so its bytes are copied without the lock: into a draft before the message is
+// sent, and out of a Message after it was received.
 #pragma once
 
 #include <algorithm>
@@ -15,34 +16,37 @@ namespace rdmc::sockets {
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
-  /// Null: nobody waits any more.
+  /// `watcher` is told of changes from now on. Null means no watcher.
   virtual void watch(Watcher* watcher) = 0;
 
-  /// All or nothing.
+  /// Sends all of `bytes` or nothing.
   virtual Answer send(std::span<const std::byte> bytes);
-  /// A message that is about to be sent: `bytes` is memory of ours, of any value at first.
+  /// A message before it is sent. The caller fills `bytes`, which is memory of the endpoint with undefined
+  /// values at first.
   struct Draft {
     std::shared_ptr<void> owner;
     std::span<std::byte> bytes;
   };
-  /// For a message longer than Stream::kMostCopied: a draft, or why it would not be sent.
+  /// Begins to send a message that is longer than Stream::kMostCopied. Returns a draft. Errors: those of
+  /// send().
   virtual std::expected<Draft, int> begin_send(std::size_t bytes) = 0;
-  /// Sends all of what begin_send() gave, or nothing.
+  /// Sends the whole draft from begin_send(), or nothing.
   virtual Answer end_send(Draft draft) = 0;
 
-  /// The length of the oldest message, whose first out.size() bytes are copied and whose rest is dropped; 0:
-  /// an empty message, or no more will come.
+  /// Copies the first out.size() bytes of the oldest message, drops the rest, and returns the length of the
+  /// whole message. Returns 0 for an empty message, or if no message will come any more.
   virtual Answer receive(std::span<std::byte> out, bool peek);
-  /// The length of the oldest message; 0: there is none, or it is empty.
+  /// Returns the length of the oldest message, or 0 if there is none.
   virtual std::size_t unread() const = 0;
-  /// A message that has come.
+  /// A message that has arrived.
   struct Message {
     std::shared_ptr<const void> owner;
     std::span<const std::byte> bytes;
   };
-  /// The oldest message, which stays if it is a `peek`. Without an owner: no more will come.
+  /// Returns the oldest message. It stays in the queue if `peek`. A message without an owner means that no
+  /// message will come any more.
   virtual std::expected<Message, int> take(bool peek) = 0;
-  /// receive() would answer with a message.
+  /// True if receive() would return a message.
   virtual bool has_message() const = 0;
   virtual int take_error() = 0;
   virtual void close(bool abort) = 0;

@@ -1,4 +1,5 @@
-// What a control connection's error is to an application that has called connect() or listen(). Pure.
+// Translates an error of a control connection into the errno that connect() or listen() gives to the
+// application.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,5 @@
-// What poll(2) says of a socket, for code without poll: the same bits, which a driver's static_asserts hold.
+// The event bits of poll(2), for code that does not include poll.h. static_asserts in open_socket.cpp check
+// that the bits are the same.
 #pragma once
 
 namespace rdmc::sockets {

@@ -1,7 +1,7 @@
-// The sockets' lock: a mutex that is handed on in the order in which threads have asked for it. An
-// application that polls takes it again as soon as it has let go of it; with an unfair one the engine's
-// thread, which brings what is polled for, might never get it. One atomic operation where nobody else wants
-// it.
+// The sockets' lock: a mutex that threads get in the order in which they asked for it. An application that
+// polls takes the mutex again as soon as it has released it. With an unfair mutex, the fabric thread, which
+// delivers what the application polls for, might never get it. Taking a free mutex costs one atomic
+// operation.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class FairMutex {
   std::atomic<std::uint32_t> next_ = 0, serving_ = 0;
 };
 
-/// Lets go of the sockets' lock for as long as it is there.
+/// Releases the sockets' lock during its own lifetime.
 class [[nodiscard]] Unlocked {
  public:
   explicit Unlocked(std::unique_lock<FairMutex>& lock) : lock_(lock) { lock_.unlock(); }

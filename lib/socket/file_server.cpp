@@ -1,5 +1,5 @@
-// file_server ADDRESS PORT DIRECTORY: sends files of the directory to whoever asks for them by their names.
-// file_server ADDRESS PORT get NAME: prints what the server sends. IPv4; port 0: any.
+// file_server ADDRESS PORT DIRECTORY: sends files of the directory to clients that ask for them by name.
+// file_server ADDRESS PORT get NAME: prints what the server sends. IPv4 only. Port 0 means any port.
 #include <arpa/inet.h>
 
 #include <array>
@@ -18,7 +18,8 @@ int die(const char* what, std::error_code why) {
   return 1;
 }
 
-/// The client's half of the connection is the name; ours the file, or nothing.
+/// The client sends a name and then shuts down its half of the connection. The server answers with the file,
+/// or with nothing.
 void serve(rdmc::Socket client, const std::string& directory) {
   std::array<std::byte, 4096> bytes;
   std::string name;

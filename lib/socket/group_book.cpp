@@ -27,7 +27,7 @@ std::optional<GroupBook::View> GroupBook::lost(std::uint32_t node, bool orderly)
 
 std::optional<GroupBook::View> GroupBook::failed(std::uint32_t reporter, std::uint64_t epoch,
                                                  std::optional<std::uint32_t> blamed) {
-  if (epoch != epoch_) return std::nullopt;  // that view is over already
+  if (epoch != epoch_) return std::nullopt;  // that view has been replaced already
   if (!is_in(reporter)) return std::nullopt;
   if (!blamed) return next(Event{}, std::nullopt);
   const std::uint32_t out = *blamed == kRoot ? reporter : *blamed;

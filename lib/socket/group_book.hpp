@@ -1,5 +1,6 @@
-// The root's book of a group: who is about to join, who is in the view, and which view comes next. A view
-// changes by one member at a time. The root alone decides, since the group ends with it. Pure; one thread.
+// The root's record of a group's members: who is about to join, who is in the view, and which view comes
+// next. A view changes by one member at a time. The root alone decides, because the group ends with the root.
+// A core without I/O. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +16,28 @@ class GroupBook {
   static constexpr std::uint32_t kRoot = 0;
   static constexpr std::size_t kMostMembers = 256;
 
-  /// As rdmc_member_event has them.
+  /// The values are those of rdmc_member_event.
   enum class Event : std::uint8_t { joined = 1, left = 2, failed = 3 };
   struct View {
     std::uint64_t epoch = 0;
-    std::vector<std::uint32_t> nodes;  ///< the root first, then by age
+    std::vector<std::uint32_t> nodes;  ///< the root first, then the other members by age
     Event event{};
-    std::optional<std::uint32_t> subject;  ///< of the event; nobody: those who were there, once more
+    /// The member that the event is about. Empty if the view has the same members as the last one.
+    std::optional<std::uint32_t> subject;
   };
 
-  /// A number that no other member has or had; nothing: there is no room.
+  /// Returns a number that no other member has or had, or nullopt if the group is full.
   std::optional<std::uint32_t> join();
-  /// Those who are there or about to be, but the root.
+  /// The members that are in the view or about to join it, without the root.
   std::vector<std::uint32_t> others() const;
-  /// It is connected to all who were there before it.
+  /// `node` is connected to all members that were there before it. Returns the view with it.
   std::optional<View> ready(std::uint32_t node);
-  /// Its channel has ended; `orderly`: it said so.
+  /// The channel of `node` has ended. `orderly`: the member closed it in order. Returns the view without it,
+  /// if it was in one.
   std::optional<View> lost(std::uint32_t node, bool orderly);
-  /// `reporter` says that the group of this epoch has failed through `blamed`, or it knows not whom. Who is
-  /// to blame is out; another who blames the root is out itself. Only of and by those who were in that view.
+  /// `reporter` says that the group of this epoch has failed because of `blamed`, or empty if it does not
+  /// know the cause. The blamed member is removed. A member that blames the root is removed itself. A report
+  /// counts only if it is about the current epoch, and if its reporter and the blamed member are in the view.
   std::optional<View> failed(std::uint32_t reporter, std::uint64_t epoch,
                              std::optional<std::uint32_t> blamed);
 
@@ -47,7 +51,7 @@ class GroupBook {
 
   std::uint32_t newest_ = kRoot;
   std::uint64_t epoch_ = 0;
-  std::map<std::uint32_t, bool> members_;  // whether it is in the view
+  std::map<std::uint32_t, bool> members_;  // the value is true if the member is in the view
 };
 
 }  // namespace rdmc::sockets

@@ -27,7 +27,7 @@ Answer GroupEnd::end_send(Draft draft) {
   if (!may) return may;
   kept_.push_back(std::static_pointer_cast<Memory>(std::move(draft.owner)));
   try {
-    if (on_send) on_send();  // looks at it later, under the lock
+    if (on_send) on_send();  // it looks at the message later, under the lock
   } catch (const std::bad_alloc&) {
     kept_.pop_back();
     throw;
@@ -117,7 +117,8 @@ void GroupEnd::on_event(const rdmc_member_event& event) {
 }
 
 bool GroupEnd::on_message(std::uint64_t number, Bytes bytes) {
-  if (number < next_ || state_ != State::open) return false;  // in an earlier view it has come already
+  // The message has arrived in an earlier view already.
+  if (number < next_ || state_ != State::open) return false;
   next_ = number + 1;
   received_.push_back({.bytes = std::move(bytes), .event = {}});
   changed(true);

@@ -1,6 +1,7 @@
-// A group socket as its calls see it: messages that have come and not been read, what was told of the
-// members in between, and at the root messages on their way to them. Whoever moves the bytes (GroupSession)
-// fills and empties it. Pure; under the sockets' lock.
+// A group socket as the application's calls see it: messages that have arrived and were not read, events
+// about members between these messages, and on the root the messages that some members lack. GroupSession
+// moves the bytes and fills and empties this object. A core without I/O. The caller must hold the sockets'
+// lock.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,14 @@ namespace rdmc::sockets {
 
 class GroupEnd final : public Endpoint {
  public:
-  /// What the root keeps for members that have not got it, and a member for an application that does not
-  /// read, beyond one message.
+  /// How many bytes, beyond one message, the root keeps for members that lack them, and a member keeps for an
+  /// application that does not read.
   static constexpr std::size_t kMostKept = 16 << 20;
   static constexpr std::size_t kMostMessageBytes = 1 << 30;
-  /// What was told of members and waits to be read; the oldest goes when there is more.
+  /// The most events that may wait to be read. If there are more, the oldest one is dropped.
   static constexpr std::size_t kMostEvents = 256;
-  /// A message's bytes, of any value at first: zeros for 1 GB would take an engine longer than its peers
-  /// wait.
+  /// The bytes of a message. Their values are undefined at first, because zeroing 1 GB would take the fabric
+  /// thread longer than its peers wait.
   class Memory {
    public:
     explicit Memory(std::size_t size)
@@ -39,58 +40,62 @@ class GroupEnd final : public Endpoint {
     std::size_t size_;
   };
   using Bytes = std::shared_ptr<Memory>;
-  /// What a message of so many bytes counts for wherever they are counted: with about what keeping it costs.
+  /// How much a message of this length counts in all limits: its bytes, and roughly the cost of keeping it.
   static constexpr std::size_t charge(std::size_t bytes) { return bytes + 256; }
 
   enum class State { idle, joining, open, ended };
   State state() const { return state_; }
   bool is_root() const { return is_root_; }
 
-  // -- the application's calls --
+  // -- calls of the application --
 
   void watch(Watcher* watcher) override { watcher_ = watcher; }
-  /// Errors of both: EAGAIN, ENOTCONN, EOPNOTSUPP (not the root), EMSGSIZE, EPIPE.
+  /// Errors of both functions: EAGAIN, ENOTCONN, EOPNOTSUPP (not the root), EMSGSIZE, EPIPE.
   std::expected<Draft, int> begin_send(std::size_t bytes) override;
   Answer end_send(Draft draft) override;
-  /// Whether its receive calls take what is told of members. It is kept until a call does not.
+  /// True if the application's receive calls take member events. Events are kept until a receive call does
+  /// not want them.
   void want_events(bool wanted);
-  /// Passes over what was told of members. Errors: EAGAIN, ENOTCONN, or what ended the group.
+  /// Skips the member events before the oldest message. Errors: EAGAIN, ENOTCONN, or the error that ended the
+  /// group.
   std::expected<Message, int> take(bool peek) override;
   std::size_t unread() const override;
   bool has_message() const override { return !received_.empty() && received_.front().bytes != nullptr; }
-  /// What was told of a member before the oldest message, once.
+  /// Takes the oldest member event before the oldest message. Returns nullopt if there is none.
   std::optional<rdmc_member_event> take_event();
   int take_error() override { return std::exchange(error_, 0); }
   void close(bool) override { watcher_ = nullptr, state_ = State::ended; }
   short events() const override;
 
-  // -- what moves the bytes --
+  // -- calls of the group session --
 
   void begin(bool root);
-  /// `next`: the first message that is for us.
+  /// `next` is the number of the first message for this member.
   void open(std::uint64_t next);
-  /// The group is no more: error 0, its root has closed it.
+  /// The group has ended. Error 0 means that its root has closed it.
   void end(int error);
   void on_event(const rdmc_member_event& event);
-  /// Message number `number` of the group's. False: it is ignored, it has come before.
+  /// The group's message `number` has arrived. Returns false if it is ignored, because it has arrived before
+  /// or the group is not open.
   bool on_message(std::uint64_t number, Bytes bytes);
 
-  /// The root: there is a new message, as soon as the lock is let go of. If it throws there is none.
+  /// On the root: called when there is a new message, which can be seen as soon as the lock is released. If
+  /// the callback throws, the message is dropped.
   std::function<void()> on_send;
-  /// The application has read a message of this charge. Must not throw.
+  /// Called when the application has read a message of this charge. Must not throw.
   std::function<void(std::size_t)> on_room;
-  /// Of those that some member may lack, the first one's number, and the number after the last.
+  /// Some member may lack the messages from first() up to, but not including, next().
   std::uint64_t first() const { return first_; }
   std::uint64_t next() const { return next_; }
   const Bytes& message(std::uint64_t number) const { return kept_.at(number - first_); }
-  /// All members have those below. They are for the caller to let go of without the lock: to unmap much takes
-  /// long.
+  /// All members have the messages below `number`. Returns those of them that were kept until now. The caller
+  /// should destroy them without the lock, because unmapping much memory takes long.
   std::deque<Bytes> on_stable(std::uint64_t number);
-  std::uint32_t members = 0;  ///< in the view, the root included
+  std::uint32_t members = 0;  ///< the number of members in the view, the root included
 
  private:
   struct Received {
-    Bytes bytes;  // null: an event
+    Bytes bytes;  // null if this is an event
     rdmc_member_event event;
   };
   Answer check_send(std::size_t bytes);

@@ -9,7 +9,7 @@
 namespace rdmc::sockets {
 namespace {
 
-/// For the root to be found and the key to be proved, and then for a view that we are in.
+/// The time limits for finding the root and proving the key, and then for a view with this member.
 constexpr Duration kDialing = seconds(30), kJoining = seconds(30);
 
 }  // namespace
@@ -50,7 +50,8 @@ void GroupMember::start(control::Channel channel) {
       [weak](const Error& cause) {
         const auto self = weak.lock();
         if (!self || self->is_stopped_) return;
-        // Before we are in, the root does not want us: another group's name, no room.
+        // An orderly end before the first view means that the root refuses this member: it has no such group,
+        // or the group is full.
         self->give_up(cause.code != Errc::cancelled ? ECONNRESET : self->is_in_ ? 0 : ECONNREFUSED);
       });
   patience_ = options_.loop.after(kJoining, [this] {
@@ -66,11 +67,13 @@ void GroupMember::on_word(const GroupWord& word) {
     case GroupWordKind::peer: return on_peer(word);
     case GroupWordKind::offer:
       if (!word.node || !peers_.contains(*word.node)) return give_up(EPROTO);
-      // Who cannot be reached may have died, which the root will say; if not, a view with it cannot be had.
+      // A peer that cannot be reached may have died, and then the root reports it. If it lives, no view with
+      // it is possible.
       if (connect(*word.node, word.bytes)) connected(*word.node);
       return;
     case GroupWordKind::view: return on_view(word);
-    case GroupWordKind::failed: return give_up(word.node ? ECONNRESET : 0);  // we are out, or it has ended
+    // If the message names a node, this member was removed. Otherwise the group has ended.
+    case GroupWordKind::failed: return give_up(word.node ? ECONNRESET : 0);
     default: return give_up(EPROTO);
   }
 }
@@ -83,7 +86,7 @@ void GroupMember::on_welcome(const GroupWord& word) {
   for (const std::uint32_t peer : word.nodes) offer_to(peer);
 }
 
-/// One that is about to join, or (event 1) has gone.
+/// A peer is about to join. Event 1: the peer has gone.
 void GroupMember::on_peer(const GroupWord& word) {
   if (!missing_ || !word.node) return give_up(EPROTO);
   if (word.event == 0) return offer_to(*word.node);
@@ -91,7 +94,8 @@ void GroupMember::on_peer(const GroupWord& word) {
   connected(*word.node);
 }
 
-/// A root that lies about who is there does not get more out of us than one with so many members.
+/// The number of peers is limited, so a root that lies about its members gets no more of this process's
+/// resources than a root with kMostMembers members.
 void GroupMember::offer_to(std::uint32_t peer) {
   if (peers_.size() >= GroupBook::kMostMembers || !peers_.insert(peer).second) return give_up(EPROTO);
   const auto ours = offer(peer);
@@ -104,7 +108,7 @@ void GroupMember::disconnect(std::uint32_t peer) {
   GroupSession::disconnect(peer);
 }
 
-/// Or not to be waited for.
+/// `peer` is connected, or it has gone. In both cases this member no longer waits for it.
 void GroupMember::connected(std::uint32_t peer) {
   if (!missing_) return give_up(EPROTO);
   missing_->erase(peer);
@@ -129,7 +133,7 @@ void GroupMember::on_group_failed(std::uint64_t epoch, std::optional<std::uint32
 
 void GroupMember::give_up(int error) {
   if (channel_) channel_->close();
-  hand_over();  // what came before is there to be read
+  hand_over();  // messages that came before can still be read
   const std::lock_guard lock(options_.lock);
   end_->end(error);
 }

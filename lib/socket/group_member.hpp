@@ -1,5 +1,5 @@
-// A receiver's part in a group: it joins at the root's address, connects to whom the root names, and follows
-// the views that the root tells. On the control loop.
+// A receiver's part in a group. It joins at the root's address, connects to the members that the root names,
+// and follows the views that the root sends. Runs on the control loop.
 #pragma once
 
 #include <set>
@@ -12,10 +12,11 @@ class GroupMember final : public GroupSession {
  public:
   using GroupSession::GroupSession;
 
-  /// The service of roots. Its greeting is the address of the root, as text.
+  /// The service of a root. The greeting of a request is the address of the root, as text.
   static constexpr const char* kService = "sockets/group";
 
-  /// Any thread. How it went, the end learns. `errno_of` says what an error is to the application.
+  /// Starts to join. Any thread may call this. The GroupEnd is told the outcome. `errno_of` translates errors
+  /// into what the application gets.
   void join(const Address& root, int (*errno_of)(const Error&));
 
  private:
@@ -34,8 +35,10 @@ class GroupMember final : public GroupSession {
   peer::Peers::Handle attempt_;
   control::Timer patience_;
   std::optional<control::Channel> channel_;
-  std::set<std::uint32_t> peers_;                   // there or about to be, at most kMostMembers
-  std::optional<std::set<std::uint32_t>> missing_;  // once welcome: who is not connected yet
+  // The peers that are in the group or about to join, at most kMostMembers.
+  std::set<std::uint32_t> peers_;
+  // Set when the root has welcomed this member: the peers that are not connected yet.
+  std::optional<std::set<std::uint32_t>> missing_;
   std::uint32_t self_ = 0;
   bool is_ready_ = false, is_in_ = false;
 };

@@ -8,7 +8,7 @@
 namespace rdmc::sockets {
 namespace {
 
-/// For members to hear that the group ends.
+/// The time for members to receive the message that the group ends.
 constexpr Duration kGoodbye = seconds(1);
 
 }  // namespace
@@ -35,7 +35,8 @@ void GroupRoot::on_channel(control::Channel channel) {
   wait_for(*caller);
 }
 
-/// It has a time to say whom it wants to join, and again to be ready.
+/// The caller has options_.introduction to name the group that it wants to join, and the same time again to
+/// become ready.
 void GroupRoot::wait_for(Caller& caller) {
   caller.patience = options_.loop.after(options_.introduction, [this, &caller] { end(caller, false); });
 }
@@ -76,14 +77,14 @@ void GroupRoot::on_ready(Caller& from) {
   change(view);
 }
 
-/// For us or for another.
+/// The offer is for the root or for another member.
 void GroupRoot::on_offer(Caller& from, GroupWord word) {
   if (word.node == GroupBook::kRoot) {
     if (!connect(*from.node, word.bytes)) end(from, false);
     return;
   }
   Caller* const to = word.node ? find(*word.node) : nullptr;
-  if (to == nullptr) return;  // it has gone meanwhile
+  if (to == nullptr) return;  // that member has gone meanwhile
   word.node = from.node;
   say(to->channel, word);
 }
@@ -94,7 +95,7 @@ GroupRoot::Caller* GroupRoot::find(std::uint32_t node) {
   return nullptr;
 }
 
-/// Its channel has ended, or is ended by this.
+/// The caller's channel has ended, or this function ends it.
 void GroupRoot::end(Caller& caller, bool orderly) {
   auto gone = callers_.extract(&caller);
   if (leaving_ == Leaving::has_told) return callers_.empty() ? end_soon() : void();
@@ -103,7 +104,7 @@ void GroupRoot::end(Caller& caller, bool orderly) {
     if (!other->node) continue;
     say(other->channel,
         {.kind = GroupWordKind::peer, .event = 1, .node = caller.node, .nodes = {}, .bytes = {}});
-    // Who has come after it may have waited for it alone.
+    // Members that joined later may have waited for this one only. They get their full time again.
     if (other->patience && other->node > caller.node) wait_for(*other);
   }
   change(book_.lost(*caller.node, orderly));
@@ -133,7 +134,7 @@ void GroupRoot::change(const std::optional<GroupBook::View>& view) {
   for (const auto& [key, caller] : callers_)
     if (caller->node && std::ranges::find(view->nodes, *caller->node) != view->nodes.end())
       say(caller->channel, word);
-  // Who is out hears of it, if it hears at all.
+  // Tell the removed member, if it can still be reached.
   if (Caller* const out = view->subject && !book_.contains(*view->subject) ? find(*view->subject) : nullptr) {
     say(out->channel, {.kind = GroupWordKind::failed, .node = out->node, .nodes = {}, .bytes = {}});
     out->channel.close();
@@ -157,7 +158,7 @@ void GroupRoot::on_progress() {
   say_the_end();
 }
 
-/// Members are to hear of the end from us, before their node sees it.
+/// Tells the members that the group ends, before their nodes notice it themselves.
 void GroupRoot::say_the_end() {
   if (is_stopped_ || leaving_ != Leaving::sends) return;
   leaving_ = Leaving::has_told;

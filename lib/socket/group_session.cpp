@@ -11,11 +11,13 @@
 namespace rdmc::sockets {
 namespace {
 
-/// After the node had no room for one more call.
+/// The time until the next attempt, after the node had no room for one more call.
 constexpr Duration kAgain = milliseconds(1);
-/// What waits for room waits for some more than itself, lest small messages come in one at a time.
+/// Messages that wait for room get none before the charge of the unread messages has shrunk to this.
+/// Otherwise small messages would get room one at a time.
 constexpr std::size_t kMuchRoom = GroupEnd::kMostKept / 2;
-/// Messages that are taken under the lock together: an application that sends wants it, too.
+/// The number of messages that are taken under the lock together. It is limited because an application that
+/// sends wants the lock, too.
 constexpr std::size_t kSentAtOnce = 64;
 
 }  // namespace
@@ -26,7 +28,7 @@ void GroupSession::leave(Duration longest, std::function<void()> done) {
     if (self->is_stopped_) return;
     try {
       self->begin_to_leave(longest);
-    } catch (const std::bad_alloc&) {  // then the others hear of the end by the end of their channels
+    } catch (const std::bad_alloc&) {  // the other members see the end of their channels instead
       self->end_all();
     }
   });
@@ -49,7 +51,7 @@ void GroupSession::end_all() {
   }
   say_goodbye();
   again_ = {};
-  // Until the node is gone, it may call the session.
+  // The session must live until the node is gone, because the node may call it.
   options_.ender.end(std::move(node_),
                      [self = shared_from_this(), done = std::exchange(left_, nullptr)]() mutable {
                        if (done) done();
@@ -70,11 +72,12 @@ Result<void> GroupSession::open_node(std::uint32_t id, Address local) {
   return {};
 }
 
-/// What is under way here may lack a piece.
+/// Messages that are in flight here may be incomplete, so the group has failed for this member.
 void GroupSession::end_without_memory() {
   try {
     on_group_failed(generation_ ? generation_->epoch : 0, node_ ? value_of(node_->id()) : 0);
-  } catch (const std::bad_alloc&) {  // not even for that
+  } catch (const std::bad_alloc&) {
+    // There is no memory even for that.
     const std::lock_guard lock(options_.lock);
     end_->end(ENOBUFS);
   }
@@ -87,7 +90,8 @@ void GroupSession::attach() {
     if (!is_waiting_ || unread_ > kMuchRoom) return;
     try {
       later([](GroupSession& self) { self.give_room(); });
-    } catch (const std::bad_alloc&) {  // the next message that is read tries again
+    } catch (const std::bad_alloc&) {
+      // The next message that is read tries again.
     }
   };
   end_->on_send = [this] {
@@ -114,7 +118,7 @@ void GroupSession::hand_over() {
   is_told_ = false;
   lock.unlock();
   std::size_t ignored = 0;
-  std::deque<GroupEnd::Bytes> gone;  // without the lock
+  std::deque<GroupEnd::Bytes> gone;  // destroyed without the lock
   {
     const std::lock_guard sockets(options_.lock);
     for (const auto& [number, bytes] : fresh)
@@ -129,13 +133,14 @@ void GroupSession::hand_over() {
   give_room();
 }
 
-/// With mutex_.
+/// Must be called with mutex_.
 void GroupSession::leave_to_loop() {
   if (!std::exchange(is_told_, true)) later([](GroupSession& self) { self.hand_over(); });
 }
 
-/// Whom a view cannot be had with: another whom we have lost or never reached, or else us, which blaming the
-/// root means.
+/// Returns the member because of which this view is impossible: a member that this one has lost or never
+/// reached. Returns 0, the root, if the cause is this member itself: a member that blames the root removes
+/// itself.
 std::uint32_t GroupSession::blamed_for(const GroupWord& view) const {
   const auto lost = std::ranges::find_if(view.nodes, [&](std::uint32_t node) {
     return NodeId{node} != node_->id() && !node_->is_connected(NodeId{node});
@@ -145,7 +150,7 @@ std::uint32_t GroupSession::blamed_for(const GroupWord& view) const {
 
 void GroupSession::install(const GroupWord& view) {
   if (generation_) {
-    // Its memory stays until it is known that nobody writes or reads it any more.
+    // The memory of the old view stays until no peer writes or reads it any more.
     (void)node_->destroy_group(GroupNumber{generation_->epoch}, [old = generation_](const Result<void>&) {});
     generation_.reset();
   }
@@ -166,7 +171,7 @@ void GroupSession::install(const GroupWord& view) {
   flush();
 }
 
-/// The application learns who is there, after what came before.
+/// Tells the application the members of the view, after everything that came before.
 void GroupSession::tell(const GroupWord& view) {
   hand_over();
   const std::lock_guard lock(options_.lock);
@@ -201,7 +206,7 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   };
   on.failed = [this, epoch = generation->epoch, own = node_->id()](const GroupFailure& failure) {
     std::optional<std::uint32_t> blamed;
-    // Who blames itself does not know whom, unless it is for memory.
+    // A failure that names this member itself does not tell the cause, unless the cause is missing memory.
     if (failure.node && (*failure.node != own || failure.error.code == Errc::resource_limit))
       blamed = value_of(*failure.node);
     later([epoch, blamed](GroupSession& self) { self.on_group_failed(epoch, blamed); });
@@ -209,7 +214,7 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   return on;
 }
 
-/// An honest root has no more under way than it keeps.
+/// The limit on `placed` stops only a dishonest root: an honest one has no more in flight than it keeps.
 bool GroupSession::has_room(const Generation& generation, std::uint64_t bytes) const {
   return unread_ < GroupEnd::kMostKept && generation.placed < GroupEnd::kMostKept &&
          bytes <= GroupEnd::kMostMessageBytes;
@@ -222,8 +227,8 @@ std::span<std::byte> GroupSession::give(Generation& generation, std::uint64_t me
   return *memory;
 }
 
-/// Memory for a message, unless too much waits to be read: then there is some when it has been. Of who has
-/// none left the group goes on without.
+/// Returns memory for a message. Returns nullopt if too much waits to be read; then give_room() posts the
+/// memory when some of it was read. If the process has no memory left, the group goes on without this member.
 std::optional<std::span<std::byte>> GroupSession::place(Generation& generation, std::uint64_t message,
                                                         std::uint64_t bytes) {
   if (has_room(generation, bytes) && generation.waiting.empty()) {
@@ -256,14 +261,14 @@ void GroupSession::give_room() {
 
 void GroupSession::flush() {
   std::array<GroupEnd::Bytes, kSentAtOnce> batch;
-  std::deque<GroupEnd::Bytes> gone;  // without the lock
+  std::deque<GroupEnd::Bytes> gone;  // destroyed without the lock
   for (std::size_t count = kSentAtOnce; count == kSentAtOnce;) {
     {
       const std::lock_guard lock(options_.lock);
       is_flushing_ = false;
       if (!end_->is_root()) return;
       if (!generation_) {
-        gone = end_->on_stable(end_->next());  // for nobody
+        gone = end_->on_stable(end_->next());  // there is no other member
         break;
       }
       const std::uint64_t from = generation_->first + generation_->sent;
@@ -282,7 +287,7 @@ void GroupSession::flush() {
   if (!generation_) on_progress();
 }
 
-/// Too many at once; of all else the group's end tells.
+/// If too many messages were posted at once, tries again later. The group's failure reports all other errors.
 void GroupSession::on_not_sent(const Error& cause) {
   {
     const std::lock_guard lock(mutex_);

@@ -1,9 +1,10 @@
-// What moves a group socket's messages: a node (lib/group) and, for each view of the group, a group of its
-// members under the root. A view is left as soon as the next one is known: what the root does not know to be
-// everywhere it sends once more, and members ignore what they have. So a view needs no more agreement than
-// the root's word. Lives on the control loop. The node's upcalls come on its engine's thread, which never
-// waits for the sockets' lock - peers would take an engine that queues behind an application's calls for dead
-// - but leaves what has happened to the loop, which tells the socket all of it at once.
+// The part that moves a group socket's messages: a node (lib/group), and for each view of the group a
+// lib/group group of its members under the root. A member leaves a view as soon as it knows the next one. The
+// root sends again every message that some member may lack, and members ignore what they have. So a view
+// needs no other agreement than the root's decision. The session runs on the control loop. The node's upcalls
+// come on its fabric thread. That thread must not wait for the sockets' lock, because peers would take a
+// thread that queues behind an application's calls for dead. So it leaves what has happened to the control
+// loop, which hands all of it to the socket at once.
 #pragma once
 
 #include <deque>
@@ -28,13 +29,14 @@ namespace rdmc::sockets {
 
 struct GroupSessionOptions {
   control::ControlLoop& loop;
-  FairMutex& lock;  ///< the sockets'
+  FairMutex& lock;  ///< the sockets' lock
   peer::Peers& peers;
   std::string fabric, device, group;
   bool encrypt = false;
-  std::shared_ptr<peer::Context> context = nullptr;  ///< whose thread the node shares
+  std::shared_ptr<peer::Context> context = nullptr;  ///< the node uses this context's fabric thread
   NodeEnder& ender;
-  Duration introduction = seconds(10);  ///< how long a caller has to say whom it joins, and again to be ready
+  /// How long a caller has to name the group that it joins, and the same time again to become ready.
+  Duration introduction = seconds(10);
 };
 
 class GroupSession : public std::enable_shared_from_this<GroupSession> {
@@ -45,23 +47,26 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   GroupSession(const GroupSession&) = delete;
   GroupSession& operator=(const GroupSession&) = delete;
 
-  /// With the lock.
+  /// Must be called with the lock.
   void attach();
-  /// The socket is closed: tells the others when what was sent is everywhere, or `longest` is over, ends all,
-  /// and calls `done` on the ender's thread. Returns at once; any thread. Once; keeps the session until then.
+  /// The socket is closed. A root first waits until its messages have reached all members, at most for
+  /// `longest`, and then tells them that the group ends. Then everything ends, and `done` is called on the
+  /// NodeEnder's thread. Returns at once. Any thread may call this, once. The session lives until `done` was
+  /// called.
   void leave(Duration longest, std::function<void()> done);
-  /// Ends all now, wherever leave() has come to; only the node is left to the ender. Not with the lock; any
-  /// thread but the engine's.
+  /// Ends everything now, however far leave() has come. Only the end of the node is left to the NodeEnder.
+  /// Must be called without the lock, on any thread except the fabric thread.
   void stop();
 
  protected:
-  /// On the loop's thread, as all below. The socket is closed; what is to be said and heard before all ends
-  /// may take a while, and then end_soon() ends it.
+  /// This function and all below run on the control loop. The socket is closed. The subclass may still send
+  /// and receive control messages for a while, and must then call end_soon().
   virtual void begin_to_leave(Duration) { end_soon(); }
-  /// More of what was sent is known to be everywhere.
+  /// Called when more of the sent messages are known to have reached all members.
   virtual void on_progress() {}
   virtual void say_goodbye() = 0;
-  /// Who blames itself has no memory for what the group asks of it: it is over, with ENOBUFS.
+  /// The group of this epoch has failed because of `blamed`. If a member blames itself, it has no memory for
+  /// what the group needs. Then the group has ended for it, with ENOBUFS.
   virtual void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) = 0;
 
   /// Errors: those of Node::create.
@@ -71,34 +76,35 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   Result<void> connect(std::uint32_t peer, std::span<const std::byte> offered) {
     return node_->connect(NodeId{peer}, offered);
   }
-  /// Of somebody who is out.
+  /// `peer` has left the group.
   virtual void disconnect(std::uint32_t peer) {
     if (node_) node_->disconnect(NodeId{peer});
   }
-  /// The root: what a next view begins with, the messages that some member may lack. From here on nothing
-  /// that the last view tells of them counts: the next one sends them from the first of these on.
+  /// On the root: the messages that some member may lack, with which the next view begins. From now on no
+  /// report of the last view about them counts. The next view sends them again from `first` on.
   struct Backlog {
     std::uint64_t first, next;
   };
   Backlog take_over();
-  /// The socket gets what the engine has left for it.
+  /// Gives the socket the messages and counts that the fabric thread has left for it.
   void hand_over();
-  /// Leaves the view before.
+  /// Leaves the last view and begins this one.
   void install(const GroupWord& view);
-  /// The root: sends what is new.
+  /// On the root: sends the new messages.
   void flush();
   void tell(const GroupWord& view);
   static void say(control::Channel& channel, const GroupWord& word) { (void)channel.send(encode(word)); }
-  /// In a task of its own: whoever calls may be in the middle of something.
+  /// Ends the session in a task of its own, because the caller may be in the middle of something.
   void end_soon();
-  /// Later, on the loop's thread, if we are there still; any thread.
+  /// Runs `task` later on the control loop, if the session still exists and is not stopped. Any thread may
+  /// call this.
   template <typename Task>
   void later(Task task) {
     options_.loop.post([weak = weak_from_this(), task = std::move(task)] {
       if (const auto self = weak.lock(); self && !self->is_stopped_) self->with_memory([&] { task(*self); });
     });
   }
-  /// On the loop: `task`, of which the group ends for us when the process has no memory for it.
+  /// On the control loop: runs `task`. If the process has no memory for it, the group ends for this member.
   template <typename Task>
   void with_memory(Task task) {
     try {
@@ -114,13 +120,13 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
 
  private:
   void end_all();
-  /// One view's group.
+  /// The group of one view, in lib/group.
   struct Generation {
     std::uint64_t epoch = 0, first = 0;
-    std::uint64_t sent = 0;                           // the loop's
-    std::map<std::uint64_t, GroupEnd::Bytes> memory;  // of messages under way
-    std::size_t placed = 0;                           // their charge, of those not delivered
-    std::map<std::uint64_t, std::uint64_t> waiting;   // for room: message, bytes
+    std::uint64_t sent = 0;                           // used by the control loop only
+    std::map<std::uint64_t, GroupEnd::Bytes> memory;  // of messages in flight
+    std::size_t placed = 0;  // the charge of the messages in `memory` that are not delivered
+    std::map<std::uint64_t, std::uint64_t> waiting;  // messages that wait for room: number, bytes
     bool is_over = false;
   };
   using Held = std::shared_ptr<Generation>;
@@ -135,23 +141,26 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   void end_without_memory();
   void leave_to_loop();
 
-  std::mutex
-      mutex_;  // of what engine and loop share; the sockets' lock may be held, nothing is called under it
-  std::deque<std::pair<std::uint64_t, GroupEnd::Bytes>> fresh_;  // delivered: number, bytes
-  std::optional<std::uint64_t> stable_;                          // all have those below
-  bool is_told_ = false;                                         // the loop, that there is something for it
-  std::size_t unread_ = 0;                                       // charge of those delivered and not read
+  // Guards what the fabric thread and the control loop share. The sockets' lock may be held when it is taken.
+  // No callback is called under it.
+  std::mutex mutex_;
+  std::deque<std::pair<std::uint64_t, GroupEnd::Bytes>> fresh_;  // delivered messages: number, bytes
+  std::optional<std::uint64_t> stable_;  // all members have the messages below this number
+  bool is_told_ = false;                 // the control loop was told to hand over
+  std::size_t unread_ = 0;               // the charge of messages that are delivered and not read
 
-  bool is_waiting_ = false;  // some message may be, for room
-  bool is_flushing_ =
-      false;  // the loop has been told that there is something to send; with the sockets' lock
+  bool is_waiting_ = false;  // some message may wait for room
+  // The control loop was told that there is something to send. Guarded by the sockets' lock.
+  bool is_flushing_ = false;
 
-  std::function<void()> left_;  // what leave() was given; the loop's, once it is called
+  // The `done` of leave(). Used by the control loop only, after leave() was called.
+  std::function<void()> left_;
 
-  std::vector<std::uint32_t> nodes_;  // of the view
+  std::vector<std::uint32_t> nodes_;  // the members of the view
   Held generation_;
   control::Timer again_;
-  std::unique_ptr<Node> node_;  // goes first: its upcalls use the rest
+  // Destroyed first, because its upcalls use the other members.
+  std::unique_ptr<Node> node_;
 };
 
 }  // namespace rdmc::sockets

@@ -1,5 +1,5 @@
-// What the root of a group and its other members say to each other over their control channels: who there is,
-// how to reach each other on the data path, and which view holds. Pure.
+// The control messages between the root of a group and the other members, on their control channels: who the
+// members are, how to reach each other on the data plane, and which view is current. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,30 @@
 namespace rdmc::sockets {
 
 enum class GroupWordKind : std::uint8_t {
-  join = 1,  ///< a member: bytes, the group's name
-  welcome,   ///< the root: node, who you are; nodes, who is there
-  peer,      ///< the root: node is about to join
-  offer,     ///< for or from node: bytes, as Node::offer gives them
-  ready,     ///< a member: it is connected to all that the welcome has named
-  view,      ///< the root: of epoch; nodes; its message 0 is number `first`; `next` is a joiner's first one
-  failed,  ///< a member: the group of epoch has; node is to blame, or nobody. The root: you are out; without
-           ///< a node: the group ends
+  /// From a member: it wants to join the group whose name is in `bytes`.
+  join = 1,
+  /// From the root: the receiver's number is `node`. The members that are there or about to join are `nodes`.
+  welcome,
+  /// From the root: `node` is about to join, or, with event 1, has gone.
+  peer,
+  /// `bytes` is an offer of Node::offer(). From a member: the offer is for `node`. From the root: the offer
+  /// is from `node`.
+  offer,
+  /// From a member: it is connected to all members that the welcome has named.
+  ready,
+  /// From the root: the view of `epoch` with the members `nodes`. Its message 0 has the number `first` in the
+  /// group. `next` is the first message for a member that joins.
+  view,
+  /// From a member: the group of `epoch` has failed because of `node`, or of an unknown cause. From the root:
+  /// the receiver is removed. Without a node: the group ends.
+  failed,
 };
 
 struct GroupWord {
   GroupWordKind kind = GroupWordKind::join;
-  std::uint8_t event = 0;             ///< of a view: rdmc_member_event's kind, which node is the subject of
-  std::optional<std::uint32_t> node;  ///< 0: the root
+  /// In a view message: the kind of the rdmc_member_event whose subject is `node`.
+  std::uint8_t event = 0;
+  std::optional<std::uint32_t> node;  ///< 0 is the root
   std::uint64_t epoch = 0, first = 0, next = 0;
   std::vector<std::uint32_t> nodes;
   std::vector<std::byte> bytes;
@@ -33,10 +43,10 @@ struct GroupWord {
   friend bool operator==(const GroupWord&, const GroupWord&) = default;
 };
 
-/// kind 1, event 1, whether there is a node 1, 0, node 4, epoch 8, first 8, next 8, how many nodes 4, the
-/// nodes 4 each, the bytes; big endian.
+/// The layout, with the number of bytes of each field: kind 1, event 1, 1 if there is a node 1, zero 1, node
+/// 4, epoch 8, first 8, next 8, number of nodes 4, each node 4, then `bytes`. All numbers are big endian.
 std::vector<std::byte> encode(const GroupWord& word);
-/// Errors: protocol_error (cut off, unknown kind, padding).
+/// Errors: protocol_error (cut off, unknown kind, or padding that is not zero).
 Result<GroupWord> decode_group_word(std::span<const std::byte> bytes);
 
 }  // namespace rdmc::sockets

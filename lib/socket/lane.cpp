@@ -11,14 +11,16 @@
 namespace rdmc::sockets {
 namespace {
 
-/// Copied between two looks at the other end: it works on one piece while we work on the next.
+/// How many bytes are copied between two looks at the other end's counts. The two ends then work on different
+/// pieces at the same time.
 constexpr std::size_t kPieceBytes = 32 * 1024;
 
 std::uint32_t bytes_of(std::uint64_t terms) {
   return static_cast<std::uint32_t>(terms);
 }
 
-/// The part of `ring` that begins at `position`, at most `most` bytes and not beyond its end.
+/// Returns the part of `ring` that begins at `position`: at most `most` bytes, and not beyond the end of the
+/// ring.
 std::span<std::byte> part(std::span<std::byte> ring, std::uint64_t position, std::size_t most) {
   const std::size_t at = position & (ring.size() - 1);
   return ring.subspan(at, std::min(most, ring.size() - at));
@@ -38,7 +40,8 @@ LaneWriter::LaneWriter(LaneMemory memory, Wake wake) : memory_(std::move(memory)
 
 std::size_t LaneWriter::room() {
   const std::uint64_t read = memory_.head->read.load();
-  if (read >= read_ && read <= written_) read_ = read;  // else a lie, which changes nothing
+  // A count outside these bounds is false and changes nothing.
+  if (read >= read_ && read <= written_) read_ = read;
   return memory_.ring.size() - static_cast<std::size_t>(written_ - read_);
 }
 
@@ -48,7 +51,7 @@ bool LaneWriter::has_room(const LaneMemory& memory) {
   return memory.head->written.load() - memory.head->read.load() < memory.ring.size();
 }
 
-/// `bytes` into the ring, `ahead` of what is published.
+/// Copies `bytes` into the ring, `ahead` bytes after what is published.
 void LaneWriter::put(std::size_t ahead, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto to = part(memory_.ring, written_ + ahead, bytes.size());
@@ -60,7 +63,7 @@ void LaneWriter::put(std::size_t ahead, std::span<const std::byte> bytes) {
 
 void LaneWriter::publish(std::size_t count) {
   written_ += count;
-  memory_.head->written.store(written_);  // in one order with the look at the bell
+  memory_.head->written.store(written_);  // sequentially consistent with the look at the bell
   ring_bell(memory_.head->reader, wake_);
 }
 
@@ -91,7 +94,7 @@ std::size_t LaneWriter::advertise(std::span<const std::byte> bytes, std::span<co
   return ahead_;
 }
 
-/// What has gone, if these are the terms. Of terms that cannot be, nothing is believed.
+/// Returns how many bytes have gone, if `terms` belong to the current advert. Otherwise none have gone.
 std::size_t LaneWriter::take(std::uint64_t terms) {
   const std::size_t all = advertised_.size();
   const std::size_t left = terms >> 32 == adverts_ ? std::min<std::size_t>(bytes_of(terms), all) : all;
@@ -144,7 +147,8 @@ bool LaneReader::has_bytes(const LaneMemory& memory) {
 }
 
 std::size_t LaneReader::read(std::span<std::byte> out, bool peek) {
-  // Who advertises is better not told of room before it has nothing left there.
+  // While the writer advertises, this call rings its bell only if the ring alone fills `out`. Otherwise the
+  // caller takes bytes of the advert next.
   const bool may_follow = advertised(memory_.head->advert.terms.load()) != 0;
   std::size_t done = 0;
   std::uint64_t at = read_;
@@ -168,7 +172,7 @@ std::size_t LaneReader::read(std::span<std::byte> out, bool peek) {
 
 std::optional<LentBytes> LaneReader::lent(std::size_t most, std::size_t peeked) {
   const LaneAdvert& advert = memory_.head->advert;
-  // Before the ring: what is advertised now comes behind what is in it now.
+  // Load the terms before looking at the ring: what is advertised now comes after what is in the ring now.
   const std::uint64_t terms = advert.terms.load();
   const std::size_t count = std::min({most, advertised(terms), kMostLent});
   if (count == 0 || in_ring() != peeked) return std::nullopt;
@@ -180,7 +184,9 @@ std::optional<LentBytes> LaneReader::lent(std::size_t most, std::size_t peeked) 
 }
 
 std::size_t LaneReader::settle(const LentBytes& lent, std::size_t count, bool peek) {
-  if (count == 0) {  // then it is to be copied, as where the kernel permits nothing
+  if (count == 0) {
+    // No byte could be copied. From now on the writer must send copies, as if the kernel did not permit
+    // reading its memory.
     memory_.peer = nullptr;
     decline();
     has_declined_ = false;
@@ -191,7 +197,7 @@ std::size_t LaneReader::settle(const LentBytes& lent, std::size_t count, bool pe
   count = std::min(count, lent.count);
   std::uint64_t terms = lent.terms;
   const std::uint64_t rest = terms - count;
-  // What was copied counts if the terms are still the same.
+  // The copied bytes count only if the terms are still the same.
   if (peek ? advert.terms.load() != terms : !advert.terms.compare_exchange_strong(terms, rest)) return 0;
   if (!peek && (bytes_of(rest) == 0 || lent.is_all)) ring_bell(memory_.head->writer, wake_);
   return count;
@@ -203,7 +209,7 @@ void LaneReader::decline() {
   ring_bell(memory_.head->writer, wake_);
 }
 
-/// Half of it is free: who waits for room is worth a wake-up.
+/// True if half of the ring is free. Then it is worth waking a writer that waits for room.
 bool LaneReader::is_roomy() const {
   return memory_.head->written.load() - read_ <= memory_.ring.size() / 2;
 }

@@ -1,4 +1,5 @@
-// Where lanes lie: pages that two processes share, or the two ends of connections within one.
+// The memory of lanes: pages that two processes share, or that both ends of connections within one process
+// use.
 #pragma once
 
 #include <memory>
@@ -14,14 +15,15 @@ struct LanePages {
   std::shared_ptr<LanePool> pool;
 };
 
-/// Of `pages`, of LanePool::kBytes; `first`: ours, before a peer has them. `peer`: its memory; null: none.
+/// Makes lanes in `pages`, which must have LanePool::kBytes. `first`: this process made the pages, and no
+/// peer has them yet. `peer`: the memory of the peer's process, or null if it cannot be read.
 inline LanePages make_lanes(memory::SharedPages pages, bool first,
                             std::shared_ptr<const fabric::PeerMemory> peer) {
   auto owner = std::make_shared<const memory::SharedPages>(std::move(pages));
   return {owner, std::make_shared<LanePool>(owner, owner->bytes(), first, std::move(peer))};
 }
 
-/// To be shared with one peer. Errors: those of SharedPages::make.
+/// Makes lanes to be shared with one peer. Errors: those of SharedPages::make.
 inline Result<LanePages> make_lanes(std::shared_ptr<const fabric::PeerMemory> peer) {
   auto pages = memory::SharedPages::make(LanePool::kBytes, memory::SharedPages::Peers::may_write,
                                          memory::Touch::when_used);
@@ -29,7 +31,8 @@ inline Result<LanePages> make_lanes(std::shared_ptr<const fabric::PeerMemory> pe
   return make_lanes(std::move(*pages), true, std::move(peer));
 }
 
-/// For both ends of connections within a process; `own`: its memory. Errors: as above.
+/// Makes the two pools for the ends of connections within this process. `own` is this process's memory.
+/// Errors: those of SharedPages::make.
 inline Result<std::pair<std::shared_ptr<LanePool>, std::shared_ptr<LanePool>>> make_lane_pools(
     const std::shared_ptr<const fabric::PeerMemory>& own = nullptr) {
   const auto near = make_lanes(own);

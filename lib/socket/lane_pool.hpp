@@ -1,7 +1,7 @@
-// The lanes of two processes of one host: one piece of memory that both have mapped, cut into lanes of which
-// each side writes its half. A connection has one for each direction once it has shown that it is worth it;
-// there are few, and who gets none goes on in frames. The books are each side's own; what is shared is only
-// whether a lane has a reader.
+// The lanes between two processes of one host: memory that both have mapped, cut into lanes. Each side writes
+// one half of the lanes. A connection gets a lane for a direction when it has sent enough to be worth it.
+// There are few lanes, and a connection without one goes on in frames. Each side keeps its own records of the
+// lanes. The only shared state of the pool is whether a lane has a reader.
 #pragma once
 
 #include <array>
@@ -17,23 +17,25 @@ namespace rdmc::sockets {
 class LanePool {
  public:
   static constexpr unsigned kLanesPerSide = 32;
-  /// Two cores share it through their caches.
+  /// Two cores share a ring of this size through their caches.
   static constexpr std::size_t kRingBytes = 256 * 1024;
   static constexpr std::size_t kHeadBytes = 4096;
   static constexpr std::size_t kBytes = 2 * kLanesPerSide * (kHeadBytes + kRingBytes);
 
-  /// `memory`: kBytes, which `owner` keeps; `first`: whether we made it, so that nobody has seen it yet, and
-  /// write the lower half of the lanes. `peer`: the memory of the process at the other end; null: none.
+  /// `memory` must have kBytes, and `owner` keeps it mapped. `first`: this process made the memory, no other
+  /// process has seen it yet, and this process writes the lower half of the lanes. `peer` is the memory of
+  /// the process at the other end, or null if it cannot be read.
   LanePool(std::shared_ptr<const void> owner, std::span<std::byte> memory, bool first,
            std::shared_ptr<const fabric::PeerMemory> peer = nullptr);
 
-  /// A lane of ours that nobody uses, for a writer; nothing: all are in use.
+  /// Returns a free lane of this side for a writer, or nullopt if all are in use.
   std::optional<unsigned> claim();
-  /// Who has claimed it writes no more; `was_told`: and the peer has heard of it, so it says when it is done.
+  /// The claimer writes no more. If `was_told`, the peer knows of the lane and frees it when it has read
+  /// everything. Otherwise the lane is free at once.
   void release(unsigned lane, bool was_told);
-  /// Whether the peer may name it to us.
+  /// True if `lane` is one of the peer's lanes.
   bool is_peers(std::uint64_t lane) const;
-  /// A lane that the peer has named, and whose connection is no more.
+  /// Gives up reading a lane that the peer has named, because its connection has ended.
   void leave(unsigned lane);
   LaneMemory memory(unsigned lane) const;
 
@@ -43,11 +45,11 @@ class LanePool {
   std::shared_ptr<const void> owner_;
   std::span<std::byte> memory_;
   std::shared_ptr<const fabric::PeerMemory> peer_;
-  unsigned first_;  // of ours
+  unsigned first_;  // the number of this side's first lane
   std::array<std::atomic<bool>, 2 * kLanesPerSide> is_written_{};
 };
 
-/// A lane while we write it.
+/// A lane that this side writes.
 class ClaimedLane {
  public:
   ClaimedLane(std::shared_ptr<LanePool> pool, unsigned lane, Wake wake = wake_sleepers)

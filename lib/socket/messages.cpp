@@ -12,8 +12,8 @@ namespace rdmc::sockets {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
-/// Of such messages a window has room for the whole, wherever in it they begin: three quarters of it are
-/// granted at any time.
+/// A message up to this length fits into the window wherever in the window it begins, because at least three
+/// quarters of the window are granted at any time.
 constexpr std::size_t kMostWaiting = Stream::kWindowBytes / 2;
 
 }  // namespace
@@ -56,7 +56,8 @@ Answer Messages::end_send(Draft draft) {
   return sent ? Answer(bytes) : sent;
 }
 
-/// Why there is nothing to be read, or 0: no more will come. Nothing: there is a message.
+/// Returns why there is no message: an error, or 0 if no message will come any more. Returns nullopt if there
+/// is a message.
 std::optional<Answer> Messages::why_no_message() {
   if (const int error = stream_->take_error()) return std::unexpected(error);
   if (has_message()) return std::nullopt;
@@ -97,7 +98,7 @@ void Messages::end_message() {
   look();
 }
 
-/// Has `length` bytes of the message here.
+/// Moves bytes from the stream until `begun_` has the first `length` bytes of the message.
 void Messages::gather(std::size_t length) {
   if (begun_ == nullptr) begun_ = std::make_shared<std::vector<std::byte>>();
   const std::size_t more = length - begun_->size();
@@ -111,13 +112,14 @@ void Messages::forget() {
   share_.give_back();
 }
 
-/// Takes the next message's head, and whatever of it must not wait in the stream.
+/// Takes the head of the next message from the stream, and the bytes of a long message, which must not wait
+/// in the stream.
 void Messages::look() {
   if (!length_ && stream_->available() >= kLengthBytes) {
     std::array<std::byte, kLengthBytes> head;
     (void)stream_->receive(head);
     length_ = load_be<std::uint32_t>(head.data());
-    if (*length_ > kMostBytes) {  // no peer of ours says that
+    if (*length_ > kMostBytes) {  // no correct peer sends this length
       length_.reset();
       return stream_->abandon(EPROTO);
     }
@@ -130,12 +132,13 @@ void Messages::look() {
   stream_->abandon(ENOBUFS);
 }
 
-/// Takes so many bytes more of a message out of the stream. False: there is no room for them.
+/// Moves `more` bytes of a message out of the stream. Returns false if there is no memory for them.
 bool Messages::keep(std::size_t more) {
   const std::size_t all = kept() + more;
   try {
     if (begun_ == nullptr) begun_ = std::make_shared<std::vector<std::byte>>();
-    // The length is only the peer's word: beyond a window the memory is at most twice what has come.
+    // The length is only the peer's claim. So beyond one window the memory is at most twice the bytes that
+    // have arrived.
     if (const std::size_t before = begun_->capacity(); all > before) {
       const std::size_t room = std::min(*length_, std::max(2 * all, Stream::kWindowBytes));
       if (stream_->outlet() != nullptr && !share_.grow(stream_->outlet()->budget(), room - before))

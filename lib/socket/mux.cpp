@@ -37,7 +37,7 @@ bool Mux::asks_elsewhere(const std::shared_ptr<Stream>& stream) {
 
 void Mux::accept(ConnectionId id) {
   const auto found = streams_.find(id);
-  if (found == streams_.end()) return;  // withdrawn
+  if (found == streams_.end()) return;  // the peer has withdrawn the connection
   found->second.stream->let_begin();
   say({.kind = RecordKind::accepted, .connection = id, .limit = found->second.stream->limit()});
 }
@@ -88,7 +88,7 @@ std::unique_ptr<ClaimedLane> Mux::claim_lane() {
   }
 }
 
-/// `stream`: null, the connection is no more.
+/// `stream` is null if the connection has ended here.
 Result<void> Mux::on_lane(const Record& record, Stream* stream) {
   if (lanes_ == nullptr || !lanes_->is_peers(record.limit))
     return fail(Errc::protocol_error, "a lane that is not the peer's");
@@ -106,7 +106,7 @@ Result<void> Mux::on_record(const Record& record) {
     return {};
   }
   const auto found = streams_.find(record.connection);
-  // What was on its way to a connection that we have given up is nobody's.
+  // Records that were on their way to a connection that this side has given up are ignored.
   if (found == streams_.end()) {
     const bool is_last =
         record.kind == RecordKind::bulk || record.kind == RecordKind::fin || record.kind == RecordKind::reset;
@@ -137,7 +137,8 @@ Result<void> Mux::on_record(const Record& record) {
     case RecordKind::stop: heard = stream->on_stop(); break;
     default:
       stream->on_reset();
-      (void)stream->take_granted();  // it writes no more; and is told that we do not
+      // The peer writes no more. The record below tells it that this side writes no more either.
+      (void)stream->take_granted();
       if (stream->has_chunks()) say({.kind = RecordKind::bulk, .connection = record.connection});
       break;
   }
@@ -151,7 +152,8 @@ std::size_t Mux::fill(std::span<std::byte> out) {
   for (; !controls_.empty() && out.size() - used >= kMostControlBytes; controls_.pop_front())
     used += encode(controls_.front(), out.subspan(used));
   if (!controls_.empty()) return used;
-  // What has waited longest first; what has still something to say goes behind the others.
+  // The stream that has waited longest goes first. A stream that has more to send goes to the end of the
+  // queue.
   for (std::size_t turns = ready_.size(); turns > 0 && out.size() - used >= kMostControlBytes; --turns) {
     const ConnectionId id = ready_.pop();
     const auto found = streams_.find(id);
@@ -201,7 +203,8 @@ void Mux::lose(int error) {
   chunkers_.clear();
   fenced_.clear();
   askers_.clear();
-  // Its memory goes with it; streams keep what they have still to read.
+  // The memory of lanes and slots is released with the trunk. Streams keep the parts that they have still to
+  // read.
   lanes_.reset();
   slots_.reset();
 }

@@ -1,7 +1,8 @@
-// All connections between the sockets of two processes, over the one channel that the two have: tells records
-// apart by the connection they name, and gives every stream that wants to say something its turn in the next
-// frame. A connection costs an entry here and no packet of its own beyond its records, so there may be
-// thousands, and they come and go at the rate at which frames are filled. Pure; under the sockets' lock.
+// All connections between the sockets of two processes, over their one trunk. The mux tells records apart by
+// the connection that they name, and gives each stream that wants to send its turn in the next frame. A
+// connection costs an entry here and no packets except its records. So there may be thousands of connections,
+// and they begin and end as fast as frames are filled. A core without I/O. The caller must hold the sockets'
+// lock.
 #pragma once
 
 #include <array>
@@ -31,75 +32,81 @@ struct Asked {
   ConnectionKind kind{};
 };
 
-/// Who knows what listens here.
+/// The interface that knows which sockets listen in this process.
 class Opens {
  public:
   virtual ~Opens() = default;
-  /// `stream` is the connection's end here. True: it may come to be - the peer waits until accept() -; false:
-  /// nobody listens at `asked.to`.
+  /// `stream` is this side's end of the connection. Returns true if a socket listens at `asked.to`; then the
+  /// peer waits until Mux::accept(). Returns false to refuse the connection.
   virtual bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) = 0;
-  /// The peer says that nobody listens there, or is lost. True: `stream` will ask somebody else.
+  /// The peer reports that no socket listens there, or the peer is lost. Returns true if `stream` will ask
+  /// another process.
   virtual bool on_refused(const std::shared_ptr<Stream>&) { return false; }
 };
 
 class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
  public:
-  /// Answers to a peer that asks and does not read what it is told; one more, and it is a peer no more.
+  /// The number of answers that may wait for a peer that asks for connections and does not read. One more
+  /// request is a protocol error.
   static constexpr std::size_t kMostAnswers = 1 << 16;
-  /// What is kept of all its messages that are longer than a window; who begins more is reset.
+  /// The memory quota of a peer: the bytes kept for all its messages that are longer than a window. A
+  /// connection that exceeds the quota is reset.
   static constexpr std::size_t kMostOfMessages = 256 << 20;
 
-  /// `dialled`: whether we made the channel; the peer says the opposite.
-  /// `description`: of what carries the frames, for people.
+  /// `dialled` is true on the side that has made the channel, and false on the other side. `description` is
+  /// the human-readable name of what carries the frames.
   Mux(Opens& opens, bool dialled, std::string description = "self")
       : opens_(opens), next_id_(dialled ? 1 : 2), dialled_(dialled), description_(std::move(description)) {}
   ~Mux() override;
   Mux(const Mux&) = delete;
   Mux& operator=(const Mux&) = delete;
 
-  /// The peer is on another host: to it nobody listens at our loopback addresses. Before any frame.
+  /// The peer is on another host, so it cannot connect to listeners at this host's loopback addresses. Must
+  /// be called before the first frame.
   void set_elsewhere() { is_elsewhere_ = true; }
   bool is_elsewhere() const { return is_elsewhere_; }
 
-  /// `kick` is called when there is something to say, from inside whatever caused it.
+  /// `kick` is called when there is something to send, inside the call that has caused it.
   void on_kick(std::function<void()> kick) { kick_ = std::move(kick); }
 
-  /// Asks the peer for a connection; `stream` is connecting.
+  /// Asks the peer for a connection. Precondition: `stream` is connecting.
   void open(const std::shared_ptr<Stream>& stream, const Address& from, const Address& to);
-  /// What on_open said may be, is.
+  /// Accepts a connection for which on_open() has returned true.
   void accept(ConnectionId id);
 
-  /// The records of one frame, in order. Errors: protocol_error, after which the peer cannot be understood.
+  /// Handles the records of one frame, in order. Errors: protocol_error; then no more records of the peer can
+  /// be understood.
   Result<void> on_frame(std::span<const std::byte> records);
-  /// Fills `out` (>= kMostControlBytes) with records; returns how many bytes, 0: there is nothing to say.
+  /// Fills `out` with records. It must have at least kMostControlBytes. Returns the number of bytes; 0 if
+  /// there is nothing to send.
   std::size_t fill(std::span<std::byte> out);
-  /// Large messages of ours that wait for slots.
+  /// True if large messages of this side wait for slots.
   bool has_chunks() const { return !chunkers_.empty(); }
   bool has_something() const { return !controls_.empty() || !ready_.empty(); }
 
   // -- large messages: chunks.hpp; mux_chunks.cpp --
 
-  /// A stream of the peer's has asked for slots, and there is no memory for them yet.
+  /// True if a stream of the peer has asked for slots and this side has no memory for them yet.
   bool wants_slots() const { return !askers_.empty() && !has_slots_; }
-  /// Null: there will be none.
+  /// Null means that there will be no slots.
   void use_slots(std::shared_ptr<SlotMemory> slots);
-  /// Where the peer has been told that it may write, since the last call, in this order.
+  /// Returns the slots that were granted to the peer since the last call, in the order of the grants.
   std::vector<std::span<std::byte>> take_granted() { return std::exchange(granted_, {}); }
   /// The peer has written `bytes` bytes into a slot. Errors: protocol_error.
   Result<void> on_chunk(std::uint32_t slot, std::size_t bytes);
-  /// What a stream of ours has to write now, behind all that fill() has given out.
+  /// Returns the next chunk to write, after everything that fill() has returned.
   std::optional<std::pair<std::shared_ptr<Stream>, ChunkWrite>> next_chunk();
 
-  /// The peer is no more: every connection ends with `error`, and nothing is sent.
+  /// The peer is lost. Every connection ends with `error`, and nothing is sent any more.
   void lose(int error);
   bool is_lost() const { return is_lost_; }
 
-  /// The memory for lanes that the two processes share, if they are on one host: `ready`, the peer has it.
+  /// The memory for lanes that two processes on one host share. `ready`: the peer has mapped it already.
   void use_lanes(std::shared_ptr<LanePool> lanes, bool ready);
-  /// Who has dialled makes it.
+  /// The side that dialled makes the lanes.
   bool offers_lanes() const { return dialled_; }
   bool has_lanes() const { return lanes_ != nullptr; }
-  /// Connections of which an end has still something to say or to hear.
+  /// The number of connections of which an end has still something to send or to receive.
   std::size_t size() const { return streams_.size(); }
 
   void on_wants_to_send(Stream& stream) noexcept override;
@@ -112,8 +119,8 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
  private:
   struct Entry {
     std::shared_ptr<Stream> stream;
-    bool is_ready = false;    // in ready_
-    bool is_chunker = false;  // in chunkers_
+    bool is_ready = false;    // it is in ready_
+    bool is_chunker = false;  // it is in chunkers_
   };
   bool is_own(ConnectionId id) const { return (static_cast<std::uint64_t>(id) & 1) == (dialled_ ? 1 : 0); }
   void add(ConnectionId id, const std::shared_ptr<Stream>& stream);
@@ -142,13 +149,15 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   const std::shared_ptr<CopyPool> copies_ = std::make_shared<CopyPool>();
   std::vector<std::span<std::byte>> granted_;
   std::deque<ConnectionId> askers_;  // the peer's streams that want slots
-  Turns chunkers_;                   // ours that have something for the peer's slots
-  // Of connections that are over, slots into which the peer may still write until it has heard of that.
+  Turns chunkers_;                   // this side's streams that have chunks for the peer's slots
+  // The granted slots of connections that have ended here. The peer may write into them until it knows of the
+  // end.
   std::unordered_map<ConnectionId, std::deque<OwnedSlot>> fenced_;
   const std::string description_;
   std::unordered_map<ConnectionId, Entry> streams_;
-  std::deque<Record> controls_;  // of beginnings; what follows in a stream comes later
-  Turns ready_;                  // each once
+  // Records about the beginning of connections. Records of a stream come later, from Stream::next().
+  std::deque<Record> controls_;
+  Turns ready_;  // streams that want to send; each is in the queue once
 };
 
 }  // namespace rdmc::sockets

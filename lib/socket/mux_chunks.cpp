@@ -1,4 +1,4 @@
-// Large messages: whose slots are whose, and which stream writes next.
+// The mux's part of large messages: which stream owns which slots, and which stream writes next.
 #include <algorithm>
 #include <utility>
 
@@ -68,8 +68,9 @@ std::optional<std::pair<std::shared_ptr<Stream>, ChunkWrite>> Mux::next_chunk() 
   return std::nullopt;
 }
 
-/// The peer may have written, or be about to, into slots of a connection that is over here, unless it has
-/// said its last word. It says `bulk` when it has heard of that.
+/// Keeps the granted slots of a connection that has ended here. The peer may have written into them, or may
+/// still do so, unless it has ended its side. When the peer knows of the end, it sends a last record (bulk,
+/// fin or reset), and then these slots are free.
 void Mux::fence(ConnectionId id, Stream& stream) {
   auto granted = stream.take_granted();
   if (!granted.empty() && !stream.has_heard_end()) fenced_.emplace(id, std::move(granted));

@@ -38,7 +38,8 @@ void NodeEnder::run() {
     Ending next = std::move(endings_.front());
     endings_.pop_front();
     lock.unlock();
-    // Where even the last word to the loop finds no memory, what was kept for it ends here.
+    // If there is no memory even for the last task on the control loop, the objects that it keeps end on this
+    // thread.
     (void)or_no_memory([&]() -> Result<void> { return next(), Result<void>{}; });
     next = {};
     lock.lock();

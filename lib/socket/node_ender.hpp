@@ -1,5 +1,5 @@
-// Ends the nodes of group sockets on a thread of its own. The end of a node takes up to a second, in which
-// its last words are to arrive. The control loop has no time for that: heartbeats run on it, too.
+// Ends the nodes of group sockets on a thread of its own. The end of a node takes up to a second, so that its
+// last messages arrive. The control loop must not wait for that, because heartbeats run on it, too.
 #pragma once
 
 #include <condition_variable>
@@ -22,10 +22,10 @@ class NodeEnder {
   NodeEnder& operator=(const NodeEnder&) = delete;
   ~NodeEnder() { finish(); }
 
-  /// Any thread. Returns at once, and calls `then` when the node is gone, on the ender's thread. Where there
-  /// is no thread or no memory to be had, the calling thread does both.
+  /// Returns at once and destroys the node on the ender's thread. Then calls `then` there. If no thread or no
+  /// memory is available, the calling thread does both before it returns. Any thread may call this.
   void end(std::unique_ptr<Node> node, Then then);
-  /// Waits until all nodes are gone. Not in `then`.
+  /// Waits until all nodes have ended. Must not be called in `then`.
   void finish();
 
  private:
@@ -44,7 +44,7 @@ class NodeEnder {
   std::condition_variable changed_;
   std::deque<Ending> endings_;
   bool is_finishing_ = false;
-  std::thread thread_;  ///< from the first node on
+  std::thread thread_;  ///< started with the first node
 };
 
 }  // namespace rdmc::sockets

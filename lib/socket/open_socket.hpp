@@ -1,6 +1,6 @@
-// A socket as a process holds it: the pure Socket, its descriptor - a TCP socket of the kernel's that never
-// connects, so that numbers, limits and ports are the kernel's own -, its options, and whoever sleeps on it.
-// All but the counter is guarded by the sockets' lock.
+// A socket in a process: the core Socket, its descriptor, its options, and the calls that sleep on it. The
+// descriptor is a kernel TCP socket that never connects, so that the kernel manages descriptor numbers,
+// limits and port numbers. Everything except the atomic members is guarded by the sockets' lock.
 #pragma once
 
 #include <array>
@@ -24,10 +24,12 @@ namespace rdmc::sockets {
 
 enum class Woken { changed, timed_out, interrupted };
 
-/// What a call waits for, beside any change of its socket: what the peer does in a lane.
+/// The condition that a call waits for, in addition to a change of its socket: bytes in a lane, or room in a
+/// lane.
 enum class Wants : std::uint8_t { change, bytes, room };
 
-/// One call's waiting: looks for a while at what the peer does in a lane, then sleeps.
+/// The lane that one call waits for. The call first looks at the lane for a while, and then sleeps on the
+/// lane's word.
 class LaneWait {
  public:
   LaneWait(LaneMemory memory, Wants wants) : memory_(std::move(memory)), wants_(wants) {}
@@ -53,49 +55,59 @@ class OpenSocket final : public Watcher {
   ~OpenSocket() override { socket.watch(nullptr); }
 
   void on_change(bool data) override;
-  /// Shows waiters what there is to show; `pulse`: anew.
+  /// Makes the pollable descriptor show the current events. `pulse`: tells edge-triggered waiters again.
   void refresh(bool pulse = false);
-  /// Had no room for a send: there is none until waiters are told anew, also edge-triggered ones.
+  /// A send found no room. Shows that the socket is not writable until there is room again, so that
+  /// edge-triggered waiters get a new edge.
   void show_full();
-  /// The kernel's TCP socket, which `descriptor` is no more once it can be polled.
+  /// The kernel's TCP socket. After pollfd_of(), `descriptor` is a Pollable, and `tcp` is the TCP socket.
   int kernel() const { return tcp ? tcp.get() : descriptor; }
 
-  /// Sleeps until the counter is no longer `seen`. Without the lock; the counter is read with it.
+  /// Sleeps until the counter `changes` is no longer `seen`. Must be called without the lock; the caller must
+  /// read the counter with the lock.
   Woken sleep(std::uint32_t seen, Time deadline);
-  /// The lane that a call which `wants` something depends on; nothing: what comes, comes in frames.
+  /// Returns the lane that a call with this `wants` depends on, or nullopt if it depends on frames only.
   std::optional<LaneWait> lane(Wants wants) const;
-  /// Without the lock: looks until there is news, the counter is no longer `seen`, or `until`. Whether there
-  /// was any.
+  /// Looks at the lane until it has changed, the counter is no longer `seen`, or `until`. Must be called
+  /// without the lock. Returns false if nothing has changed.
   bool look(const LaneWait& lane, std::uint32_t seen, Time until);
-  /// Sleeps until the peer rings the lane's bell, which was set before the last attempt, or on_change().
+  /// Sleeps until the peer rings the lane's bell, or on_change() is called. The caller must have set the
+  /// bell's word before its last attempt.
   Woken sleep(std::unique_lock<FairMutex>& lock, const LaneWait& lane, Time deadline);
-  /// Whether looking is worth it, by how long it has taken until now. With the lock.
+  /// Decides from earlier waiting times whether it is worth looking at a lane before sleeping. Must be called
+  /// with the lock.
   engine::Idle& idle(Wants wants) { return idle_[wants == Wants::bytes ? 0 : 1]; }
 
-  int descriptor = -1;  ///< what the application calls it
-  Descriptor owned;     ///< the same
+  int descriptor = -1;  ///< the number that the application uses
+  Descriptor owned;     ///< owns `descriptor`
   Descriptor tcp;
   std::unique_ptr<Pollable> pollable;
   bool ipv6 = false;
   Socket socket;
   bool is_bound = false, port_was_named = false;
-  bool has_tried = false;  ///< to connect, since it was bound
+  bool has_tried = false;  ///< connect() was tried since the socket was bound
   bool non_blocking = false;
-  bool is_closing = false;  ///< no call finds it any more, and calls that had found it end
+  /// New calls do not find this socket any more, and calls that have found it end.
+  bool is_closing = false;
   std::optional<int> linger_seconds;
-  Duration receive_timeout{}, send_timeout{};  ///< 0: none
-  std::shared_ptr<GroupEnd> group;             ///< null: it is no group socket
-  std::shared_ptr<GroupSession> session;       ///< once it is begun; stopped without the lock
+  Duration receive_timeout{}, send_timeout{};  ///< 0 means no timeout
+  std::shared_ptr<GroupEnd> group;             ///< null if this is not a group socket
+  /// Set when the group begins. Must be stopped without the lock.
+  std::shared_ptr<GroupSession> session;
   std::string group_name;
-  Address local, peer;                        ///< of a connection
-  bool dial_was_cached = false;               ///< it went to whom we knew at that address
-  std::optional<control::Listener> listener;  ///< destroyed without the lock: it waits for the loop's thread
+  Address local, peer;  ///< the two ends of the connection
+  /// The last connect() used the process that `known_` of the Stack names for this address.
+  bool dial_was_cached = false;
+  /// Must be destroyed without the lock, because that waits for the control loop.
+  std::optional<control::Listener> listener;
   std::atomic<std::uint32_t> changes = 0;
 
  private:
   std::atomic<std::uint32_t> sleepers_ = 0;
-  std::atomic<bool> shares_core_ = false;           // with whom it waits for
-  std::vector<std::atomic<std::uint32_t>*> bells_;  // that somebody sleeps on; with the lock
+  // True if the waiting thread probably shares its core with the peer.
+  std::atomic<bool> shares_core_ = false;
+  // The bell words that calls sleep on. Guarded by the lock.
+  std::vector<std::atomic<std::uint32_t>*> bells_;
   std::array<engine::Idle, 2> idle_{engine::Idle({}), engine::Idle({})};
 };
 

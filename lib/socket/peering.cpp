@@ -32,13 +32,14 @@ Result<Carrier*> Stack::carrier(const Address& local) {
   return (carriers_[local] = std::move(*opened)).get();
 }
 
-/// Null: there is none.
+/// Returns null if there is none.
 std::shared_ptr<Peering> Peering::with(const Stack& stack, const peer::Peer& process) {
   const auto found = stack.peerings_.find(process.number());
   return found == stack.peerings_.end() ? nullptr : found->second;
 }
 
-/// With whom a trunk was lost, all begins anew: we may hear of it before the process at the other end does.
+/// If the trunk with the process was lost, everything begins anew. This side may notice the loss before the
+/// other process does.
 void Peering::find(Stack& stack, const peer::Peer& process, const Address& at) {
   if (stack.is_ending_) return;
   if (const auto known = with(stack, process)) {
@@ -87,7 +88,9 @@ bool Peering::is_lost() const {
   return mux_->is_lost();
 }
 
-/// Connections of a process that does not show that it is one we know, or of others of its host in its name.
+/// True if kMostTrunks trunks were opened by processes with this identity on the same host. Such a process
+/// dials again and again without showing that it is known here, or other processes of its host use its
+/// identity.
 bool Peering::has_too_many(const Stack& stack, const peer::Peer& process) {
   return std::ranges::count_if(stack.peerings_, [&](const auto& entry) {
            const Peering& other = *entry.second;
@@ -96,7 +99,8 @@ bool Peering::has_too_many(const Stack& stack, const peer::Peer& process) {
          }) >= kMostTrunks;
 }
 
-/// On the carrier's thread; without `their_blob` the peer's comes later.
+/// Makes the trunk on the fabric thread. `their_blob` is empty on the opener's side, which gets the peer's
+/// blob later.
 void Peering::make_trunk(std::vector<std::byte> their_blob) {
   const auto carrier = stack_.carrier(fabric_address(process_.local()));
   if (!carrier) return give_up(carrier.error());
@@ -123,8 +127,9 @@ void Peering::make_trunk(std::vector<std::byte> their_blob) {
       [this](const Result<fabric::ConnectionBlob>& ours) { on_trunk(ours); });
 }
 
-/// Runs `work` on the carrier's thread and then, unless it is over, `then` on the loop's with the result. The
-/// last of us goes there: what it has of the control plane waits for that thread.
+/// Runs `work` on the fabric thread. Then runs `then` with the result on the control loop, unless the peering
+/// is over. The last reference to the peering also goes to the control loop, because the end of its
+/// control-plane members waits for that loop.
 template <typename Work, typename Then>
 void Peering::on_carrier(Work work, Then then) {
   carrier_->post(
@@ -155,13 +160,13 @@ void Peering::on_trunk(const Result<fabric::ConnectionBlob>& ours) {
 void Peering::on_opened(Result<control::Channel> channel, std::vector<std::byte> their_blob) {
   if (!channel) {
     Error cause = channel.error();
-    // It asks us at the same time, and its question counts: that is on its way.
+    // The peer asks for a trunk at the same time, and its request wins. That request is on its way.
     if (cause.code == Errc::already_exists && !process_.was_dialed_by_us()) {
       is_crossed_ = true;
       return lose_trunk(ECONNRESET);
     }
-    if (cause.code == Errc::not_found) cause.code = Errc::peer_failed;     // it has no sockets
-    if (cause.code == Errc::resource_limit) cause.code = Errc::cancelled;  // of its resources
+    if (cause.code == Errc::not_found) cause.code = Errc::peer_failed;     // the process has no sockets
+    if (cause.code == Errc::resource_limit) cause.code = Errc::cancelled;  // the limit is the peer's
     return give_up(cause);
   }
   start(std::move(*channel));
@@ -190,7 +195,7 @@ void Peering::set_ready() {
   finish(mux_);
 }
 
-/// Whoever waits for the dialled addresses hears of it.
+/// Tells the sockets that wait for the dialled addresses.
 void Peering::finish(const Result<std::shared_ptr<Mux>>& mux) {
   for (const Address& at : std::exchange(dialled_, {})) stack_.on_dialled(at, mux, host_of(process_.local()));
 }
@@ -204,7 +209,7 @@ void Peering::end_trunk(End end) {
   if (carrier_ == nullptr) return;
   on_carrier(
       [this, end]() -> Result<void> {
-        // Its last owner is to be on this thread.
+        // The trunk's last owner must be on this thread.
         if (const auto trunk = std::exchange(trunk_, nullptr)) end(*trunk);
         return {};
       },

@@ -1,9 +1,9 @@
-// How two processes come to share a trunk, for the sockets of both directions. Whichever process needs it
-// first opens a channel to the other one's sockets, with what the link needs, and gets the same in the
-// answer. The channel then stays and carries nothing: its end tells a process that the other has died. When
-// both open a channel at the same time, the one of the process that has made the connection counts. A
-// connection (controlplane/peer) has one trunk at most, and two processes have one connection. All on the
-// loop's thread.
+// A peering makes one trunk that two processes share for the sockets of both. The process that needs the
+// trunk first opens a channel to the other process's sockets, with the connection blob of its link, and gets
+// the peer's blob in the answer. The channel then stays open and carries nothing. Its end tells a process
+// that the other one has died. If both open a channel at the same time, the channel of the process that
+// dialled the connection counts. Two processes have one connection (controlplane/peer), and a connection has
+// at most one trunk. Everything runs on the control loop.
 #pragma once
 
 #include <memory>
@@ -16,27 +16,27 @@
 
 namespace rdmc::sockets {
 
-/// Whether a peer that is connected from `peer` to `local` of ours is a process of this host. Pure.
+/// True if a peer that is connected from address `peer` to the local address `local` is a process of this
+/// host. Does no I/O.
 bool is_on_this_host(const Address& local, const Address& peer);
 
 class Peering final : public std::enable_shared_from_this<Peering> {
  public:
-  /// The service that others ask for a trunk.
+  /// The service that other processes ask for a trunk.
   static constexpr const char* kService = "sockets";
 
-  /// A socket is to be connected to `process`, which listens at `at`: Stack::on_dialled() tells with what
-  /// trunk.
+  /// Finds or makes the trunk to `process`, which listens at `at`. Then calls Stack::on_dialled() with it.
   static void find(Stack& stack, const peer::Peer& process, const Address& at);
   /// Another process wants to share a trunk.
   static void on_request(Stack& stack, peer::Request request);
-  /// Has the carrier's thread end the trunk soon. What nobody has heard by then is lost.
+  /// Makes the fabric thread end the trunk soon. Data that has not been received by then is lost.
   void lose_trunk(int error);
 
  private:
   Peering(Stack& stack, peer::Peer process, bool is_opener)
       : stack_(stack), process_(std::move(process)), is_opener_(is_opener) {}
 
-  /// Of one process that has dialled us, at any time.
+  /// The most trunks at a time with one process that has dialled this one.
   static constexpr int kMostTrunks = 4;
 
   static std::shared_ptr<Peering> with(const Stack& stack, const peer::Peer& process);
@@ -59,14 +59,15 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   const peer::Peer process_;
   const bool is_opener_;
   bool is_ready_ = false, is_over_ = false;
-  bool is_crossed_ = false;               // the other's request takes our place
-  std::vector<Address> dialled_;          // where we looked for it, until it has been told how that ended
-  std::optional<peer::Request> request_;  // the other's, until it is answered
+  bool is_crossed_ = false;  // true if the peer's crossing request replaces this one
+  // The addresses at which sockets looked for the process, until they are told the outcome.
+  std::vector<Address> dialled_;
+  std::optional<peer::Request> request_;  // the peer's request, until it is answered
   std::optional<control::Channel> channel_;
   Carrier* carrier_ = nullptr;
   std::shared_ptr<Mux> mux_;
-  std::shared_ptr<Trunk> trunk_;  // made on the carrier's thread
-  control::Timer patience_;       // until it is ready
+  std::shared_ptr<Trunk> trunk_;  // used on the fabric thread only
+  control::Timer patience_;       // runs until the peering is ready
 };
 
 }  // namespace rdmc::sockets

@@ -29,7 +29,8 @@ Result<Pollable> Pollable::replace(int descriptor) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) != 0)
     return fail_errno("socketpair", errno);
   Descriptor shown(pair[0]), other(pair[1]);
-  for (const int end : pair) {  // as little as the kernel allows: a few bytes fill it
+  // Make the buffers as small as the kernel allows, so that a few bytes fill them.
+  for (const int end : pair) {
     const int least = 0;
     ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
   }
@@ -54,7 +55,7 @@ void Pollable::show(short events, bool pulse) {
 }
 
 void Pollable::set_readable(bool readable, bool pulse) {
-  if (has_ended_ || is_hung_up_) return;  // readable for ever
+  if (has_ended_ || is_hung_up_) return;  // it stays readable for ever
   if (!readable && is_readable_) drain(shown_);
   if (readable && (!is_readable_ || pulse) && !put_byte(other_.get())) {
     drain(shown_);

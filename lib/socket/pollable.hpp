@@ -1,7 +1,7 @@
-// Makes a descriptor readable, writable and hung up as a socket of ours is, for epoll, poll and io_uring. It
-// is one end of a pair of UNIX sockets: a byte in it is readable, too many bytes from it make it not
-// writable, and the other end's shutdown is the stream's end. No payload goes through it. Under the sockets'
-// lock.
+// Makes a descriptor readable, writable and hung up exactly when a socket of this library is, for epoll, poll
+// and io_uring. The descriptor is one end of a pair of UNIX sockets. A byte sent to it makes it readable. A
+// full send buffer makes it not writable. A shutdown of the other end shows the end of the stream. No payload
+// goes through it. The caller must hold the sockets' lock.
 #pragma once
 
 #include "dataplane/base/descriptor.hpp"
@@ -11,14 +11,16 @@ namespace rdmc::sockets {
 
 class Pollable {
  public:
-  /// Puts the end to be polled in the place of `descriptor`, which keeps its number. Errors: resource_limit.
+  /// Replaces `descriptor` by the end to be polled. The number of the descriptor stays the same. Errors:
+  /// resource_limit.
   static Result<Pollable> replace(int descriptor);
 
-  /// `events` as poll(2) returns them. POLLERR cannot be shown; it is shown as all others. `pulse`: tells
-  /// edge-triggered waiters anew that there is something to read. An end and a hang-up cannot be taken back.
+  /// Shows `events`, in the bits of poll(2). POLLERR cannot be shown; instead the descriptor becomes readable
+  /// and writable. `pulse`: tells edge-triggered waiters again that there is something to read. An end and a
+  /// hang-up cannot be taken back.
   void show(short events, bool pulse = false);
 
-  /// Until show() says otherwise.
+  /// Shows that the socket is not writable, until show() says otherwise.
   void show_not_writable() { set_writable(false); }
 
  private:
@@ -26,8 +28,8 @@ class Pollable {
   void set_readable(bool readable, bool pulse);
   void set_writable(bool writable);
 
-  int shown_;         // the application's
-  Descriptor other_;  // ours
+  int shown_;         // the application's end
+  Descriptor other_;  // the library's end
   bool is_readable_ = false, is_writable_ = true, has_ended_ = false, is_hung_up_ = false;
 };
 

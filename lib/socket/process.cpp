@@ -31,7 +31,8 @@ StackOptions options_of_environment() {
   options.device = environment("RDMC_DEVICE");
   options.insecure = environment("RDMC_INSECURE") == "1";
   options.encrypt = environment("RDMC_ENCRYPT") == "1";
-  // Without any of them nothing can be listened for or connected to: EHOSTUNREACH and EOPNOTSUPP say so then.
+  // Without a key, certificates or RDMC_INSECURE=1, listen() and connect() fail with EHOSTUNREACH or
+  // EOPNOTSUPP.
   if (options.insecure) return options;
   const control::Identity identity{.key_file = {},
                                    .certificates = {.authority = environment("RDMC_AUTHORITY"),
@@ -43,7 +44,7 @@ StackOptions options_of_environment() {
   return options;
 }
 
-/// The file that `fd` is; 0: none.
+/// Returns the inode number of the file that `fd` names, or 0 if there is none.
 ino_t file_of(int fd) {
   struct stat about {};
   return ::fstat(fd, &about) == 0 ? about.st_ino : 0;
@@ -106,11 +107,12 @@ void Process::in_parent() {
   process.mutex_.unlock();
 }
 
-/// The stack's threads are not here: its memory is left as it is, and never touched again. What it has of the
-/// kernel's would outlive our parent with us, and its peers would never hear of its death. The numbers that
-/// the application knows stay taken, by a socket of no use.
+/// The child has none of the stack's threads. So the stack's memory is left as it is and never touched again.
+/// Its descriptors are closed: otherwise they would stay open here after the parent's death, and its peers
+/// would never notice the death. The descriptor numbers that the application knows are kept in use by a
+/// useless socket.
 void Process::in_child() {
-  std::map<int, int> known;  // with FD_CLOEXEC or not
+  std::map<int, int> known;  // descriptor, and its descriptor flags (FD_CLOEXEC)
   if (process.stack_ != nullptr)
     for (const int fd : process.stack_->descriptors()) known[fd] = ::fcntl(fd, F_GETFD);
   process.stack_ = nullptr;

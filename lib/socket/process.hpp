@@ -1,5 +1,6 @@
-// The sockets of the process, which the C functions call: one Stack, made when it is first needed and ended
-// when the process exits; and what a child of fork() has of its parent's, nothing. Any thread.
+// The sockets of the process, which the C functions use. There is one Stack. It is made when it is first
+// needed and ended when the process exits. A child of fork() has none of its parent's sockets. Any thread may
+// call anything.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +18,15 @@ class Process {
  public:
   static Process& instance();
 
-  /// The stack that `fd` (-1: none yet) is to be looked for in. Errors: EOPNOTSUPP (it was our parent's),
-  /// EBADF (the process is at its end).
+  /// Returns the stack to which `fd` may belong; -1 means no descriptor yet. Errors: EOPNOTSUPP if `fd` was a
+  /// socket of the parent process, EBADF if the process is exiting.
   std::expected<Stack*, int> stack_for(int fd);
-  /// Closes `fd` if it was a socket of our parent's. Whether it was.
+  /// Closes `fd` if it was a socket of the parent process. Returns true if it was one.
   bool close_inherited(int fd);
 
  private:
-  /// When the process exits, while there is TLS. Threads may be inside; they find no socket any more, and the
-  /// memory stays.
+  /// Called when the process exits, while TLS still works. Other threads may be in calls. They find no socket
+  /// any more, and the memory is not freed.
   static void end();
   static void before_fork();
   static void in_parent();
@@ -33,11 +34,13 @@ class Process {
   bool is_inherited(int fd);
 
   std::mutex mutex_;
-  /// The stack, while no descriptor was our parent's: then a call needs no mutex. Else null.
+  /// The stack, if no descriptor is a socket of the parent process. Then a call needs no mutex. Otherwise
+  /// null.
   std::atomic<Stack*> of_all_ = nullptr;
   Stack* stack_ = nullptr;
   bool is_registered_ = false, has_ended_ = false;
-  std::map<int, ino_t> inherited_;  // a number that means another file by now is the application's
+  // Descriptors and their inode numbers. If a number means another file now, it belongs to the application.
+  std::map<int, ino_t> inherited_;
 };
 
 }  // namespace rdmc::sockets

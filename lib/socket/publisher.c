@@ -1,6 +1,8 @@
-/* publisher ADDRESS PORT: sends what it reads to all subscribers, and prints who comes and goes.
- * publisher ADDRESS PORT subscribe: prints what is published, until the publisher ends. IPv4; port 0: any. */
-#define _DEFAULT_SOURCE /* CMSG_SPACE */
+/* publisher ADDRESS PORT: sends what it reads from standard input to all subscribers, and prints which
+ * subscribers join and leave.
+ * publisher ADDRESS PORT subscribe: prints what is published, until the publisher ends. IPv4 only. Port 0
+ * means any port. */
+#define _DEFAULT_SOURCE /* for CMSG_SPACE */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <rdmc/socket.h>
@@ -13,7 +15,7 @@ static int die(const char* what) {
   return perror(what), 1;
 }
 
-/* A message into `bytes`, or an event, which is printed: then, and at the end, 0 bytes. */
+/* Receives a message into `bytes`, or prints an event. Returns 0 for an event and at the end. */
 static ssize_t receive(int fd, char* bytes, size_t count, int* flags) {
   static const char* const kinds[] = {"?", "joined", "left", "failed"};
   char room[CMSG_SPACE(sizeof(struct rdmc_member_event))];
@@ -52,7 +54,7 @@ static int publish(int fd, struct sockaddr_in* address) {
     if (both[1].revents != 0 && receive(fd, bytes, sizeof bytes, &flags) < 0) return die("rdmc_recvmsg");
     if (both[0].revents == 0) continue;
     const ssize_t count = read(0, bytes, sizeof bytes);
-    if (count <= 0) return rdmc_close(fd); /* when all have everything */
+    if (count <= 0) return rdmc_close(fd); /* what was sent still arrives */
     if (rdmc_send(fd, bytes, (size_t)count, 0) != count) return die("rdmc_send");
   }
   return die("rdmc_poll");

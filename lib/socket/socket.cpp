@@ -21,7 +21,7 @@ void Backlog::promote() {
   while (!waiting_.empty() && ready_.size() <= most_) {
     Connection next = std::move(waiting_.front());
     waiting_.pop_front();
-    // Whoever has gone away meanwhile is not told, and nobody is told of it.
+    // A peer that has gone meanwhile is not told anything, and the application does not see its connection.
     if (next.stream->is_over()) continue;
     if (const auto mux = next.asked.mux.lock()) mux->accept(next.asked.id);
     if (shut_ != 0 && next.asked.kind == ConnectionKind::bytes) (void)next.stream->shutdown(shut_);
@@ -108,7 +108,7 @@ std::expected<Endpoint::Message, int> Socket::take_message(bool peek) {
 
 Answer Socket::shutdown(unsigned how) {
   if (backlog_) {
-    if ((how & Stream::kShutRead) != 0) {  // it listens no more
+    if ((how & Stream::kShutRead) != 0) {  // the socket stops listening
       backlog_.reset();
       stream_->disconnect();
     }

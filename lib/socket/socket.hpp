@@ -1,6 +1,6 @@
-// What a socket is beyond its stream: whether it listens, whom it has been asked for, how far connect() has
-// come. Like Stream it answers as Linux does (net/ipv4/af_inet.c), never blocks, and is pure; addresses and
-// ports are for whoever owns it to know. Under the sockets' lock.
+// The state of a socket in addition to its stream: whether it listens, which connections wait to be accepted,
+// and how far connect() has come. Like Stream it answers as Linux does (net/ipv4/af_inet.c), and it never
+// blocks. It does no I/O. Its owner keeps addresses and port numbers. The caller must hold the sockets' lock.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,15 @@
 
 namespace rdmc::sockets {
 
-/// Connections that have been asked for and not been accepted. As many as the backlog says and one are there
-/// for their peers already; the others' peers wait.
+/// Connections that peers have asked for and that were not accepted yet. At most `most` + 1 of them are open
+/// for their peers already. The peers of the other ones wait.
 class Backlog {
  public:
-  /// Peers that wait because the backlog is full; others are refused.
+  /// The most peers that wait because the backlog is full. Others are refused.
   static constexpr std::size_t kMostWaiting = 4096;
 
-  /// `shut`: what every connection has shut down from its beginning, as the listening socket had.
+  /// `shut`: the directions that the listening socket had shut down. They are shut down in every connection
+  /// from its beginning.
   Backlog(std::size_t most, unsigned shut) : most_(most), shut_(shut) {}
   ~Backlog();
   Backlog(const Backlog&) = delete;
@@ -32,7 +33,7 @@ class Backlog {
     std::shared_ptr<Stream> stream;
   };
   void set_most(std::size_t most) { most_ = most; }
-  /// False: too many wait.
+  /// Returns false if too many peers wait.
   bool add(Connection connection);
   std::optional<Connection> take();
   bool empty() const { return ready_.empty(); }
@@ -47,51 +48,51 @@ class Backlog {
 
 class Socket {
  public:
-  /// A new one, or the end of a connection that was accepted.
+  /// Makes a new socket of this kind, or a socket for the stream of an accepted connection.
   explicit Socket(ConnectionKind kind = ConnectionKind::bytes) : Socket(std::make_shared<Stream>(kind)) {
     phase_ = Phase::unconnected;
   }
   explicit Socket(std::shared_ptr<Stream> stream);
-  /// A member of a group, which needs no stream.
+  /// Makes a member of a group, which needs no stream.
   explicit Socket(std::shared_ptr<Endpoint> member) : Socket() { endpoint_ = std::move(member); }
 
   ConnectionKind kind() const { return stream_->kind(); }
   bool keeps_messages() const { return endpoint_ != nullptr; }
-  /// Null: nobody.
+  /// Null means no watcher.
   void watch(Watcher* watcher);
   const std::shared_ptr<Stream>& stream() const { return stream_; }
   Backlog* backlog() const { return backlog_.get(); }
 
-  /// Whether listen() would do. Errors: EINVAL.
+  /// Checks if listen() would succeed. Errors: EINVAL.
   Answer check_listen() const;
   void listen(std::size_t backlog);
-  /// Errors: EINVAL (it does not listen), EAGAIN.
+  /// Errors: EINVAL (the socket does not listen), EAGAIN.
   std::expected<Backlog::Connection, int> accept();
 
   enum class Connecting {
-    begins,   ///< it was not connecting: dial, then ask
-    goes_on,  ///< nothing has been decided
+    begins,   ///< it was not connecting; the caller must find the peer and ask it
+    goes_on,  ///< the peer has not answered yet
     succeeded,
   };
-  /// connect() was called, or has waited. Errors: EISCONN, EINVAL (shut down before it knew of its failure),
-  /// and that with which it has failed.
+  /// Must be called by each connect() call, and again after a wait. Errors: EISCONN, EINVAL (shut down before
+  /// it knew of its failure), or the error with which connecting has failed.
   std::expected<Connecting, int> connect();
   bool is_connecting() const { return phase_ == Phase::connecting; }
-  /// There is a peer whose name may be asked for.
+  /// True if there is a peer whose address may be asked for.
   bool has_peer() const { return stream_->state() == Stream::State::open; }
 
-  /// Errors: EPIPE, ENOTCONN, …: see Stream.
+  /// Errors: those of Stream::send(), or of the message endpoint.
   Answer send(std::span<const std::byte> bytes, const void* caller = nullptr);
-  /// Null: it is a stream of bytes.
+  /// Null if this is a stream of bytes.
   Endpoint* endpoint() const { return endpoint_.get(); }
   bool has_message() const { return endpoint_ && endpoint_->has_message(); }
-  /// SO_ERROR.
+  /// The value of SO_ERROR. It is cleared.
   int take_error() { return endpoint_ ? endpoint_->take_error() : stream_->take_error(); }
-  /// Of a message the whole length, if that is more than out.size().
+  /// For a message, returns its whole length even if that is more than out.size().
   Answer receive(std::span<std::byte> out, bool peek);
-  /// Of a socket that keeps messages: see Endpoint::take().
+  /// For sockets that keep messages only: see Endpoint::take().
   std::expected<Endpoint::Message, int> take_message(bool peek);
-  /// About as many bytes as receive() would copy now, if there were room for them.
+  /// Roughly the number of bytes that receive() would copy now into a buffer that is large enough.
   std::size_t unread() const { return endpoint_ ? endpoint_->unread() : stream_->unread(); }
   /// Errors: ENOTCONN.
   Answer shutdown(unsigned how);
@@ -99,11 +100,11 @@ class Socket {
   short events() const;
 
  private:
-  enum class Phase { unconnected, connecting, connected, disconnecting };  // SS_… of the kernel's
+  enum class Phase { unconnected, connecting, connected, disconnecting };  // the SS_... states of the kernel
 
   std::shared_ptr<Stream> stream_;
-  std::shared_ptr<Messages> messages_;  // null: it is no SEQPACKET
-  std::shared_ptr<Endpoint> endpoint_;  // null: it is a stream of bytes
+  std::shared_ptr<Messages> messages_;  // null if this is not a SEQPACKET socket
+  std::shared_ptr<Endpoint> endpoint_;  // null if this is a stream of bytes
   std::unique_ptr<Backlog> backlog_;
   Phase phase_ = Phase::unconnected;
 };

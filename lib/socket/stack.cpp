@@ -19,7 +19,8 @@
 namespace rdmc::sockets {
 namespace {
 
-/// Between two frames of the two ends in one process nobody else could take the lock; no more than that.
+/// The size of one frame between the two ends of connections within this process. The lock stays held between
+/// two frames.
 constexpr std::size_t kOwnFrameBytes = 64 * 1024;
 
 StackOptions with_context(StackOptions options) {
@@ -32,11 +33,11 @@ StackOptions with_context(StackOptions options) {
 Stack::Stack(StackOptions options)
     : options_(with_context(std::move(options))), own_near_(make_own(true)), own_far_(make_own(false)) {}
 
-/// One end of the connections of the process with itself.
+/// Makes one end of the connections of the process with itself.
 std::shared_ptr<Mux> Stack::make_own(bool nearer) {
   auto mux = std::make_shared<Mux>(static_cast<Opens&>(*this), nearer);
   mux->on_kick([this] { own_ready_ = true; });
-  mux->use_slots(nullptr);  // nobody writes them
+  mux->use_slots(nullptr);  // no peer writes into slots within a process
   return mux;
 }
 
@@ -57,7 +58,7 @@ void Stack::end() {
     open = descriptors();
   }
   for (const int fd : open) close(fd, false);
-  {  // those that other threads close
+  {  // sockets that other threads are closing
     const Lock lock(lock_);
     is_over_ = true;
     for (const auto& [fd, socket] : sockets_) socket->on_change(false);
@@ -73,19 +74,19 @@ void Stack::end() {
     dials.swap(dials_);
     for (auto& [at, dial] : dials) dial.waiting.clear();
   }
-  dials.clear();  // ends the attempts, which wait for the loop
+  dials.clear();  // ends the attempts; their end waits for the control loop
   const std::vector<Carrier*> last = loop_->call([this] {
     is_ending_ = true;
     for (const auto& [number, peering] : peerings_) peering->lose_trunk(ECONNRESET);
     return carriers();
   });
-  // Not on the loop's thread, to which an engine may post what it has left to say.
+  // Not on the control loop, because a fabric thread may still post tasks to that loop.
   for (Carrier* const carrier : last) carrier->stop();
   loop_->call([this] {
     peerings_.clear();
     carriers_.clear();
   });
-  ender_.finish();  // its sessions end on the loop
+  ender_.finish();  // the ender's last tasks run on the control loop
   loop_->call([] {});
   peers_.reset();
   loop_.reset();
@@ -114,7 +115,7 @@ Answer Stack::add(Descriptor kernel, bool ipv6, Socket socket, int flags, const 
   const int fd = kernel.get();
   auto held = boost::make_local_shared<OpenSocket>(std::move(kernel), ipv6, std::move(socket));
   held->non_blocking = (flags & SOCK_NONBLOCK) != 0;
-  if (like) {  // what an accepted socket has of its listener
+  if (like) {  // the settings that an accepted socket gets from its listener
     held->linger_seconds = like->linger_seconds;
     held->receive_timeout = like->receive_timeout;
     held->send_timeout = like->send_timeout;
@@ -132,7 +133,7 @@ Answer Stack::socket(int domain, int type, int protocol) {
   if (kind != SOCK_STREAM && protocol != 0) return std::unexpected(EPROTONOSUPPORT);
   Descriptor kernel(::socket(domain, SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), protocol));
   if (!kernel) return std::unexpected(errno);
-  if (domain == AF_INET6) {  // an address of ours is one of one family
+  if (domain == AF_INET6) {  // an address here belongs to one family
     const int on = 1;
     ::setsockopt(kernel.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
@@ -142,7 +143,8 @@ Answer Stack::socket(int domain, int type, int protocol) {
              Socket(kind == SOCK_STREAM ? ConnectionKind::bytes : ConnectionKind::messages), flags);
 }
 
-/// With the lock, which no handler on the loop can want yet when this waits for it.
+/// Must be called with the lock. This may wait for the control loop, but no handler on that loop can want the
+/// lock yet.
 Result<peer::Peers*> Stack::peers() {
   if (peers_) return peers_.get();
   if (options_.insecure && options_.encrypt)
@@ -152,7 +154,7 @@ Result<peer::Peers*> Stack::peers() {
   auto peers = options_.context->peers(
       {.key_file = options_.key_file, .certificates = options_.certificates, .insecure = options_.insecure});
   if (!peers) return std::unexpected(peers.error());
-  // Whoever asks finds them there.
+  // Set before serving, because a request that comes at once uses both.
   loop_ = *loop;
   peers_ = std::move(*peers);
   const auto serves = serve_peers();
@@ -175,8 +177,9 @@ Result<void> Stack::serve_peers() {
   return {};
 }
 
-/// What the ends of our own connections have to say to each other. Without memory for that they are lost, as
-/// those with another process are; the call that has caused it has its own answer.
+/// Delivers the records that the two ends of the process's own connections have for each other. If there is
+/// no memory for them, these connections are lost, like connections with another process. The result of the
+/// call that has caused this does not change.
 void Stack::deliver_own() noexcept {
   try {
     exchange_own();
@@ -196,7 +199,7 @@ void Stack::exchange_own() {
         frame.resize(kOwnFrameBytes);
         frame.resize(from->fill(frame));
         [[maybe_unused]] const auto heard = to->on_frame(frame);
-        assert(heard);  // nobody else has a hand in it
+        assert(heard);  // both ends are this process
       }
     }
   }

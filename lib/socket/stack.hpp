@@ -1,11 +1,11 @@
-// The sockets of a process, and what they share: one lock, the control loop and the peers of
-// the process, an engine for each address that is used, and one trunk to each process that any of them talks
-// to. Connections of a process with itself need none of that: their records go from hand to hand. The C
-// functions of rdmc/socket.h call the one Stack that a process commonly has; there may be several. Any thread
-// may call anything.
+// The sockets of a process and what they share: one lock, the control loop and the peers of the process, a
+// carrier for each address in use, and one trunk to each process that any socket is connected with.
+// Connections of a process with itself need no trunk; their records are handed over directly. The C functions
+// of rdmc/socket.h use the one Stack that a process commonly has. Several stacks are possible. Any thread may
+// call any function.
 //
-// Calls answer with a count or an errno, as the kernel's do (see Stream, Socket); what they block on, they do
-// not hold the lock for.
+// Calls return a count or an errno, as the kernel's calls do (see Stream and Socket). They do not hold the
+// lock while they block.
 #pragma once
 
 #include <sys/socket.h>
@@ -34,21 +34,23 @@ namespace rdmc::sockets {
 
 struct StackOptions {
   std::string fabric = "auto";
-  std::string device;                           ///< of the fabric, where it has to be named
-  std::string key_file;                         ///< the cluster key, which both ends of a connection hold
-  bool insecure = false;                        ///< none; must be said
-  bool encrypt = false;                         ///< what leaves the host
-  control::CertificateFiles certificates = {};  ///< in the key's place
-  /// How long another process has to make a trunk, and who joins a group to say whom it joins.
+  std::string device;  ///< of the fabric, if the fabric needs a name
+  /// The file of the cluster key, which both ends of a connection must hold.
+  std::string key_file;
+  bool insecure = false;                        ///< true: no cluster key; must be requested explicitly
+  bool encrypt = false;                         ///< encrypt everything that leaves the host
+  control::CertificateFiles certificates = {};  ///< used instead of the cluster key
+  /// How long another process may take to share a trunk. Also how long a process that joins a group may take
+  /// to name the group, and then to become ready.
   Duration introduction = seconds(10);
-  /// How long what was sent may take to arrive after the close of its socket, when the process ends or a
-  /// group's root was closed. The kernel would end a process without it.
+  /// How long data that was sent may take to arrive after its socket was closed, when the process ends or the
+  /// root of a group was closed. The kernel would end a process without waiting.
   Duration farewell = seconds(2);
-  /// With whom the sockets share their threads and their connections. Null: with nobody.
+  /// The context that shares its threads and connections with the sockets. Null: the stack makes its own.
   std::shared_ptr<peer::Context> context = nullptr;
 };
 
-/// A call that uses what end() ends.
+/// Counts a call that uses objects that end() destroys, while the call runs.
 class UnderWay {
  public:
   explicit UnderWay(std::atomic<std::uint32_t>& calls) : calls_(calls) { ++calls_; }
@@ -72,15 +74,15 @@ class Stack final : private Opens {
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
 
-  /// What it shares with others.
+  /// The context that this stack uses.
   peer::Context& context() { return *options_.context; }
-  /// How many trunks to other processes it has, or is about to have; any thread.
+  /// The number of trunks to other processes that exist or are being made. Any thread may call this.
   std::size_t trunks();
-  /// Which of its sockets listens where, as its trunks ask.
+  /// The interface by which the trunks find listening sockets.
   Opens& opens() { return *this; }
 
-  /// Closes all sockets, waits for a short time until what they have sent has arrived, and ends all else.
-  /// Nothing is to be begun any more.
+  /// Closes all sockets, waits for a short time until the sent data has arrived, and ends everything else. No
+  /// call may begin anything afterwards.
   void end();
 
   Answer socket(int domain, int type, int protocol);
@@ -89,61 +91,63 @@ class Stack final : private Opens {
   Answer accept(int fd, sockaddr* address, socklen_t* length, int flags);
   Answer connect(int fd, const sockaddr* address, socklen_t length);
   Answer send(int fd, std::span<const std::byte> bytes, int flags);
-  /// `said`: what recvmsg adds, MSG_EOR and MSG_TRUNC of messages.
+  /// `said` gets what recvmsg() adds for messages: MSG_EOR or MSG_TRUNC.
   Answer receive(int fd, std::span<std::byte> out, int flags, int* said = nullptr) {
     return receive(fd, out, flags, said, nullptr);
   }
-  /// The same, or what is told of a group's member before the next message: then the answer is 0, and
-  /// MSG_OOB said.
+  /// The same, or takes a member event of a group that comes before the next message. Then the result is 0,
+  /// and `said` is MSG_OOB.
   Answer receive(int fd, std::span<std::byte> out, int flags, int* said,
                  std::optional<rdmc_member_event>* event);
-  /// sendmsg and recvmsg. Errors besides those of send and receive: EMSGSIZE, EINVAL, EFAULT (of the pieces),
-  /// EOPNOTSUPP (names and control data to be sent). Throw std::bad_alloc where there is no room to gather.
+  /// Like sendmsg() and recvmsg(). Errors besides those of send() and receive(): EMSGSIZE, EINVAL or EFAULT
+  /// for the pieces, EOPNOTSUPP for names and control data to be sent. Throw std::bad_alloc if there is no
+  /// memory to gather the pieces.
   Answer send_message(int fd, const msghdr& message, int flags);
   Answer receive_message(int fd, msghdr& message, int flags);
   Answer shutdown(int fd, int how);
   Answer close(int fd) { return close(fd, true); }
   Answer poll(std::span<pollfd> descriptors, int timeout_ms);
-  /// What poll would find now of `wanted`, and of what nobody needs to want; POLLNVAL: no such socket.
+  /// Returns the events of `wanted` that poll() would find now, and POLLERR and POLLHUP, which are always
+  /// reported. Returns POLLNVAL if there is no such socket.
   short events(int fd, short wanted);
   Answer get_option(int fd, int level, int name, void* value, socklen_t* length);
   Answer set_option(int fd, int level, int name, const void* value, socklen_t length);
   Answer get_name(int fd, sockaddr* address, socklen_t* length, bool of_peer);
-  /// fcntl's F_GETFL and F_SETFL; of the flags O_NONBLOCK.
+  /// Like fcntl() with F_GETFL and F_SETFL. O_NONBLOCK is the only flag that can be changed.
   Answer control(int fd, int command, int argument);
-  /// Readies the descriptor itself for epoll and its like, and returns it.
+  /// Makes the descriptor itself usable for epoll and similar calls, and returns it.
   Answer pollfd_of(int fd);
   bool has(int fd);
 
-  // stack_zero_copy.cpp
+  // Defined in stack_zero_copy.cpp:
 
-  /// Memory that sends need not copy. Errors: EINVAL, ENOMEM.
+  /// Allocates memory from which sends make no copy. Errors: EINVAL, ENOMEM.
   std::expected<void*, int> allocate(std::size_t bytes);
-  /// What is on its way stays until it is there. Errors: EINVAL.
+  /// Frees memory of allocate(). Memory that is being sent stays until it has arrived. Errors: EINVAL.
   Answer deallocate(void* memory);
-  /// Errors besides those of send: EFAULT (memory that allocate() has not given).
+  /// Errors besides those of send(): EFAULT if the memory is not from allocate().
   Answer send_in_place(int fd, std::span<const std::byte> bytes, int flags, std::uint64_t& number);
   Answer wait_sent(int fd, std::uint64_t number, int flags);
-  /// `bytes` is the caller's until release().
+  /// The caller may use `bytes` until release().
   Answer receive_in_place(int fd, void** bytes, int flags);
   /// Errors: EINVAL.
   Answer release(void* bytes);
 
-  /// Around fork(): nothing is half done in the child, where this stack is never touched again.
-  /// The control loop stands between two tasks, so its thread holds no lock, of OpenSSL's for one, that the
-  /// child might want. One thread at a time.
+  /// Must be called around fork(), by one thread at a time, so that no state is half changed in the child.
+  /// The child never touches this stack again. before_fork() stops the control loop between two tasks. So the
+  /// loop's thread holds no lock that the child may need, for example one of OpenSSL.
   void before_fork();
   void after_fork();
-  /// With the lock.
+  /// Must be called with the lock.
   std::vector<int> descriptors() const;
 
  private:
   friend class Peering;
   using Lock = std::unique_lock<FairMutex>;
-  /// Copied and destroyed only while the lock is held, so that its count need not be atomic.
+  /// Copied and destroyed only while the lock is held, so its count need not be atomic.
   using Held = boost::local_shared_ptr<OpenSocket>;
 
-  // stack.cpp
+  // Defined in stack.cpp:
   std::expected<Held, int> find(int fd) const;
   Answer add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like = nullptr);
   Result<peer::Peers*> peers();
@@ -152,26 +156,26 @@ class Stack final : private Opens {
   void deliver_own() noexcept;
   void exchange_own();
   void drain(Duration longest);
-  /// Calls `attempt` until it is not EAGAIN, or may not wait, or has waited too long: then `late`. When
-  /// another thread closes the socket meanwhile, the answer is EBADF, whatever a closed socket would answer.
+  /// Calls `attempt` until it returns something else than EAGAIN, or only once unless `may_wait`. Returns the
+  /// error `late` after the deadline. If another thread closes the socket meanwhile, the result is EBADF.
   template <typename Attempt>
   auto until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
                   int late = EAGAIN, Wants wants = Wants::change) -> decltype(attempt());
-  /// The same for the call that closes the socket: it goes on although the socket is closing.
+  /// The same for the call that closes the socket. It goes on although the socket is closing.
   template <typename Attempt>
   auto keep_trying(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt, int late,
                    Wants wants) -> decltype(attempt());
-  /// Time::never() without a timeout.
+  /// Returns Time::never() if there is no timeout.
   static Time deadline_of(Duration timeout);
 
   Answer close(int fd, bool may_linger);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
-  /// Of a call that has copied once more than send() and receive() do.
+  /// Called by calls that copy bytes once more than send() and receive() do.
   void count_copied(int fd, std::size_t bytes);
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
 
-  // stack_copies.cpp
+  // Defined in stack_copies.cpp:
   static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool is_touched,
                           const void* caller);
   static Answer send_draft(Lock& lock, Endpoint& endpoint, std::span<const std::byte> bytes);
@@ -183,7 +187,7 @@ class Stack final : private Opens {
   Answer receive_whole(Lock& lock, const Held& held, std::span<std::byte> out, int flags, int* said,
                        std::optional<rdmc_member_event>* event, Bounce& bounce);
 
-  // stack_connect.cpp
+  // Defined in stack_connect.cpp:
   bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) override;
   bool on_refused(const std::shared_ptr<Stream>& stream) override;
   int begin_connect(const Held& socket, const Address& to);
@@ -192,7 +196,7 @@ class Stack final : private Opens {
   void dial(const Held& socket);
   void on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local);
 
-  // stack_group.cpp
+  // Defined in stack_group.cpp:
   Answer make_group_socket(Descriptor kernel, bool ipv6, int flags);
   GroupSessionOptions session_options(const OpenSocket& socket);
   void begin_group(OpenSocket& socket);
@@ -201,18 +205,18 @@ class Stack final : private Opens {
   void linger_for_group(Lock& lock, const Held& socket);
   struct Leaving {
     std::shared_ptr<GroupSession> session;
-    Duration longest;            // for what was sent to be everywhere
-    bool is_waited_for = false;  // when the process ends
+    Duration longest;            // for the sent messages to reach all members
+    bool is_waited_for = false;  // the end of the process waits for it
   };
   Leaving leaving_of(const OpenSocket& socket, bool has_lingered) const;
   void leave_group(const Leaving& leaving);
   void end_groups();
 
-  // stack_options.cpp
+  // Defined in stack_options.cpp:
   Answer set_group_name(OpenSocket& socket, std::string_view name);
   Answer set_own_option(OpenSocket& socket, int name, const void* value, socklen_t length);
 
-  // peering.cpp
+  // Defined in peering.cpp and stack.cpp:
   Result<Carrier*> carrier(const Address& local);
   std::vector<Carrier*> carriers() const;
 
@@ -232,32 +236,32 @@ class Stack final : private Opens {
   const StackOptions options_;
   FairMutex lock_;
   std::unordered_map<int, Held> sockets_;
-  std::multimap<std::uint16_t, OpenSocket*> listeners_;  // by port
-  std::shared_ptr<Mux> own_near_, own_far_;              // connections with ourselves
+  std::multimap<std::uint16_t, OpenSocket*> listeners_;  // by port number
+  std::shared_ptr<Mux> own_near_, own_far_;              // the connections of this process with itself
   bool own_ready_ = false;
   std::map<const std::byte*, std::shared_ptr<memory::Arena>> allocations_;
-  std::unordered_map<const std::byte*, LentChunk> loans_;  // received, and not released yet
-  std::map<GroupSession*, Leaving> leaving_;               // of groups whose sockets are closed
-  std::condition_variable_any has_left_;                   // one of them
+  std::unordered_map<const std::byte*, LentChunk> loans_;  // received in place and not released yet
+  std::map<GroupSession*, Leaving> leaving_;               // groups whose sockets are closed
+  std::condition_variable_any has_left_;                   // notified when an entry of `leaving_` has gone
   std::map<Address, Dial> dials_;
-  std::map<Address, Known> known_;              // who listens there, as far as we know
-  std::shared_ptr<control::ControlLoop> loop_;  // once there are peers
+  std::map<Address, Known> known_;              // the process that listens at an address, as far as is known
+  std::shared_ptr<control::ControlLoop> loop_;  // set when there are peers
   std::shared_ptr<peer::Peers> peers_;
   std::vector<peer::Peers::Handle> services_;
   NodeEnder ender_;
 
   std::optional<UnderWay> fork_;
-  std::atomic<bool> is_parked_ = false;       // the loop, for a fork
+  std::atomic<bool> is_parked_ = false;       // the control loop is stopped for a fork
   std::atomic<std::uint32_t> under_way_ = 0;  // calls that end() waits for
-  bool is_over_ = false;                      // nobody lingers any more
+  bool is_over_ = false;                      // no close lingers any more
 
-  // The loop's thread alone, and the destructor once that is gone.
+  // Used on the control loop only, and by the destructor after that loop has ended.
   bool is_ending_ = false;
   std::map<Address, std::unique_ptr<Carrier>> carriers_;
-  std::map<std::uint64_t, std::shared_ptr<Peering>> peerings_;  // by the number of the connection
+  std::map<std::uint64_t, std::shared_ptr<Peering>> peerings_;  // by the number of the control connection
 };
 
-/// What is accepted counts like bytes.
+/// True if a call has moved bytes. An accepted connection counts as bytes.
 template <typename Value>
 bool has_moved_bytes(const std::expected<Value, int>& answer) {
   if constexpr (std::is_same_v<Value, std::size_t>)
@@ -271,8 +275,8 @@ auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadl
                        int late, Wants wants) -> decltype(attempt()) {
   const auto while_open = [&]() -> decltype(attempt()) {
     if (socket->is_closing) return std::unexpected(EBADF);
-    auto answer = attempt();  // which may let go of the lock for a while
-    // A 0 is then no end that the peer has made, but this close.
+    auto answer = attempt();  // may release the lock for a while
+    // After a close, a 0 does not mean that the peer has ended the stream.
     if (socket->is_closing && !has_moved_bytes(answer)) return std::unexpected(EBADF);
     return answer;
   };
@@ -308,7 +312,7 @@ auto Stack::keep_trying(Lock& lock, const Held& socket, bool may_wait, Time dead
         lock.lock();
         if (news) continue;
       }
-      // The last look before sleeping is an attempt, with the bell set.
+      // Set the bell, then make one more attempt before sleeping.
       lane->word() = 1;
       is_armed = true;
     }

@@ -1,4 +1,4 @@
-// How connections begin: bind, listen, accept, connect.
+// The beginning of connections: bind, listen, accept, connect.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 namespace rdmc::sockets {
 namespace {
 
-/// For a peer's process to be found and to prove its key.
+/// The time limit for finding a peer's process and proving the key.
 constexpr Duration kDialing = seconds(30);
 
 bool is_wildcard(const Address& address) {
@@ -32,20 +32,20 @@ void set_host(Address& address, Address host) {
   address = host;
 }
 
-/// Whether it is an address of this host: what is sent there comes from there.
+/// True if `address` belongs to this host, that is, if data sent to it has it as its source address.
 bool is_own(const Address& address) {
   if (is_loopback(address)) return true;
   const auto from = port::local_address_towards(address);
   return from && host_string(*from) == host_string(address);
 }
 
-/// Errors: EINVAL (too short), EAFNOSUPPORT; EFAULT.
+/// Errors: EFAULT (null), EINVAL (too short), EOPNOTSUPP (AF_UNSPEC), EAFNOSUPPORT.
 std::expected<Address, int> parse(const sockaddr* address, socklen_t length, bool ipv6) {
   if (address == nullptr) return std::unexpected(EFAULT);
   if (length < sizeof(sa_family_t)) return std::unexpected(EINVAL);
   const socklen_t least = ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (address->sa_family == AF_UNSPEC)
-    return std::unexpected(EOPNOTSUPP);  // undoes a connect; ours cannot be
+    return std::unexpected(EOPNOTSUPP);  // would undo a connect, which is impossible here
   if (length < least) return std::unexpected(EINVAL);
   if (address->sa_family != (ipv6 ? AF_INET6 : AF_INET)) return std::unexpected(EAFNOSUPPORT);
   sockaddr_storage storage{};
@@ -53,7 +53,7 @@ std::expected<Address, int> parse(const sockaddr* address, socklen_t length, boo
   return control::from_sockaddr(storage);
 }
 
-/// Takes a port, if the socket has none.
+/// Binds the socket to any free port if it is not bound. Returns 0 or an errno.
 int bind_anywhere(OpenSocket& socket) {
   if (socket.is_bound) return 0;
   sockaddr_storage storage;
@@ -63,8 +63,8 @@ int bind_anywhere(OpenSocket& socket) {
   return 0;
 }
 
-/// As Linux does when a connection is over whose port nobody had asked for by its number. The way there is
-/// through listening.
+/// Gives the port back, as Linux does after a connection whose port number the application had not chosen.
+/// Only listen() followed by shutdown() makes the kernel unbind the port.
 void give_port_back(OpenSocket& socket) {
   socket.has_tried = false;
   if (!std::exchange(socket.is_bound, false)) return;
@@ -86,7 +86,7 @@ Answer Stack::bind(int fd, const sockaddr* address, socklen_t length) {
   const auto wanted = parse(address, length, at.ipv6);
   at.port_was_named = wanted && wanted->port != 0;
   at.is_bound = true;
-  at.local = {};  // of a connection that is over
+  at.local = {};  // it may be of a connection that has ended
   return 0;
 }
 
@@ -103,7 +103,7 @@ Answer Stack::listen(int fd, int backlog) {
   const auto with = peers();
   if (!with) return std::unexpected(errno_of(with.error()));
   if (const int error = bind_anywhere(socket)) return std::unexpected(error);
-  // The kernel listens for control connections alone, whatever waits to be accepted here.
+  // The kernel's backlog is for control connections only. This stack keeps its own backlog.
   if (::listen(socket.kernel(), SOMAXCONN) != 0) return std::unexpected(errno);
   Descriptor listening(::fcntl(socket.kernel(), F_DUPFD_CLOEXEC, 0));
   if (!listening) return std::unexpected(errno);
@@ -121,7 +121,8 @@ Answer Stack::listen(int fd, int backlog) {
   return 0;
 }
 
-/// The lock is held, and must not be when what it returns is destroyed: that waits for the loop's thread.
+/// Must be called with the lock. The caller must destroy the result without the lock, because that waits for
+/// the control loop.
 std::optional<control::Listener> Stack::stop_listening(OpenSocket& socket) {
   std::erase_if(listeners_, [&](const auto& entry) { return entry.second == &socket; });
   return std::exchange(socket.listener, std::nullopt);
@@ -133,7 +134,7 @@ Answer Stack::accept(int fd, sockaddr* address, socklen_t* length, int flags) {
   Lock lock(lock_);
   const auto listener = find(fd);
   if (!listener) return std::unexpected(listener.error());
-  // Before anything is taken: whoever has no descriptor left leaves it to the next.
+  // Make the descriptor first: if none is left, the connection stays for the next call.
   Descriptor kernel(::socket((*listener)->ipv6 ? AF_INET6 : AF_INET,
                              SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), 0));
   if (!kernel) return std::unexpected(errno);
@@ -183,12 +184,12 @@ Answer Stack::connect(int fd, const sockaddr* address, socklen_t length) {
       EINPROGRESS);
 }
 
-/// 0, or why nobody can be asked. What happens then is told to the stream.
+/// Returns 0, or an errno if no process can be asked. Later errors go to the stream.
 int Stack::begin_connect(const Held& socket, const Address& to) {
   socket->has_tried = true;
   socket->dial_was_cached = false;
   socket->peer = to;
-  if (is_wildcard(to)) {  // this host, as Linux has it
+  if (is_wildcard(to)) {  // it means this host, as in Linux
     if (to.ipv6)
       socket->peer.bytes[15] = 1;
     else
@@ -202,7 +203,7 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
       if (!from) return EHOSTUNREACH;
       set_host(socket->local, *from);
     }
-    if (own_near_->is_lost()) {  // for want of memory, and there is some again
+    if (own_near_->is_lost()) {  // memory was missing then, and may be available again
       auto far = make_own(false);
       own_near_ = make_own(true);
       own_far_ = std::move(far);
@@ -228,7 +229,8 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
   return 0;
 }
 
-/// Whoever of us listens at `at`, a group's root or another socket; null: nobody.
+/// Returns this stack's socket that listens at `at`: a group's root if `of_group`, otherwise another socket.
+/// Null if there is none.
 OpenSocket* Stack::find_listener(const Address& at, bool of_group) const {
   const auto [first, last] = listeners_.equal_range(at.port);
   const auto found = std::find_if(first, last, [&](const auto& entry) {
@@ -240,7 +242,8 @@ OpenSocket* Stack::find_listener(const Address& at, bool of_group) const {
 }
 
 bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
-  // What it asks for is its own word: a trunk from another host must not lead to what listens for this one.
+  // The peer itself names the address. A trunk from another host must not reach sockets that listen for this
+  // host only.
   const auto mux = asked.mux.lock();
   if (mux && mux->is_elsewhere() && is_loopback(asked.to)) return false;
   OpenSocket* const listener = find_listener(asked.to, false);
@@ -250,7 +253,8 @@ bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
   return true;
 }
 
-/// Of the process that we knew at that address, where another may listen by now.
+/// The process that was known at that address has refused. Another process may listen there now, so dial
+/// again.
 bool Stack::on_refused(const std::shared_ptr<Stream>& stream) {
   const auto found = std::ranges::find_if(
       sockets_, [&](const auto& entry) { return entry.second->socket.stream() == stream; });
@@ -268,7 +272,8 @@ void Stack::dial(const Held& socket) {
   }
   const Address at = socket->peer;
   const auto [dial, is_new] = dials_.try_emplace(at);
-  auto& waiting = dial->second.waiting;  // once, also who has given up meanwhile and tries again
+  // Each socket is in the list once, also if it has given up and tries again.
+  auto& waiting = dial->second.waiting;
   if (std::ranges::find(waiting, socket) == waiting.end()) waiting.push_back(socket);
   if (!is_new) return;
   dial->second.attempt =
@@ -278,7 +283,7 @@ void Stack::dial(const Held& socket) {
       });
 }
 
-/// The loop's thread.
+/// Runs on the control loop.
 void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local) {
   Dial dial;
   const Lock lock(lock_);
@@ -286,7 +291,7 @@ void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mu
     dial = std::move(found->second);
     dials_.erase(found);
   }
-  const auto waiting = std::move(dial.waiting);  // goes before the lock, whatever is thrown
+  const auto waiting = std::move(dial.waiting);  // destroyed before the lock is released, whatever is thrown
   if (mux) known_[at] = {*mux, local};
   for (const Held& socket : waiting) {
     const auto& stream = socket->socket.stream();

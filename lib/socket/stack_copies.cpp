@@ -1,5 +1,5 @@
-// How bytes get from an application's memory into ours, and back. The lock is never held while a page of that
-// memory is waited for (callers_memory.hpp), nor while much is copied.
+// Copies between an application's memory and the library's. The lock is never held while a call waits for a
+// page of the application's memory (callers_memory.hpp), or while it copies many bytes.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 namespace rdmc::sockets {
 namespace {
 
-/// A reader looks so often at what a writer advertises and cancels, before it is content with what it has.
+/// How often a reader tries to take an advert that the writer cancels each time. Then the reader returns with
+/// the bytes that it has.
 constexpr int kTries = 4;
 
 }  // namespace
 
-/// `is_touched`: the first kMostCopied bytes were, just now.
+/// `is_touched`: the caller has just touched the first kMostCopied bytes.
 Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool is_touched,
                         const void* caller) {
   if (is_touched && bytes.size() <= kMostBounced) return socket.send(bytes, caller);
@@ -52,8 +53,8 @@ Answer Stack::send_draft(Lock& lock, Endpoint& endpoint, std::span<const std::by
   return endpoint.end_send(std::move(*draft));
 }
 
-/// What a peer's call lends is copied without the lock, in pieces, and only if it is present: a page that
-/// does not come would keep this thread for ever.
+/// Copies what a peer's call lends, in pieces and without the lock. A piece is copied only if its pages are
+/// present, because an absent page could block this thread for ever.
 std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
                                 bool peek) {
   std::size_t done = 0;
@@ -80,9 +81,10 @@ std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte>
   return done;
 }
 
-/// Where what is here can be received with the lock: if it is little in `bounce`, else in `out`, as much of
-/// which is touched. More may come meanwhile; that stays. Room for one byte more than is here tells a writer
-/// that lends that its bytes are wanted, too.
+/// Returns memory into which the available bytes can be received under the lock. This is the bounce buffer if
+/// they are few, otherwise the first part of `out`, whose pages are touched. Bytes that arrive meanwhile stay
+/// for later. The memory has room for one byte more than what is available, which tells a writer that lends
+/// that its bytes are wanted, too.
 std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::span<std::byte> out,
                                       Bounce& bounce) {
   if (!bounce.is_empty()) {
@@ -105,7 +107,7 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
   while (!peek && done < out.size()) {
     auto chunk = socket.stream()->take_chunk(out.size() - done);
     if (!chunk) break;
-    const auto stream = socket.stream();  // the socket may get another one while there is no lock
+    const auto stream = socket.stream();  // the socket may get another stream while the lock is released
     {
       const Unlocked unlocked(lock);
       std::memcpy(out.data() + done, chunk->bytes.data(), chunk->bytes.size());
@@ -126,15 +128,15 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
   return done != 0 ? Answer(done) : got;
 }
 
-/// A message, or what is told of a member before it. A long message is taken out with the lock, and copied
-/// without.
+/// Receives a message, or the member event before it. A long message is taken out with the lock and copied
+/// without it.
 Answer Stack::receive_whole(Lock& lock, const Held& held, std::span<std::byte> out, int flags, int* said,
                             std::optional<rdmc_member_event>* event, Bounce& bounce) {
   if (held->group) held->group->want_events(event != nullptr);
   Socket& socket = held->socket;
   const bool peek = (flags & MSG_PEEK) != 0;
   Endpoint::Message message;
-  bool is_message = false;  // not the end
+  bool is_message = false;  // false at the end of the messages
   const auto got =
       until_done(lock, held, may_wait(*held, flags), deadline_of(held->receive_timeout), [&]() -> Answer {
         if (event != nullptr && held->group && (*event = held->group->take_event())) return 0;
@@ -154,7 +156,7 @@ Answer Stack::receive_whole(Lock& lock, const Held& held, std::span<std::byte> o
   if (!got) return got;
   if (event != nullptr && *event) return *said = MSG_OOB, 0;
   if (!message.bytes.empty()) {
-    // The lock is held again afterwards: whoever lets go of a socket last does so with it.
+    // The lock is held again afterwards, because the last owner of a socket must destroy it with the lock.
     const Unlocked unlocked(lock);
     std::ranges::copy(message.bytes.first(std::min(message.bytes.size(), out.size())), out.begin());
     message = {};

@@ -1,4 +1,4 @@
-// Group sockets: how they begin and end. In between they are sent to and received from like others.
+// The beginning and the end of group sockets. In between, send and receive work as for other sockets.
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace rdmc::sockets {
 namespace {
 
 constexpr std::size_t kMostNameBytes = 255;
-/// For the members of a root that is closed to hear of that, when the process ends.
+/// How much longer the end of the process waits, so that members learn that a closed root has ended its
+/// group.
 constexpr Duration kGoodbye = seconds(2);
 
 }  // namespace
@@ -56,7 +57,7 @@ void Stack::begin_group(OpenSocket& socket) {
   socket.session->attach();
 }
 
-/// The loop's thread: somebody wants to join the group whose root listens at the address that it has dialled.
+/// On the control loop: a process asks to join the group whose root listens at the address in its greeting.
 void Stack::on_group_request(peer::Request request) {
   const auto& greeting = request.offer().greeting;
   const auto at = parse_address({reinterpret_cast<const char*>(greeting.data()), greeting.size()}, 0);
@@ -94,7 +95,7 @@ Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
       lock, socket, true, deadline_of(socket->send_timeout),
       [&]() -> Answer {
         if (group.state() == GroupEnd::State::joining) return std::unexpected(EAGAIN);
-        // It was in, and the group has come to its end since: that is for receive to tell.
+        // The socket was in the group, and the group has ended since. receive() reports that.
         if (group.state() == GroupEnd::State::ended && group.members > 0) return 0;
         if (const int error = group.take_error()) return std::unexpected(error);
         if (group.state() == GroupEnd::State::open) return 0;
@@ -116,8 +117,8 @@ void Stack::linger_for_group(Lock& lock, const Held& socket) {
                     Wants::change);
 }
 
-/// How a closed socket's group ends: a root has a while for its messages, as its linger says, unless its
-/// close has waited for them already.
+/// How the group of a closed socket ends. A root gets time for its messages, as its linger option says,
+/// unless its close has waited for them already.
 Stack::Leaving Stack::leaving_of(const OpenSocket& socket, bool has_lingered) const {
   Leaving leaving{.session = socket.session, .longest = {}, .is_waited_for = false};
   if (!socket.group || !socket.group->is_root() || is_over_) return leaving;
@@ -129,7 +130,7 @@ Stack::Leaving Stack::leaving_of(const OpenSocket& socket, bool has_lingered) co
   return leaving;
 }
 
-/// It goes on without its socket, on the loop's thread.
+/// The group session goes on without its socket, on the control loop.
 void Stack::leave_group(const Leaving& leaving) {
   GroupSession* const key = leaving.session.get();
   const auto forget = [this, key] {
@@ -149,7 +150,7 @@ void Stack::leave_group(const Leaving& leaving) {
   }
 }
 
-/// As the process ends: roots that linger are waited for.
+/// Called when the process ends. Waits for the roots that must be waited for, then stops all sessions.
 void Stack::end_groups() {
   Time latest = monotonic_now();
   std::vector<std::shared_ptr<GroupSession>> others;

@@ -1,4 +1,4 @@
-// What is done with a connection: send, receive, shutdown, close; and waiting for several.
+// The use of connections: send, receive, shutdown, close, and poll.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ bool Stack::may_wait(const OpenSocket& socket, int flags) {
 
 void Stack::raise_broken_pipe(Lock& lock) {
   const Unlocked unlocked(lock);
-  ::raise(SIGPIPE);  // to this thread
+  ::raise(SIGPIPE);  // the signal goes to this thread
 }
 
 Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
@@ -33,7 +33,7 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
   const Held socket = std::move(*found);
   const bool waits = may_wait(*socket, flags);
   const Time deadline = deadline_of(socket->send_timeout);
-  // Why no more goes is for the next call to say.
+  // The next call reports why no more can be sent.
   const auto goes_on = [&] { return (socket->socket.events() & (POLLERR | POLLHUP)) == 0; };
   std::size_t done = 0;
   const auto send_rest = [&](const void* caller) {
@@ -52,14 +52,16 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
           Wants::room);
       done += sent.value_or(0);
     } while (sent && done < bytes.size() && goes_on());
-    // As much of what was lent as there is room for: as if it had never been lent.
+    // Copies as many of the lent bytes as there is room for. The result is the same as if they had never been
+    // lent.
     if (take_back() && done < bytes.size() && goes_on()) done += send_rest(nullptr).value_or(0);
-  } catch (const std::bad_alloc&) {  // what the call lends is the caller's again
+  } catch (const std::bad_alloc&) {  // the bytes that the call lends become the caller's again
     take_back();
     if (done == 0) throw;
     return done;
   }
-  // Also who has sent less than was asked for takes that for full (epoll(7)), and waits for an edge.
+  // Also a caller that has sent less than it wanted takes the socket for full (epoll(7)) and waits for an
+  // edge.
   if (!sent && sent.error() == EAGAIN) socket->show_full();
   if (sent || done > 0) return done;
   if (sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) raise_broken_pipe(lock);
@@ -83,13 +85,13 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
   const bool wants_all = (flags & MSG_WAITALL) != 0 && !peek;
   const Time deadline = deadline_of(socket->receive_timeout);
   for (std::size_t done = 0;;) {
-    // Why there is no more is for the next call to say.
+    // The next call reports why no more can be received.
     if (done > 0 && (socket->socket.events() & POLLERR) != 0) return done;
     const auto got = until_done(
         lock, socket, waits, deadline,
         [&] { return receive_some(lock, socket->socket, out.subspan(done), peek, bounce); }, EAGAIN,
         Wants::bytes);
-    // As Linux: who asks for nothing has waited for something, and that is all.
+    // As in Linux, a call with an empty buffer waits for bytes and then returns 0.
     const bool has_waited = !got && waits && (got.error() == EAGAIN || got.error() == EINTR);
     if (has_waited && out.empty()) return 0;
     if (!got) return done > 0 ? Answer(done) : got;
@@ -99,7 +101,7 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
 }
 
 Answer Stack::shutdown(int fd, int how) {
-  std::optional<control::Listener> listener;  // ends without the lock
+  std::optional<control::Listener> listener;  // destroyed without the lock
   const Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
@@ -110,7 +112,7 @@ Answer Stack::shutdown(int fd, int how) {
   if (socket.listener && socket.socket.backlog() == nullptr) {
     listener = stop_listening(socket);
     ::shutdown(socket.kernel(), SHUT_RD);
-    socket.is_bound = socket.port_was_named;  // as the kernel's is
+    socket.is_bound = socket.port_was_named;  // as the kernel's socket is
   }
   socket.on_change(false);
   deliver_own();
@@ -119,12 +121,12 @@ Answer Stack::shutdown(int fd, int how) {
 
 Answer Stack::close(int fd, bool may_linger) {
   const UnderWay counted(under_way_);
-  std::optional<control::Listener> listener;  // ends without the lock
+  std::optional<control::Listener> listener;  // destroyed without the lock
   Lock lock(lock_);
   auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   Held socket = std::move(*found);
-  // Other threads' calls end now, also when this one lingers.
+  // Other threads' calls end now, even if this close lingers.
   socket->is_closing = true;
   socket->pollable.reset();
   socket->on_change(false);
@@ -143,13 +145,13 @@ Answer Stack::close(int fd, bool may_linger) {
     (void)keep_trying(lock, socket, true, deadline, is_flushed, EAGAIN, Wants::change);
     stream->watch(nullptr);
   }
-  // With the lock: nobody is to see a descriptor that is there and is no socket.
+  // With the lock, so that no thread sees an open descriptor that is not a socket.
   sockets_.erase(fd);
   socket->tcp.reset();
   socket->owned.reset();
   const auto session = socket->session;
   const Leaving leaving = leaving_of(*socket, may_linger);
-  socket.reset();  // with the lock, too: it lets go of its stream
+  socket.reset();  // also with the lock, because it destroys its stream
   lock.unlock();
   listener.reset();
   if (session) leave_group(leaving);
@@ -197,7 +199,8 @@ Answer Stack::poll(std::span<pollfd> descriptors, int timeout_ms) {
     std::size_t count = 0;
     for (std::size_t i = 0; i < descriptors.size(); ++i) {
       pollfd& each = descriptors[i];
-      if (is_ours[i]) each.revents = events(each.fd, each.events);  // POLLNVAL: it was closed meanwhile
+      // POLLNVAL if the socket was closed meanwhile.
+      if (is_ours[i]) each.revents = events(each.fd, each.events);
       count += each.revents != 0;
     }
     const Time now = monotonic_now();

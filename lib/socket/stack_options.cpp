@@ -1,4 +1,4 @@
-// Options and names. What has no meaning here is refused (ENOPROTOOPT), not ignored.
+// Options and names. An option that has no meaning here is refused (ENOPROTOOPT), not ignored.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/time.h>
@@ -14,8 +14,9 @@
 namespace rdmc::sockets {
 namespace {
 
-/// The kernel's own socket keeps these: they are about its port, or are so here whatever is set (nothing
-/// waits for more to send; a dead peer is always found out).
+/// True if the kernel's own socket keeps this option. Such an option concerns the port number or the domain,
+/// or its value changes nothing here: no data waits for more data (TCP_NODELAY), and a dead peer is always
+/// noticed (SO_KEEPALIVE).
 bool is_the_kernels(int level, int name) {
   if (level == SOL_SOCKET) {
     return name == SO_REUSEADDR || name == SO_REUSEPORT || name == SO_KEEPALIVE || name == SO_DOMAIN;
@@ -40,7 +41,7 @@ std::expected<Duration, int> to_duration(const void* value, socklen_t length) {
   if (length < sizeof time) return std::unexpected(EINVAL);
   std::memcpy(&time, value, sizeof time);
   if (time.tv_usec < 0 || time.tv_usec >= 1'000'000) return std::unexpected(EDOM);
-  // Linux: a negative time is none at all, which is to say the shortest.
+  // In Linux a negative time means not to wait at all. Here it becomes the shortest time.
   if (time.tv_sec < 0) return nanoseconds(1);
   return seconds(std::min<std::int64_t>(time.tv_sec, 1'000'000'000)) + microseconds(time.tv_usec);
 }

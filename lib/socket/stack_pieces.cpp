@@ -1,4 +1,4 @@
-// sendmsg and recvmsg: bytes in several pieces, and what recvmsg says beside them.
+// sendmsg and recvmsg: bytes in several pieces, and the flags and control data of recvmsg.
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -13,7 +13,8 @@
 namespace rdmc::sockets {
 namespace {
 
-/// EMSGSIZE: too many pieces; EINVAL: more than a ssize_t can say; EFAULT.
+/// Returns the total length. Errors: EMSGSIZE (too many pieces), EINVAL (more bytes than an ssize_t can
+/// count), EFAULT.
 Answer bytes_in(const msghdr& message) {
   if (message.msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
   if (message.msg_iov == nullptr && message.msg_iovlen != 0) return std::unexpected(EFAULT);
@@ -27,7 +28,7 @@ Answer bytes_in(const msghdr& message) {
   return bytes;
 }
 
-/// What needs no gathering.
+/// Returns the only piece, which needs no gathering, or nullopt if there is not exactly one.
 std::optional<std::span<std::byte>> only_piece(const msghdr& message) {
   if (message.msg_iovlen != 1) return std::nullopt;
   return std::span(static_cast<std::byte*>(message.msg_iov[0].iov_base), message.msg_iov[0].iov_len);
@@ -35,7 +36,7 @@ std::optional<std::span<std::byte>> only_piece(const msghdr& message) {
 
 constexpr std::size_t kEventBytes = CMSG_SPACE(sizeof(rdmc_member_event));
 
-/// As control data, of which there is no other.
+/// Stores the event as control data. There is no other control data.
 void put_event(msghdr& message, const std::optional<rdmc_member_event>& event) {
   message.msg_controllen = event ? kEventBytes : 0;
   if (!event) return;

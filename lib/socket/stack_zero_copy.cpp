@@ -1,5 +1,5 @@
-// What needs no copy: memory of ours for what is sent, and slots that are read where the peer has written
-// them.
+// Calls that make no copy: memory of the library for data to be sent, and received chunks that the
+// application reads in the slots.
 #include <poll.h>
 
 #include <cerrno>
@@ -9,7 +9,7 @@
 namespace rdmc::sockets {
 namespace {
 
-/// What did not come in a slot is given out in pieces of so many bytes at most.
+/// The longest piece that is returned for bytes that did not arrive in a slot.
 constexpr std::size_t kCopiedAtOnce = 256 * 1024;
 
 bool is_of_bytes(const OpenSocket& socket) {
@@ -36,7 +36,8 @@ std::expected<void*, int> Stack::allocate(std::size_t bytes) {
 }
 
 Answer Stack::deallocate(void* memory) {
-  std::shared_ptr<memory::Arena> last;  // goes without the lock: to unmap much takes long
+  // Destroyed without the lock, because unmapping much memory takes long.
+  std::shared_ptr<memory::Arena> last;
   const Lock lock(lock_);
   const auto found = allocations_.find(static_cast<const std::byte*>(memory));
   if (found == allocations_.end()) return std::unexpected(EINVAL);
@@ -45,7 +46,7 @@ Answer Stack::deallocate(void* memory) {
   return 0;
 }
 
-/// Null: no allocation of ours holds all of `bytes`.
+/// Returns the allocation that holds all of `bytes`, or null if there is none.
 std::shared_ptr<const void> Stack::owner_of(std::span<const std::byte> bytes) const {
   auto after = allocations_.upper_bound(bytes.data());
   if (after == allocations_.begin()) return nullptr;
@@ -101,7 +102,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
       [&]() -> Answer {
         std::optional<ArrivedChunk> chunk;
         if (socket->socket.backlog() == nullptr) chunk = socket->socket.stream()->take_chunk();
-        if (!chunk) {  // in pieces, or the end, or why there is nothing
+        if (!chunk) {  // a copied piece, or the end, or an error
           room.resize(kCopiedAtOnce);
           const auto got = receive_some(lock, socket->socket, room, false, bounce);
           if (!got || *got == 0) return got;

@@ -7,7 +7,7 @@
 
 namespace rdmc::sockets {
 
-/// Why nothing can be sent.
+/// Returns the errno if nothing can be sent now, otherwise nullopt.
 std::optional<int> Stream::refusal() {
   if (state_ == State::connecting) return EAGAIN;
   if (state_ == State::open && error_ == 0 && !shut_write()) return std::nullopt;
@@ -23,7 +23,7 @@ Answer Stream::send(std::span<const std::byte> bytes, const void* caller) {
   }
   if (const auto error = refusal()) return std::unexpected(*error);
   if (bytes.empty()) return 0;
-  if (has_chunk()) return send_staged(bytes);  // behind it
+  if (has_chunk()) return send_staged(bytes);  // after the chunks that wait
   if (outgoing_ || takes_lane()) return send_in_lane(bytes, caller);
   if (takes_slots(bytes.size())) return send_staged(bytes);
   const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
@@ -64,8 +64,8 @@ Answer Stream::receive(std::span<std::byte> out, bool peek) {
   if (has_unread()) {
     const std::size_t count = receive_due(out, peek);
     copied_ += count;
-    stir();  // it may owe credit
-    // Nothing, where the peer took back what it had advertised.
+    stir();  // there may be receive credit to send
+    // The count is 0 if the peer has taken back what it had advertised.
     if (count != 0 || out.empty()) return count;
   }
   if (incoming_ && incoming_->is_broken() && state_ != State::closed) {
@@ -96,7 +96,7 @@ void Stream::close(bool abort) {
   is_orphan_ = true;
   cancel_advert();
   const bool leaves_unread = has_unread();
-  if (chunks_) chunks_->arrived.clear();  // their slots go back now, with the lock
+  if (chunks_) chunks_->arrived.clear();  // their slots must be given back now, under the lock
   if (state_ == State::closed) return;
   refuse_more();
   if (abort || leaves_unread || state_ == State::connecting) {
@@ -107,7 +107,7 @@ void Stream::close(bool abort) {
   ends_ = stops_ = true;
   if (fin_sent_ && fin_received_ && !owes_stop()) {
     set_closed();
-    if (outlet_ != nullptr) outlet_->on_wants_to_send(*this);  // which sees that it is over
+    if (outlet_ != nullptr) outlet_->on_wants_to_send(*this);  // the outlet notices that the stream is over
   }
   stir();
 }
@@ -134,7 +134,7 @@ short Stream::events() const {
   return static_cast<short>(events);
 }
 
-/// A send would take something, of whatever kind the last one was. As Linux: a third of the buffer is free.
+/// True if a send like the last one would be taken. As in Linux, a third of the buffer must be free.
 bool Stream::has_room() const {
   if (chunks_ && chunks_->must_wait && !takes_in_place()) return false;
   const bool may_copy = !chunks_ || chunks_->staged <= kMostStaged / 3 * 2;
@@ -205,21 +205,21 @@ void Stream::let_go_on() {
 }
 
 Result<void> Stream::on_data(std::span<const std::byte> bytes) {
-  if (is_over_) return {};  // it was on its way when we gave up
+  if (is_over_) return {};  // the record was on its way when this side gave up
   if (state_ != State::open || fin_received_ || incoming_)
     return fail(Errc::protocol_error, "data where no stream is, or after its end");
   arrived_ += bytes.size();
   if (arrived_ > granted_) return fail(Errc::protocol_error, "more data than was granted");
   if (bytes.empty()) return fail(Errc::protocol_error, "data of no bytes");
   if (is_orphan_ || (ends_ && shut_read() && kind_ == ConnectionKind::bytes)) {
-    // Nobody will ever read it (RFC 1122, 4.2.2.13).
+    // The application will never read it (RFC 1122, 4.2.2.13).
     error_ = ECONNRESET;
     reset_peer();
     return {};
   }
   received_.push(bytes);
   changed(true);
-  stir();  // of a connection that begins it may owe credit
+  stir();  // at the beginning of a connection, receive credit may be due
   return {};
 }
 
@@ -260,7 +260,7 @@ void Stream::on_lost(int error) {
 
 int Stream::reset_error() const {
   if (state_ == State::connecting) return ECONNREFUSED;
-  // tcp_reset()
+  // As in Linux's tcp_reset().
   return fin_received_ && !ends_ && kind_ == ConnectionKind::bytes ? EPIPE : ECONNRESET;
 }
 
@@ -271,7 +271,7 @@ void Stream::fail_with(int error) {
   changed();
 }
 
-/// No more is sent, and what comes is ignored; what has come may still be read.
+/// Nothing more is sent, and what arrives is ignored. Bytes that have arrived can still be read.
 void Stream::set_closed() {
   state_ = State::closed;
   shut_ = kShutRead | kShutWrite;
@@ -291,8 +291,8 @@ void Stream::reset_peer() {
   stir();
 }
 
-/// In steps of a quarter; not before something has come, so that a connection without any costs no such
-/// record.
+/// Receive credit is sent in steps of a quarter of the window. None is sent before bytes have arrived, so an
+/// idle connection costs no such record.
 bool Stream::owes_credit() const {
   return state_ == State::open && !fin_received_ && !is_narrow_ && (granted_ > kFirstBytes || arrived_ > 0) &&
          arrived_ - received_.size() + kWindowBytes - granted_ >= kWindowBytes / 4;

@@ -1,9 +1,9 @@
-// One end of a connection: what was sent and not yet told to the peer, what came and was not yet read, who
-// may still send, and why it ended. It answers like Linux's TCP, error by error (net/ipv4/tcp.c), because
-// programs were written against that; a stream of messages (see Messages) ends like AF_UNIX's (net/unix).
-// Below it is a channel that loses nothing and keeps the order, so there are no sequence numbers on the wire
-// and no timers: positions count on both sides, credit bounds what a reader who does not read can be made to
-// keep. Pure; whoever calls holds the lock of its sockets.
+// One end of a connection: the bytes that were sent and are not yet in a record, the bytes that have arrived
+// and were not read, the receive credit, and the error that ended it. It answers like Linux's TCP, error by
+// error (net/ipv4/tcp.c), because programs were written for that. A stream of messages (see Messages) ends
+// like one of AF_UNIX (net/unix). The channel below loses nothing and keeps the order. So there are no
+// sequence numbers on the wire and no timers; both sides count positions. Receive credit limits how many
+// bytes a reader that does not read must keep. A core without I/O. The caller must hold the sockets' lock.
 #pragma once
 
 #include <algorithm>
@@ -29,67 +29,68 @@ namespace rdmc::sockets {
 /// A count, or an errno.
 using Answer = std::expected<std::size_t, int>;
 
-/// What a connection keeps of what is sent: SOCK_STREAM, SOCK_SEQPACKET.
+/// The content of a connection: bytes without boundaries (SOCK_STREAM), or whole messages (SOCK_SEQPACKET).
 enum class ConnectionKind : std::uint8_t { bytes, messages };
 
 class Stream;
 
-/// Bytes that the peer's call lends, and the lane that stays until they are settled.
+/// Bytes that the peer's call lends, and the lane, which must stay until the loan is settled.
 struct Loan {
   std::shared_ptr<LaneReader> lane;
   LentBytes bytes;
 };
 
-/// Who carries a stream's records to the peer.
+/// The interface that carries a stream's records to the peer.
 class Outlet {
  public:
   virtual ~Outlet() = default;
-  /// `stream` has something to say: next() is called until there is nothing left. It may be in the middle of
-  /// a call, whose bytes have gone already, so nothing can fail here.
+  /// `stream` has something to send. The outlet then calls next() until nothing is left. The stream may be in
+  /// the middle of a call whose bytes are already taken, so this function must not fail.
   virtual void on_wants_to_send(Stream& stream) noexcept = 0;
-  /// What it goes through, for people: "shm+udp", "self".
+  /// The human-readable name of what carries the records, for example "shm+udp" or "self".
   virtual const std::string& description() const = 0;
-  /// A way past the frames, if there is one: see LanePool.
+  /// Returns a lane, which bypasses the frames (see LanePool), or null if there is none.
   virtual std::unique_ptr<ClaimedLane> claim_lane() { return nullptr; }
-  /// Memory for a copy that goes to a slot: CopyPool::kBytes.
+  /// Returns memory of CopyPool::kBytes for a copy that goes to a slot, or null.
   virtual std::shared_ptr<std::byte[]> take_copy() { return nullptr; }
-  /// What is kept of the peer's beyond windows is taken off it; null: there is no limit.
+  /// The memory quota of the peer, for bytes that are kept beyond its windows. Null means no limit.
   virtual std::shared_ptr<Budget> budget() { return nullptr; }
-  /// The peer is being told that it may write there, in this order.
+  /// The peer is being told that it may write this slot. Called in the order of the grants.
   virtual void on_granted(Stream&, const OwnedSlot&) {}
 };
 
-/// Who waits for a stream: its socket.
+/// The object that waits for changes of a stream: its socket.
 class Watcher {
  public:
   virtual ~Watcher() = default;
-  /// Something happened that calls or polls may have waited for. `data`: bytes came.
+  /// Something has changed that calls or polls may wait for. `data`: bytes have arrived.
   virtual void on_change(bool data) = 0;
 };
 
 class Stream {
  public:
-  /// Bytes taken from the application and not yet sent; bytes received and not yet read. Tuned in no way:
-  /// two of Linux's default windows.
+  /// The limits for bytes that were taken from the application and not sent, and for bytes that were received
+  /// and not read. Each is two of Linux's default windows; the values are not tuned.
   static constexpr std::size_t kSendBytes = 256 * 1024, kWindowBytes = 256 * 1024;
-  /// What a peer may send before the application has accepted its connection.
+  /// How many bytes a peer may send before the application has accepted its connection.
   static constexpr std::size_t kFirstBytes = 16 * 1024;
 
-  /// As TCP's CLOSE, SYN_SENT, and all states in which the connection is there.
+  /// closed and connecting are TCP's CLOSE and SYN_SENT. open is every state in which the connection exists.
   enum class State : std::uint8_t { closed, connecting, open };
   static constexpr unsigned kShutRead = 1, kShutWrite = 2;
-  /// A connection is worth a lane when it has sent so many bytes, or has sent so often.
+  /// A connection asks for a lane when it has sent this number of bytes, or has made this number of sends.
   static constexpr std::uint64_t kBytesBeforeLane = 4 * 1024;
   static constexpr unsigned kSendsBeforeLane = 4;
-  /// Of a call that waits, what is left is advertised if it is so much, all but what keeps the reader busy
-  /// until the next call.
+  /// A call that waits advertises its remaining bytes if they are at least kLeastAdvertised. The last
+  /// kBehindAdvert bytes are copied instead, so that the reader is busy until the next call.
   static constexpr std::size_t kLeastAdvertised = 128 * 1024, kBehindAdvert = 64 * 1024;
-  /// And worth slots of the peer's when it has sent so many, without a lane; sends of so many bytes go there.
+  /// A connection without a lane asks for the peer's slots when it has sent kBytesBeforeSlots. Sends of at
+  /// least kLeastInSlot bytes then go there.
   static constexpr std::uint64_t kBytesBeforeSlots = 512 * 1024;
   static constexpr std::size_t kLeastInSlot = 64 * 1024;
-  /// So many pieces of what is copied there are under way at most.
+  /// The most copies that wait for slots or are in flight to them.
   static constexpr std::size_t kMostStaged = 6;
-  /// Of the bytes that send() is given, it copies no more than the first so many; see also would_lend().
+  /// send() copies at most this number of bytes from the front of its bytes. See also would_lend().
   static constexpr std::size_t kMostCopied = std::max({kSendBytes, LanePool::kRingBytes, CopyPool::kBytes});
 
   explicit Stream(ConnectionKind kind = ConnectionKind::bytes) : kind_(kind) {}
@@ -101,152 +102,165 @@ class Stream {
   ConnectionId id() const { return id_; }
   /// Not null while the stream is open.
   Outlet* outlet() const { return outlet_; }
-  /// Null: nobody, any more.
+  /// Null means no watcher any more.
   void watch(Watcher* watcher) { watcher_ = watcher; }
 
-  // -- the application's calls; none blocks --
+  // -- calls of the application; none of them blocks --
 
-  /// Takes as much as there is room for. Errors: EAGAIN, EPIPE, or what ended the connection.
-  /// `caller`, not null: names a call that waits and tries again, with what is left of `bytes`, which stay
-  /// as they are, so that a peer may take them from there; its last word is take_back().
+  /// Takes as many bytes as there is room for. Errors: EAGAIN, EPIPE, or the error that ended the connection.
+  /// A `caller` that is not null names a call that waits and tries again with the rest of `bytes`. The bytes
+  /// must stay unchanged until take_back(), because the peer may take them from there.
   Answer send(std::span<const std::byte> bytes, const void* caller = nullptr);
-  /// Where a send of `bytes` bytes is a long copy: its beginning's place, which the caller fills without the
-  /// lock, for end_copy(), whose answer is send's.
+  /// If a send of this length would be a long copy, returns memory for its first part, otherwise nullopt. The
+  /// caller fills the memory without the lock and then calls end_copy(), which answers as send() does.
   std::optional<Chunk> begin_copy(std::size_t bytes);
   Answer end_copy(Chunk copy);
-  /// The call lends nothing any more. How many of the bytes that are left have gone after all; nothing: it
-  /// had lent none.
+  /// The call `caller` lends nothing any more. Returns how many of its remaining bytes have gone already, or
+  /// nullopt if it had lent none.
   std::optional<std::size_t> take_back(const void* caller);
-  /// Takes all of both, or nothing; what is longer than the room in all, when nothing else waits.
+  /// Takes all bytes of both, or nothing. A message that is longer than the whole buffer is taken when the
+  /// buffer is empty.
   Answer send_whole(std::span<const std::byte> head, std::span<const std::byte> bytes);
-  /// The same of a message that is longer than that, and is copied already.
+  /// The same for a message that is longer than the buffer and was already copied.
   Answer send_whole(ByteQueue message);
-  /// Whether it takes a message of so many bytes. Errors: those of send.
+  /// Checks if a message of this length would be taken. Errors: those of send().
   Answer check_send_whole(std::size_t bytes);
-  /// Errors: EAGAIN, ENOTCONN, or what ended the connection. 0: the peer's stream is at its end.
+  /// Errors: EAGAIN, ENOTCONN, or the error that ended the connection. Returns 0 at the end of the peer's
+  /// stream.
   Answer receive(std::span<std::byte> out, bool peek = false);
-  /// Bytes that have come and were not read.
+  /// The number of bytes that have arrived in records and were not read.
   std::size_t available() const { return received_.size(); }
-  /// About as many bytes as receive() would copy now. A peer that writes in a lane adds to them.
+  /// Roughly the number of bytes that receive() would copy now. A peer that writes in a lane may add to them
+  /// at any time.
   std::size_t unread() const;
-  /// kShutRead, kShutWrite or both. Errors: ENOTCONN - and yet it counts, as Linux has it.
+  /// `how` is kShutRead, kShutWrite or both. Errors: ENOTCONN. The shutdown has its effect even then, as in
+  /// Linux.
   Answer shutdown(unsigned how);
-  /// The last call: the socket is gone. What was sent goes out still, unless the application leaves something
-  /// unread or wants to `abort`: then the peer's end is reset.
+  /// Must be the last call, when the socket is closed. What was sent still goes out. If the application
+  /// leaves bytes unread or wants to `abort`, the peer's end is reset instead.
   void close(bool abort);
-  /// The peer says what makes no sense: its end is reset, and ours fails with `error`.
+  /// The peer has sent data that makes no sense. The peer's end is reset, and this end fails with `error`.
   void abandon(int error);
-  /// SO_ERROR: the error that no call has reported yet, once.
+  /// The value of SO_ERROR: the error that no call has reported yet. It is cleared.
   int take_error();
-  /// As poll(2) tells it: POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR.
+  /// The events as poll(2) reports them: POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR.
   short events() const;
   bool has_been_open() const { return has_been_open_; }
-  /// Everything sent, and the end, if that was said, was handed to the outlet.
+  /// True if everything sent, and the end of the stream if there is one, was handed to the outlet.
   bool is_flushed() const { return send_.empty() && !has_chunk() && (fin_sent_ || !ends_); }
-  /// kShutRead, kShutWrite: what was shut down, here or by the peer.
+  /// kShutRead, kShutWrite or both: the directions that were shut down by this side or by the peer.
   unsigned shut() const { return shut_; }
 
-  // -- lanes: memory that the application's own calls share with the peer's --
+  // -- lanes: memory that both applications' calls share --
 
-  /// Where what the peer sends arrives, where what we send goes; null: in frames.
+  /// The lanes in which the peer's bytes arrive and in which this side sends. Null if that direction uses
+  /// frames.
   const LaneReader* incoming() const { return incoming_.get(); }
   const ClaimedLane* outgoing() const { return outgoing_.get(); }
-  /// What a waiting call of the peer's lends to be read next, at most `most` bytes: the caller copies them
-  /// without the lock, and then settles the loan or declines it. receive() leaves them where they are.
-  /// `peeked`: so many bytes before them have been peeked at.
+  /// Returns at most `most` of the bytes that a waiting call of the peer lends and that are to be read next.
+  /// The caller must copy them without the lock, and then settle or decline the loan. receive() does not take
+  /// them. `peeked` is the number of bytes before them that the caller has peeked at.
   std::optional<Loan> lent(std::size_t most, std::size_t peeked = 0);
-  /// False: there is nothing to be lent now.
+  /// False if the peer lends nothing now.
   bool may_be_lent() const { return incoming_ && incoming_->may_be_lent(); }
-  /// `count` bytes were copied, from the front. How many of them count, and are read unless `peek`.
+  /// The caller has copied the first `count` bytes of the loan. Returns how many of them count. These are
+  /// read now unless `peek`.
   std::size_t settle(const Loan& loan, std::size_t count, bool peek);
-  /// The peer is to copy them itself: they are not present, and who waits for them may wait for ever.
+  /// Asks the peer to copy the lent bytes itself, because their pages are absent and waiting for them could
+  /// last for ever.
   void decline(const Loan& loan);
-  /// Whether send() of so many bytes would advertise them, and copy no more than the last kBehindAdvert.
+  /// True if send() of this length would advertise its bytes, and would copy at most the last kBehindAdvert
+  /// of them.
   bool would_lend(std::size_t bytes, const void* caller) const;
-  /// Nobody sleeps here who could be woken: the peer is to say by records what it does in lanes.
+  /// Asks the peer to report by records what it does in lanes, because no thread here sleeps that could be
+  /// woken.
   void want_records();
   Result<void> on_lane(std::unique_ptr<LaneReader> lane);
   void on_pulse();
 
   // -- without copies: chunks.hpp --
 
-  /// Takes all of `bytes`, memory that `owner` keeps and nobody changes until is_sent(`number`); or, if the
-  /// peer has no slots for us, a copy of as much as there is room for. Errors: those of send.
+  /// Takes all of `bytes`. They must stay unchanged until is_sent(`number`), and `owner` keeps their memory.
+  /// If the peer gives no slots to this stream, copies as many bytes as there is room for. Errors: those of
+  /// send().
   Answer send_in_place(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                        std::uint64_t& number);
-  /// Whether send_in_place has given `number`; 0, before it gave any, it always has.
+  /// True if send_in_place() has returned this `number`. 0 always counts as returned.
   bool has_given(std::uint64_t number) const { return number <= (chunks_ ? chunks_->asked : 0); }
-  /// So has every send before it.
+  /// True if the memory of this send, and of every send before it, is no longer used.
   bool is_sent(std::uint64_t number) const;
-  /// What is to be read next, if that lies in one piece of at most `most` bytes.
+  /// Takes the next bytes to read if they are in one slot and are at most `most`. Otherwise returns nullopt.
   std::optional<ArrivedChunk> take_chunk(std::size_t most = SIZE_MAX);
-  /// A slot whose bytes have been read.
+  /// Gives back a slot whose bytes were read.
   void give_back(OwnedSlot slot);
-  /// Payload bytes that were copied on this side.
+  /// The number of payload bytes that were copied on this side.
   std::uint64_t copied() const { return copied_; }
   void count_copied(std::size_t bytes) { copied_ += bytes; }
 
   bool has_chunk() const { return chunks_ && !chunks_->outgoing.empty(); }
   bool has_chunks() const { return chunks_ != nullptr; }
-  /// The next piece to be written by the channel, behind all records before it.
+  /// Returns the next chunk for the channel to write, after all records before it.
   std::optional<ChunkWrite> next_chunk();
-  /// In the order of next_chunk(): the piece is in the peer's memory, or will never be.
+  /// Called in the order of next_chunk(): the chunk is in the peer's memory, or will never be.
   void on_chunk_sent(const Chunk& chunk);
-  /// Errors of both: protocol_error (nobody has asked, more than there are; of messages, or again).
+  /// Errors of both: protocol_error. on_grant(): this side has not asked, or there are more slots than exist.
+  /// on_bulk(): the connection has messages or is not open, or the peer asks again.
   Result<void> on_grant(const Grant& grant);
   Result<void> on_bulk();
-  /// The peer, which has asked, may write into these; none: it is told that it gets none.
+  /// The peer has asked for slots and gets these. If there are none, it is told that it gets none.
   void grant(std::deque<OwnedSlot> slots);
-  /// The peer has written `bytes` bytes into a slot that was granted. Errors: protocol_error.
+  /// The peer has written `bytes` bytes into a granted slot. Errors: protocol_error.
   Result<void> on_chunk(std::uint32_t slot, std::size_t bytes);
-  /// Those that the peer knows of, when the stream is over.
+  /// Returns the slots that the peer may still write, after the stream has ended.
   std::deque<OwnedSlot> take_granted();
   bool has_heard_end() const { return fin_received_; }
 
-  // -- how it begins --
+  // -- the beginning --
 
-  /// A new one in the place of `last`, which has failed: with what a socket keeps over that, and who watches.
+  /// Replaces `last`, a stream that has failed. Takes over its watcher, its error, and the directions that
+  /// were shut down.
   void take_the_place_of(Stream& last);
-  /// We ask for the connection `id` at `outlet`'s peer …
+  /// This side begins to connect. ask() then asks for the connection `id` at the peer of `outlet`.
   void connect();
   void ask(Outlet& outlet, ConnectionId id);
-  /// Whoever was asked says nothing to it any more; another may be.
+  /// Forgets the outlet. Its process sends nothing to this stream any more. Another process may be asked.
   void forget_outlet() { outlet_ = nullptr; }
   void on_accepted(std::uint64_t limit);
-  /// … which refuses, or cannot be reached: ECONNREFUSED, ETIMEDOUT, …
+  /// The peer has refused or cannot be reached: ECONNREFUSED, ETIMEDOUT or others.
   void on_refused(int error);
-  /// As if nothing had been tried; after an attempt that failed, or to give one up.
+  /// Returns to the state before connect(), after a failed attempt or to give up an attempt.
   void disconnect();
-  /// The peer asks us, and waits …
+  /// The peer has asked for this connection and waits until it may send.
   void accept(Outlet& outlet, ConnectionId id, std::uint64_t limit);
-  /// … until it is told that it may begin: kFirstBytes; and the rest, when the application takes it.
+  /// let_begin() lets the peer send kFirstBytes. let_go_on() gives it the whole window, when the application
+  /// has accepted the connection.
   void let_begin() { granted_ = kFirstBytes; }
   void let_go_on();
 
-  // -- what the peer says --
+  // -- records from the peer --
 
-  /// Errors of both: protocol_error (beyond what was granted, after the end, credit that shrinks).
+  /// Errors of both: protocol_error (more bytes than granted, bytes after the end, credit that shrinks).
   Result<void> on_data(std::span<const std::byte> bytes);
   Result<void> on_credit(std::uint64_t limit);
   Result<void> on_fin();
   Result<void> on_stop();
   void on_reset() { fail_with(reset_error()); }
-  /// The peer is lost: ECONNRESET, ETIMEDOUT, …
+  /// The peer is lost, with ECONNRESET, ETIMEDOUT or others.
   void on_lost(int error);
 
-  // -- what we say --
+  // -- records to the peer --
 
   bool wants_to_send() const;
-  /// The next record; `body` has room for its body, at least kMostControlBytes - kRecordHeadBytes, and holds
-  /// its data already. Nothing: no more now.
+  /// Returns the next record, or nullopt if there is none now. `body` is memory for the record's body, at
+  /// least kMostControlBytes - kRecordHeadBytes. The data of the returned record are already in `body`.
   std::optional<Record> next(std::span<std::byte> body);
-  /// The bytes that our peer may send in all.
+  /// The receive credit: how many bytes the peer may send, counted from the beginning.
   std::uint64_t limit() const { return granted_; }
-  /// Both ends have said their last word: neither sends anything for it any more.
+  /// True if the connection has ended here. At most a reset has still to be sent (see wants_to_send()).
   bool is_over() const { return is_over_; }
 
  private:
-  /// Of messages: half-closed on both sides it stays, until one side closes.
+  /// A stream of messages that is shut down in both directions stays open until one side closes it.
   bool ends_with_both_halves() const { return kind_ == ConnectionKind::bytes || is_orphan_; }
   bool shut_read() const { return (shut_ & kShutRead) != 0; }
   bool shut_write() const { return (shut_ & kShutWrite) != 0; }
@@ -278,17 +292,17 @@ class Stream {
   ConnectionId id_{};
   ByteQueue send_, received_;
   std::unique_ptr<ClaimedLane> outgoing_;
-  std::shared_ptr<LaneReader> incoming_;  // behind what `received_` holds
+  std::shared_ptr<LaneReader> incoming_;  // its bytes come after those in `received_`
   unsigned sends_ = 0;
-  const void* advertiser_ = nullptr;  // the call whose bytes the last advert was of
-  std::size_t gone_ = 0;              // of those, not yet told it
+  const void* advertiser_ = nullptr;  // the call whose bytes the last advert offered
+  std::size_t gone_ = 0;              // how many of them have gone and were not reported to the call
   struct Chunks {
-    std::deque<Chunk> outgoing;  // not yet written
-    std::deque<Grant> grants;    // the peer's
+    std::deque<Chunk> outgoing;  // not written yet
+    std::deque<Grant> grants;    // granted by the peer
     std::uint64_t asked = 0, sent = 0;
     std::size_t under_way = 0;
-    std::size_t staged = 0;  // of `outgoing` and under way, those that are copies
-    bool must_wait = false;  // a send in place found no room, or nobody to answer yet
+    std::size_t staged = 0;  // the chunks, waiting or in flight, that are copies
+    bool must_wait = false;  // a send in place found no room, or no answer yet
     bool has_asked = false, must_ask = false, is_answered = false, is_refused = false;
     std::deque<OwnedSlot> to_grant, granted;
     bool was_asked = false, must_refuse = false;
@@ -308,18 +322,20 @@ class Stream {
   std::optional<Record> next_of_chunks();
   std::unique_ptr<Chunks> chunks_;  // most streams have none
   std::uint64_t copied_ = 0;
-  std::size_t refused_ = 0;                             // of a message that there was no room for: its bytes
-  std::uint64_t sent_ = 0, limit_ = 0;                  // ours, and as far as the peer lets us
-  std::uint64_t arrived_ = 0, granted_ = kWindowBytes;  // the peer's, and as far as we let it
+  std::size_t refused_ = 0;                             // the length of a message that found no room
+  std::uint64_t sent_ = 0, limit_ = 0;                  // bytes sent in records, and the receive credit
+  std::uint64_t arrived_ = 0, granted_ = kWindowBytes;  // bytes arrived in records, and the granted credit
   int error_ = 0;
   unsigned shut_ = 0;
   State state_ = State::closed;
-  bool ends_ = false;  // we have said so while the connection was there; a shutdown before it says nothing
-  bool fin_received_ = false;  // the stream's end, not an abort
+  // This side has ended its half while the connection was open. An earlier shutdown is not reported to the
+  // peer.
+  bool ends_ = false;
+  bool fin_received_ = false;  // the stream has ended, not aborted
   bool fin_sent_ = false, must_reset_ = false, must_pulse_ = false;
-  bool stops_ = false, stop_sent_ = false;  // we read no more
+  bool stops_ = false, stop_sent_ = false;  // this side reads no more
   bool is_narrow_ = false;                  // the application has not accepted it yet
-  bool is_orphan_ = false;                  // the socket is gone
+  bool is_orphan_ = false;                  // the socket is closed
   bool is_over_ = false, has_been_open_ = false;
 };
 

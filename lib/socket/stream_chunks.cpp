@@ -1,5 +1,5 @@
-// What a stream does with large messages that are written straight into the peer's memory (chunks.hpp): when
-// a piece may leave, and in which order what has come is read.
+// A stream's part of large messages that are written straight into the peer's memory (chunks.hpp): when a
+// chunk may leave, and in which order arrived bytes are read.
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -12,7 +12,7 @@
 namespace rdmc::sockets {
 namespace {
 
-/// Sends that wait for a slot of the peer's; who does more waits.
+/// The most sends that wait for slots of the peer. One more send in place must wait.
 constexpr std::size_t kMostQueued = 16;
 
 }  // namespace
@@ -49,14 +49,15 @@ void Stream::ask_for_slots() {
   stir();
 }
 
-/// Whether a send of `bytes` bytes is to go there, copied; asks when it is time to.
+/// True if a send of this length goes to slots, as a copy. Asks for slots when enough was sent.
 bool Stream::takes_slots(std::size_t bytes) {
   if (bytes < kLeastInSlot || outgoing_ || kind_ != ConnectionKind::bytes) return false;
   if (sent_ >= kBytesBeforeSlots) ask_for_slots();
   return chunks_ && chunks_->is_answered && !chunks_->is_refused;
 }
 
-/// Behind all that waits to be written, into the last copy while it has room.
+/// Appends the bytes after everything that waits to be written: to the last copy while it has room, otherwise
+/// to a new copy.
 Answer Stream::send_staged(std::span<const std::byte> bytes) {
   if (needs_copy()) {
     auto copy = new_copy();
@@ -112,11 +113,12 @@ bool Stream::is_sent(std::uint64_t number) const {
   return chunks_->is_refused || (state_ == State::closed && chunks_->under_way == 0);
 }
 
-/// Behind everything that was said before it: the channel keeps the order of what it is given.
+/// A chunk may leave only after all records before it. The channel keeps the order of what it is given.
 std::optional<ChunkWrite> Stream::next_chunk() {
   if (state_ != State::open || !has_chunk() || chunks_->grants.empty() || !send_.empty()) return std::nullopt;
   if (outgoing_ && !outgoing_->was_told()) return std::nullopt;
-  end_lane();  // what was sent in it has been published; the peer takes it before it takes this
+  // The bytes in the lane are published, and the peer reads them before this chunk.
+  end_lane();
   Chunk& front = chunks_->outgoing.front();
   ChunkWrite next{.chunk = front, .grant = chunks_->grants.front()};
   chunks_->grants.pop_front();
@@ -189,7 +191,7 @@ Result<void> Stream::on_chunk(std::uint32_t slot, std::size_t bytes) {
     reset_peer();
     return {};
   }
-  if (incoming_) {  // it has ended with this
+  if (incoming_) {  // a chunk ends the lane
     if (const std::size_t last = incoming_->in_ring(); last > 0) {
       ArrivedChunk& rest = chunks_->arrived.emplace_back();
       rest.copied.resize(last);
@@ -212,7 +214,7 @@ bool Stream::is_chunk_due() const {
          chunks_->arrived.front().position == arrived_ - received_.size();
 }
 
-/// Of records, what comes before the next chunk.
+/// How many bytes of `received_` come before the next chunk.
 std::size_t Stream::queue_due() const {
   if (!chunks_ || chunks_->arrived.empty()) return received_.size();
   return static_cast<std::size_t>(chunks_->arrived.front().position - (arrived_ - received_.size()));

@@ -1,4 +1,5 @@
-// What a stream does with lanes: the bytes of its application pass it by, its state does not.
+// A stream's part of lanes. The application's bytes do not pass through the stream, but the state of the
+// connection does.
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -8,7 +9,8 @@
 
 namespace rdmc::sockets {
 
-/// From now on; the peer is told when it has been told all before, so that the order stays.
+/// Takes a lane for everything that is sent from now on. The peer is told of the lane after all records
+/// before it, so the order stays.
 bool Stream::takes_lane() {
   if (chunks_ && chunks_->has_asked) return false;  // records keep their order among chunks
   sends_ += sends_ < kSendsBeforeLane;
@@ -29,7 +31,7 @@ Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller
   LaneWriter& writer = outgoing_->writer;
   const bool was_advertised = writer.is_advertising();
   if (was_advertised && caller != advertiser_) return std::unexpected(EAGAIN);
-  // Who takes nothing of an advert is given what there is room for, as if there had been none.
+  // The reader has taken nothing of the advert. So cancel it, and copy as many bytes as there is room for.
   if (was_advertised) cancel_advert();
   if (gone_ != 0 && was_advertised) return std::exchange(gone_, 0);
   const bool is_worth_it = would_lend(bytes.size(), caller);
@@ -64,7 +66,7 @@ std::optional<std::size_t> Stream::take_back(const void* caller) {
   advertiser_ = nullptr;
   const bool was_advertised = outgoing_ && outgoing_->writer.is_advertising();
   cancel_advert();
-  if (was_advertised) changed();  // others may have waited for it
+  if (was_advertised) changed();  // other calls may have waited for the end of the advert
   return std::exchange(gone_, 0);
 }
 
@@ -74,7 +76,7 @@ std::size_t Stream::receive_from_lane(std::span<std::byte> out, bool peek) {
   return count;
 }
 
-/// It may have asked for a record that there is room.
+/// The peer's writer may have asked for a record when there is room.
 void Stream::answer_writer() {
   if (state_ != State::open || !incoming_->take_writer_wants_record()) return;
   must_pulse_ = true;
@@ -89,7 +91,7 @@ std::optional<Loan> Stream::lent(std::size_t most, std::size_t peeked) {
 }
 
 std::size_t Stream::settle(const Loan& loan, std::size_t count, bool peek) {
-  if (loan.lane != incoming_) return 0;  // it has ended meanwhile
+  if (loan.lane != incoming_) return 0;  // the lane has ended meanwhile
   const std::size_t counted = incoming_->settle(loan.bytes, count, peek);
   copied_ += counted;
   answer_writer();
@@ -105,13 +107,13 @@ void Stream::want_records() {
   if (outgoing_ && !outgoing_->writer.is_writable()) outgoing_->writer.bell().by_record = 1;
 }
 
-/// Nobody will read what comes from now on, and the peer is to know. What has come before a shutdown may
+/// Nobody reads what arrives from now on, and the peer must be told. What has arrived before a shutdown can
 /// still be read.
 void Stream::refuse_more() {
   want_records();
   if (!incoming_) return;
   is_orphan_ ? incoming_->refuse() : incoming_->refuse_after();
-  if (state_ == State::open && incoming_->has_refused()) on_pulse();  // who sends is at it
+  if (state_ == State::open && incoming_->has_refused()) on_pulse();  // the peer is sending already
 }
 
 Result<void> Stream::on_lane(std::unique_ptr<LaneReader> lane) {
@@ -129,7 +131,7 @@ Result<void> Stream::on_lane(std::unique_ptr<LaneReader> lane) {
 
 void Stream::on_pulse() {
   if (is_over_) return;
-  // As for data in frames: nobody will ever read it.
+  // Nobody will ever read these bytes. The same rule holds for data in frames (see on_data()).
   if (incoming_ && incoming_->has_refused()) {
     error_ = ECONNRESET;
     return reset_peer();

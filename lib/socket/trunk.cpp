@@ -9,10 +9,12 @@
 namespace rdmc::sockets {
 namespace {
 
-/// A peer that is stopped, in a debugger or by its operator, is to be there when it goes on: it may be silent
-/// for 224 ack timeouts, 15 s. Of a death the control channel tells at once.
+/// A peer that is stopped, in a debugger or by an operator, must still be connected when it goes on. It may
+/// be silent for 224 acknowledgement timeouts, which is 15 s. The control channel reports a peer's death at
+/// once.
 constexpr std::uint8_t kRetries = 223;
-/// Frames and writes that are heard with the lock held once; other trunks and the applications want it, too.
+/// How many frames and writes are handled while the lock is held once. Other trunks and the application want
+/// the lock, too.
 constexpr std::size_t kHeardAtOnce = 256;
 
 }  // namespace
@@ -32,7 +34,7 @@ std::size_t Trunk::work(bool kicked) {
   std::size_t done = 0, count = 0;
   std::unique_lock lock(lock_, std::defer_lock);
   Result<void> well;
-  if (!has_lanes_) {  // without the lock: memory is made and mapped
+  if (!has_lanes_) {  // without the lock, because memory is made and mapped
     auto lanes = exchange_lanes();
     if (!lanes) {
       well = std::unexpected(lanes.error());
@@ -47,7 +49,7 @@ std::size_t Trunk::work(bool kicked) {
     done += count;
     if (count != 0 && !lock.owns_lock()) lock.lock();
     for (std::size_t i = 0; i < count && well; ++i) well = on_completion(completions[i]);
-    if (count < completions.size() || done >= kHeardAtOnce) break;  // the rest in the next turn
+    if (count < completions.size() || done >= kHeardAtOnce) break;  // the rest is handled in the next turn
   }
   const bool are_all_heard = count < completions.size();
   if (well && are_all_heard && link_->has_failed()) well = fail(Errc::peer_failed, link_->error_cause());
@@ -72,11 +74,12 @@ std::size_t Trunk::end_turn(std::size_t done) {
   return 1;
 }
 
-/// The memory for lanes, once: from who dialled, where the two are on one host. Null: not yet.
+/// Returns the memory for lanes, once: the side that dialled makes it, if both processes are on one host.
+/// Returns null if there is none now.
 Result<std::shared_ptr<LanePool>> Trunk::exchange_lanes() {
   if (mux_->offers_lanes()) {
     if (!link_->can_share_pages()) return nullptr;
-    has_lanes_ = true;  // or never
+    has_lanes_ = true;  // tried once only
     const auto made = make_lanes(link_->peer_memory());
     return made && link_->share_pages(*made->pages) ? made->pool : nullptr;
   }
@@ -118,9 +121,10 @@ Result<void> Trunk::on_chunk(const fabric::Completion& completion) {
   return link_->repost(completion.work_id);
 }
 
-/// For large messages of the peer's. Without memory they are copied, as small ones are. The memory is made
-/// and registered without the lock, because a NIC pins it, which takes milliseconds. Elsewhere a slot gets
-/// pages when it is first written to: most trunks never use all of theirs.
+/// Makes the slots for the peer's large messages. Without memory for slots, large messages are copied as
+/// small ones are. The memory is made and registered without the lock, because a NIC pins it, which takes
+/// milliseconds. On other fabrics a slot gets its pages when it is first written, because most trunks never
+/// use all slots.
 void Trunk::make_slots(std::unique_lock<FairMutex>& lock) {
   constexpr std::size_t kBytes = SlotMemory::kSlots * SlotMemory::kSlotBytes;
   lock.unlock();
@@ -134,7 +138,7 @@ void Trunk::make_slots(std::unique_lock<FairMutex>& lock) {
                                                slots_region_->remote_address()));
 }
 
-/// Behind the frames that were written before; a frame that is open goes first.
+/// Writes chunks after the frames that were written before. A frame that is still open is flushed first.
 Result<std::size_t> Trunk::write_chunks() {
   std::size_t count = 0;
   for (; link_->can_write(); ++count) {
@@ -169,7 +173,7 @@ Result<std::size_t> Trunk::say(std::unique_lock<FairMutex>& lock) {
   const auto chunks = write_chunks();
   if (!chunks) return chunks;
   frames += *chunks;
-  // Credit for frames that nobody answers.
+  // Returns credit for frames that no other frame answers.
   if (auto flushed = link_->flush(); !flushed) return std::unexpected(flushed.error());
   return frames;
 }

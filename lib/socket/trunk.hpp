@@ -1,6 +1,6 @@
-// The channel of two processes: a link (one queue pair, a ring of frames on each side) and the connections
-// that share it. The link belongs to an engine's thread; the connections, their Mux, to whoever holds the
-// sockets' lock. Lost once, a trunk stays lost.
+// The channel of two processes: a link (one queue pair, and a frame ring on each side) and the connections
+// that share it. The link belongs to the fabric thread. The connections, in their Mux, are guarded by the
+// sockets' lock. A trunk that was lost once stays lost.
 #pragma once
 
 #include <deque>
@@ -20,7 +20,7 @@ namespace rdmc::sockets {
 
 class Trunk {
  public:
-  /// Of the frames' ring on each side.
+  /// The size of the frame ring on each side.
   static constexpr std::uint32_t kRingBytes = 256 * 1024;
 
   /// `lock` guards `mux`. Errors: those of group::Link::create.
@@ -31,21 +31,23 @@ class Trunk {
   fabric::ConnectionBlob local_blob() const { return link_->local_blob(); }
   Result<void> connect(std::span<const std::byte> blob) { return link_->connect(blob); }
 
-  /// One turn: what has come goes to the connections, and what they say goes out; returns how much. Takes the
-  /// lock when there is reason to, or when `kicked`.
+  /// One turn: hands what has arrived to the connections, and sends what they want to send. Returns how much
+  /// it has done. Takes the lock if something has arrived, or if `kicked`.
   std::size_t work(bool kicked);
-  /// Once, by lose(), on the engine's thread.
+  /// `lost` is called once, by lose(), on the fabric thread.
   void on_lost(std::function<void()> lost) { on_lost_ = std::move(lost); }
-  /// Every connection ends with `error`, and nothing is sent or received. Takes the lock.
+  /// Ends every connection with `error`. Nothing is sent or received any more. Takes the lock.
   void lose(int error);
-  /// The peer is gone. The trunk says nothing more, and is lost when all that has arrived was heard.
+  /// The peer has gone. The trunk sends nothing more. It is lost when everything that has arrived was
+  /// handled.
   void leave(int error) {
     if (!leaving_) leaving_.emplace(Leaving{.error = error, .last_turns = {}});
   }
-  /// After each turn, with what this trunk and the fabric found to do in it; returns how much it has done.
+  /// Must be called after each turn. `done` is how much this trunk and the fabric have done in the turn.
+  /// Returns how much it has done itself.
   std::size_t end_turn(std::size_t done);
   bool is_lost() const { return !link_->is_open(); }
-  /// All that the connections have said has arrived. With the lock.
+  /// True if everything that the connections have sent has arrived. Must be called with the lock.
   bool is_quiet() const {
     return is_lost() || (!mux_->has_something() && !mux_->has_chunks() && link_->is_quiet());
   }
@@ -73,7 +75,8 @@ class Trunk {
   std::optional<Leaving> leaving_;
   bool has_lanes_ = false;
   std::unique_ptr<fabric::MemoryRegion> slots_region_;
-  std::deque<std::pair<std::shared_ptr<Stream>, Chunk>> under_way_;  // the oldest completes first
+  // The chunks in flight. The oldest completes first.
+  std::deque<std::pair<std::shared_ptr<Stream>, Chunk>> under_way_;
 };
 
 }  // namespace rdmc::sockets

@@ -1,6 +1,6 @@
-// A queue of connections that wait for their turn. Whoever registers a connection makes room for it here; so
-// nothing fails when the connection has something to say later, in the middle of a call that has sent bytes
-// already. Pure; under the sockets' lock.
+// A queue of connections that wait for their turn. The code that registers a connection makes room for it
+// here. So pushing it later, in the middle of a call that has sent bytes already, cannot fail. No I/O. The
+// caller must hold the sockets' lock.
 #pragma once
 
 #include <bit>
@@ -17,8 +17,8 @@ class Turns {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  /// Room for `others` beside those that are here: each connection that is not here may come once. Throws
-  /// std::bad_alloc, and nothing has changed then.
+  /// Makes room for `others` more connections: each connection that is not in the queue may be pushed once.
+  /// If it throws std::bad_alloc, nothing has changed.
   void make_room(std::size_t others) {
     if (size_ + others <= ring_.size()) return;
     std::vector<ConnectionId> larger(std::bit_ceil(size_ + others));
@@ -26,7 +26,7 @@ class Turns {
     ring_ = std::move(larger);
     begin_ = 0;
   }
-  /// There is room for it.
+  /// Precondition: there is room for it.
   void push(ConnectionId connection) noexcept {
     assert(size_ < ring_.size());
     ring_[at(size_++)] = connection;

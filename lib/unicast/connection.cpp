@@ -1,4 +1,4 @@
-// The handles that applications have: a connection, a region, and a peer's memory as bytes.
+// The handles that applications use: a connection, a region, and the encoding of a peer's memory.
 #include <algorithm>
 
 #include "dataplane/base/bytes.hpp"
@@ -13,7 +13,7 @@ std::unexpected<Error> no_connection() {
   return fail(Errc::peer_failed, "no connection");
 }
 
-/// Errors: invalid_argument.
+/// Checks that the bytes lie in `memory`. Errors: invalid_argument.
 Result<void> check_range(const RemoteMemory& memory, std::uint64_t offset, std::size_t bytes) {
   if (offset > memory.length || bytes > memory.length - offset)
     return fail(Errc::invalid_argument, std::to_string(bytes) + " bytes at " + std::to_string(offset) +
@@ -27,7 +27,7 @@ Result<void> check_atomic(const RemoteMemory& memory, std::uint64_t offset) {
   return check_range(memory, offset, kAtomicBytes);
 }
 
-/// Of a link that may be null.
+/// `link` may be null.
 Result<void> ask_for_write(unicast::Link* link, std::span<const std::byte> bytes, const RemoteMemory& to,
                            std::uint64_t offset, std::uint64_t work_id,
                            std::optional<std::uint32_t> immediate) {
@@ -141,13 +141,13 @@ void Connection::disconnect() const {
 
 Region& Region::operator=(Region&& other) noexcept {
   if (this != &other) {
-    const Region former(std::move(*this));  // ends
+    const Region former(std::move(*this));  // ends the region of this handle
     state_ = std::move(other.state_);
   }
   return *this;
 }
 
-/// When the endpoint has ended, its regions have, too.
+/// If the endpoint has ended, the region has ended with it.
 Region::~Region() {
   if (!state_) return;
   if (const auto data_path = state_->data_path.lock()) data_path->remove(*state_);

@@ -10,9 +10,10 @@
 namespace rdmc::unicast {
 namespace {
 
-/// The control plane hears of a peer's end about as soon as the fabric does.
+/// How long a failed link waits for the peer's cause. The control plane learns of a peer's end at about the
+/// same time as the fabric.
 constexpr Duration kWordPatience = seconds(5);
-/// Of completions of one link in one turn: others get theirs.
+/// The most completions of one link in one turn, so that other links get their turns.
 constexpr std::size_t kMostInTurn = 1024;
 
 }  // namespace
@@ -93,7 +94,7 @@ void DataPath::add(std::shared_ptr<Link> link) {
   added_.try_emplace(id, std::move(link), std::nullopt);
 }
 
-/// What was allocated where the link came from moves over as it is.
+/// Moves the map nodes that add() allocated, and so needs no memory.
 void DataPath::take_added() {
   const std::lock_guard lock(tasks_mutex_);
   links_.merge(added_);
@@ -115,7 +116,7 @@ void DataPath::end(Link& link, Error cause, bool at_once) {
   }
 }
 
-/// The queue pair is in the error state.
+/// Called when the queue pair has failed or has refused an operation.
 void DataPath::on_fault(Entry& entry, Link::Fault fault, Time now) {
   if (!entry.ending) {
     entry.link->close();
@@ -160,7 +161,7 @@ std::size_t DataPath::remove_regions() {
 }
 
 std::size_t DataPath::work(Time now) {
-  kicked_ = false;  // before the look at what was asked for
+  kicked_ = false;  // cleared before the tasks are read, so that no later kick is lost
   std::size_t done = run_tasks();
   for (auto next = links_.begin(); next != links_.end();) {
     Entry& entry = next->second;
@@ -170,7 +171,7 @@ std::size_t DataPath::work(Time now) {
       done += done_here;
       is_over = may_finish(entry, done_here, now);
       if (is_over) finish(entry);
-    } catch (const std::bad_alloc&) {  // the next turn goes on with it
+    } catch (const std::bad_alloc&) {  // the next turn ends this link
       end(*entry.link, no_memory(), true);
       is_over = false;
       ++done;
@@ -200,9 +201,9 @@ std::size_t DataPath::turn(Entry& entry, Time now) {
     if (count == 0) break;
     done += count + link.post_asked();
   } while (taken < kMostInTurn);
-  // Whoever was never told of a connection waits for nothing that may still arrive on it.
+  // If the application was never told of the connection, it waits for nothing that may still arrive there.
   if (auto cause = link.take_end_wish()) end(link, std::move(*cause), !link.was_opened());
-  // Every completion was taken, and with them the one that says why.
+  // All completions were taken, including the one that gives the cause of a fault.
   if (count == 0)
     if (auto fault = link.fault()) on_fault(entry, std::move(*fault), now);
   return done;
@@ -221,7 +222,8 @@ bool DataPath::may_finish(Entry& entry, std::size_t done, Time now) const {
   return ending.at_once || ending.last_turns.are_over(done + thread_->last_progress());
 }
 
-/// Its keys go first, then what the queue pair has told, then what it has not.
+/// Revokes the keys first, then delivers the completions that the queue pair still has. Operations without a
+/// completion are flushed last.
 void DataPath::finish(Entry& entry) {
   Link& link = *entry.link;
   for (const auto& [raw, region] : regions_) region->grants.erase(link.id());
@@ -329,7 +331,7 @@ void DataPath::remove(RegionState& region) noexcept {
     return;
   }
   kick();
-  // Nobody waits for a turn that the application may not give.
+  // The application may never give another turn, so this function does not wait for one.
   if (!thread_->options().own_thread) return;
   lock.lock();
   some_removed_.wait(lock, [&] { return region.is_removed || has_left_; });
@@ -368,7 +370,8 @@ Result<void> DataPath::revoke(RegionState& region, const Link& link) {
   });
 }
 
-/// The fabric below all links lacked memory. All of them begin anew: each may lack a piece.
+/// The fabric lacked memory. Any of its links may have lost something, so all of them end and must be made
+/// again.
 void DataPath::on_out_of_memory() {
   for (auto& [id, entry] : links_) end(*entry.link, no_memory(), true);
 }

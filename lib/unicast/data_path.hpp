@@ -1,7 +1,7 @@
-// The part of an endpoint that lives on a fabric thread: its links and the memory that peers are let into,
-// with their turns on the engine. Others hand it tasks, which it runs in its next turn and which never wait
-// for room. Its owner calls end_links() and leave() before it lets go of it. When memory runs out, whatever
-// lacks a piece ends alone, and an end needs no memory.
+// The part of an endpoint that runs on a fabric thread: its links, the regions that peers may access, and
+// their turns on the engine. Other threads hand over tasks, which the fabric thread runs in its next turn.
+// Handing over a task never waits. The owner must call end_links() and leave() before it releases this
+// object. If memory runs out, only the link or region that lacks it ends. Ending needs no memory.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace rdmc::unicast {
 
-/// What EndpointCounters counts, to be counted on any thread.
+/// The counters of EndpointCounters. Any thread may increase them.
 struct Counters {
   std::atomic<std::uint64_t> connections_made = 0, connections_accepted = 0, peers_refused = 0,
                              disconnected = 0;
@@ -36,14 +36,15 @@ struct Counters {
 
 class DataPath;
 
-/// The inside of a Region: the fabric thread's, but for what never changes.
+/// The state behind a Region. Only the fabric thread uses it, except for the constant members.
 struct RegionState {
   const std::span<std::byte> memory;
   const RemoteAccess access;
   const std::weak_ptr<DataPath> data_path;
-  std::unique_ptr<fabric::MemoryRegion> pinned = nullptr;  ///< for our own operations
+  /// The registration for the local side's own operations.
+  std::unique_ptr<fabric::MemoryRegion> pinned = nullptr;
   std::map<ConnectionId, std::unique_ptr<fabric::MemoryRegion>> grants = {};
-  // With the mutex of the data path.
+  // Protected by tasks_mutex_ of the data path.
   RegionState* next_removed = nullptr;
   bool is_removed = false;
 };
@@ -51,49 +52,52 @@ struct RegionState {
 class DataPath final : private engine::Poller, public std::enable_shared_from_this<DataPath> {
  public:
   struct Handlers {
-    /// None: completions are kept for take().
+    /// If empty, completions are kept for take().
     std::function<void(std::span<const Completion>)> completed;
-    /// The link is over; its completions were given before.
+    /// Called when the link has ended, after all of its completions were delivered.
     std::function<void(const std::shared_ptr<Link>&, const Error& cause)> ended;
   };
 
-  /// Not in an upcall.
+  /// Must not be called in an upcall.
   DataPath(std::shared_ptr<peer::FabricThread> thread, Handlers handlers, std::shared_ptr<Counters> counters);
   ~DataPath() override = default;
-  /// Takes part in the thread's turns. Once.
+  /// Adds this object to the engine of the fabric thread. Call it once.
   void start();
-  // To end: on any other thread, or on the one that gives the turns.
+  // The next three functions end this object. Call them on another thread, or on the thread that drives the
+  // engine, outside of a turn.
 
-  /// Ends all links, and waits until they are gone.
+  /// Ends all links, and waits until all of them have ended.
   void end_links();
-  /// Runs the tasks that there are.
+  /// Runs the tasks that were handed over.
   void finish_tasks();
-  /// Runs all tasks, and leaves the thread.
+  /// Runs all tasks, ends all regions, and leaves the engine.
   void leave();
 
   peer::FabricThread& thread() { return *thread_; }
 
   // -- any thread --
 
-  /// Runs `task` on the fabric thread in its next turn, in the order of the calls. Never waits. What it lacks
-  /// memory for is its own matter: it throws nothing.
+  /// Runs `task` on the fabric thread in its next turn, in the order of the calls. Never waits. The task must
+  /// handle std::bad_alloc itself and must not throw.
   void run(std::move_only_function<void()> task);
-  /// Gives the engine a turn.
+  /// Makes the engine give this object a turn.
   void kick() noexcept;
-  /// The link has turns from the next one on, before any task that is handed over later. Until end_links().
+  /// Gives the link turns from the next turn on, before any task that is handed over later runs. Must not be
+  /// called after end_links().
   void add(std::shared_ptr<Link> link);
-  /// What has ended, in order; how many. Waits for the first at most `longest`.
+  /// Takes completions in the order in which the operations ended, and returns their number. Waits for the
+  /// first one for at most `longest`.
   std::size_t take(std::span<Completion> out, Duration longest);
 
-  // -- the fabric thread: in tasks and upcalls --
+  // -- the fabric thread, in tasks and upcalls --
 
   fabric::Fabric& fabric() { return thread_->fabric(); }
-  /// The link takes no more operations, and is over a little later: what was said last may still arrive, and
-  /// what has come last is acknowledged. `at_once`: it is beyond that. For a link that has failed and waits
-  /// to hear why, this is the word.
+  /// Closes the link to new operations and ends it a few turns later. In these turns the peer's last messages
+  /// can still arrive and be acknowledged. With `at_once` the link ends without these turns. If the link has
+  /// failed and waits for the peer's explanation, `cause` is taken as this explanation.
   void end(Link& link, Error cause, bool at_once = false);
 
-  // -- any thread; they wait for the fabric thread --
+  // -- any thread; these functions wait for the fabric thread --
 
   Capabilities capabilities();
   Result<void> add(const std::shared_ptr<RegionState>& region);
@@ -107,10 +111,10 @@ class DataPath final : private engine::Poller, public std::enable_shared_from_th
     Error cause;
     bool at_once = false;
     peer::LastTurns last_turns = {};
-    /// The queue pair failed. Until then the peer may say on the control plane why, or that it has heard what
-    /// we refused.
+    /// Set if the queue pair failed. Until this time, the peer may give the cause on the control plane, or
+    /// confirm that it has received the local side's refusal.
     std::optional<Time> word_until = std::nullopt;
-    bool is_explained = false;  ///< what the peer says changes nothing
+    bool is_explained = false;  ///< the cause is known, and what the peer says does not change it
   };
   struct Entry {
     std::shared_ptr<Link> link;
@@ -135,25 +139,27 @@ class DataPath final : private engine::Poller, public std::enable_shared_from_th
 
   const std::shared_ptr<peer::FabricThread> thread_;
   const Handlers handlers_;
-  const std::shared_ptr<Counters> counters_;  ///< a region may end beside the endpoint
+  /// Shared, because a region may end at the same time as the endpoint.
+  const std::shared_ptr<Counters> counters_;
 
   std::mutex tasks_mutex_;
   std::vector<std::move_only_function<void()>> tasks_;
-  std::map<ConnectionId, Entry> added_;  ///< not in links_ yet
-  RegionState* removed_ = nullptr;       ///< a list of those that are to end
+  std::map<ConnectionId, Entry> added_;  ///< links that are not in links_ yet
+  RegionState* removed_ = nullptr;       ///< the list of the regions that are to end
   std::condition_variable some_removed_;
   bool has_left_ = false;
   std::atomic<bool> kicked_ = false;
 
   std::mutex taken_mutex_;
   std::condition_variable some_;
-  std::deque<std::pair<std::shared_ptr<Link>, Completion>> ended_;  // for take()
+  std::deque<std::pair<std::shared_ptr<Link>, Completion>> ended_;  // completions for take()
 
-  // The fabric thread's.
+  // Only the fabric thread uses the following members.
   std::map<ConnectionId, Entry> links_;
   std::map<const RegionState*, std::shared_ptr<RegionState>> regions_;
-  std::optional<std::promise<void>> stopping_;  ///< until no link is left
-  // Of one turn of one link; here, because to make them anew costs more than a turn without work.
+  std::optional<std::promise<void>> stopping_;  ///< fulfilled when no link is left
+  // Buffers for one turn of one link. They are members because constructing them costs more than a turn
+  // without work.
   std::array<fabric::Completion, 64> polled_;
   std::array<Completion, 64> completions_;
 };

@@ -15,9 +15,9 @@ namespace rdmc {
 namespace {
 
 constexpr std::uint32_t kMostDepth = 65'536;
-/// Longer waits would pass the end of the clock.
+/// The upper limit of all waits. Longer ones would exceed the range of the clock.
 constexpr Duration kForEver = seconds(3600 * 24 * 365);
-/// Whoever waits for a connection waits so much longer than it is tried: the cause is better than none.
+/// connect() waits this much longer than the timeout, so that the cause of a failure can still arrive.
 constexpr Duration kCausePatience = seconds(1);
 
 Result<void> check(const EndpointOptions& options) {
@@ -35,7 +35,8 @@ Result<void> check(const EndpointOptions& options) {
   return {};
 }
 
-/// What a thread that waits for a connection shares with the upcall, which may come when it is gone.
+/// The state that a waiting connect() shares with its upcall. The upcall may come after that call has
+/// returned.
 struct Awaited {
   std::mutex mutex;
   std::condition_variable changed;
@@ -54,12 +55,13 @@ struct Awaited {
 
 struct Endpoint::State {
   ~State() {
-    // It waits for turns, which an upcall holds up, and for the control loop, which may wait for the upcall.
+    // This destructor waits for turns, which an upcall blocks. It also waits for the control loop, which may
+    // wait for that upcall.
     assert(!data_path || !data_path->thread().is_in_turn());
     if (introductions) introductions->close();
     if (!data_path) return;
     data_path->end_links();
-    // An upcall may have asked for a connection until now, and is told that it gets none.
+    // An upcall may have called connect() until now. It gets an error.
     introductions->stop();
     data_path->finish_tasks();
     introductions->stop();
@@ -106,14 +108,15 @@ void Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) {
   address = options.address;
 }
 
-/// Whether the calling thread may wait for the control loop, which waits for the fabric thread at times.
+/// Returns an error if the calling thread must not wait for the control loop. The control loop sometimes
+/// waits for the fabric thread, so an upcall must not wait for it.
 Result<void> Endpoint::State::may_wait() const {
   if (data_path->thread().is_in_turn())
     return fail(Errc::invalid_argument, "an upcall cannot wait for the control loop");
   return {};
 }
 
-/// On the fabric thread.
+/// Runs on the fabric thread.
 void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause) {
   introductions->forget(link->id(), cause);
   try {
@@ -123,7 +126,7 @@ void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const
     } else if (const auto done = link->take_done()) {
       done(std::unexpected(cause));
     }
-  } catch (const std::bad_alloc&) {  // it was told, and is not told again
+  } catch (const std::bad_alloc&) {  // the upcall was called, and is not repeated
   }
 }
 
@@ -225,7 +228,8 @@ std::size_t Endpoint::poll(std::span<Completion> out, Duration longest) {
   const bool is_current = path.thread().is_current();
   if (state_->options.own_thread) return path.take(out, is_current ? Duration{} : longest);
   if (!is_current || path.thread().is_in_turn()) return 0;
-  // A turn comes first: whoever watches the descriptor for edges has had one.
+  // The turn comes first, because an application that watches the descriptor edge-triggered gets no second
+  // edge without a turn.
   path.thread().turn(out.empty() ? longest : Duration{});
   std::size_t count = path.take(out, {});
   const Time end = monotonic_now() + longest;

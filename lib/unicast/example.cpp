@@ -1,5 +1,5 @@
-// example KEYFILE: serves a counter on a port that it prints. example KEYFILE PORT: adds 2 to the counter of
-// the process that serves there, and then tells it that it is done.
+// `example KEYFILE` serves a counter at a port number that it prints. `example KEYFILE PORT` adds 2 to the
+// counter of the process that serves there, and then sends that process an empty message.
 #include <cstdio>
 #include <cstdlib>
 #include <rdmc/unicast.hpp>
@@ -10,11 +10,11 @@ int main(int argc, char** argv) {
   const auto next = [&](rdmc::Endpoint& endpoint) {
     return endpoint.poll(done, rdmc::seconds(30)) == 1 && done[0].status == rdmc::WorkStatus::success;
   };
-  if (argc == 2) {  // the process that serves
+  if (argc == 2) {  // this process serves the counter
     alignas(8) std::array<std::byte, 8> counter{};
     rdmc::Region region;
     rdmc::EndpointCallbacks on;
-    on.connected = [&](const rdmc::Connection& peer) {  // lets the peer in, and tells it the key
+    on.connected = [&](const rdmc::Connection& peer) {  // grants access, and sends the key
       const auto key = region.grant(peer);
       if (key && peer.post_receive({}, 1)) (void)peer.send_copy(key->encode(), 2);
     };
@@ -22,9 +22,9 @@ int main(int argc, char** argv) {
     if (!endpoint) return std::fprintf(stderr, "%s\n", endpoint.error().what.c_str()), 2;
     auto made = (*endpoint)->register_memory(counter, rdmc::RemoteAccess::atomic);
     if (made) region = std::move(*made);
-    if (!made || !(*endpoint)->listen()) return 3;  // nobody connects before there is a region
+    if (!made || !(*endpoint)->listen()) return 3;  // the region exists before any peer can connect
     std::printf("%d\n", (*endpoint)->address().port), std::fflush(stdout);
-    if (!next(**endpoint) || !next(**endpoint)) return 4;  // the key has arrived, and the peer is done
+    if (!next(**endpoint) || !next(**endpoint)) return 4;  // the key was sent, and the peer is done
     return std::printf("counter: %d\n", static_cast<int>(counter[0])), 0;
   }
   auto endpoint = rdmc::Endpoint::create({.name = "counter", .key_file = argv[1]});

@@ -8,10 +8,10 @@
 namespace rdmc::unicast {
 namespace {
 
-/// Between our answer and the message that the other side is connected, too.
+/// The time limit on the accepting side, from the peer's request to its Ready.
 constexpr Duration kReadyPatience = seconds(10);
 
-/// The end of the control connection, or what the peer said of it, as the application hears it.
+/// Converts a cause that came over the control connection to the error that the application gets.
 Error as_ours(const Error& cause) {
   const bool is_same = cause.code == Errc::cancelled || cause.code == Errc::protocol_error;
   return {is_same ? cause.code : Errc::peer_failed, "the peer has ended the connection: " + cause.what};
@@ -45,8 +45,8 @@ Introductions::Entry* Introductions::find(ConnectionId id) {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-/// What the loop runs for a connection later: nothing, if it has been given up by then. A step that lacks
-/// memory gives it up.
+/// Wraps `step` as a function that the control loop can run later. It does nothing if the connection has been
+/// given up by then. If `step` runs out of memory, the connection is given up.
 template <typename Step>
 auto Introductions::step(ConnectionId id, Step step) {
   return [weak = weak_from_this(), id, step = std::move(step)]<typename... With>(With&&... with) mutable {
@@ -60,8 +60,8 @@ auto Introductions::step(ConnectionId id, Step step) {
   };
 }
 
-/// Runs `work` on the fabric thread with the link and then, as a step, `then` with the result. An error of
-/// `work` gives the connection up.
+/// Runs `work` with the link on the fabric thread, and then runs `then` as a step with the result. If `work`
+/// returns an error, the connection is given up.
 template <typename Work, typename Then>
 void Introductions::on_engine(ConnectionId id, Work work, Then then) {
   auto next = step(id, [id, then = std::move(then)](Introductions& self, auto result) mutable {
@@ -86,10 +86,10 @@ Bytes Introductions::greeting(const Bytes& private_data) const {
   return encode(Greeting{options_.name, private_data.empty() ? options_.private_data : private_data});
 }
 
-// ---- Whoever dials
+// ---- The dialing side
 
 void Introductions::connect(Endpoint::Target to, Duration timeout, Endpoint::ConnectDone done) {
-  // Nothing is connected any more, and an upcall is what asks.
+  // The endpoint is being destroyed. Only an upcall can call this function now.
   if (is_closed_) {
     if (done) done(fail(Errc::cancelled, "the endpoint is being destroyed"));
     return;
@@ -168,7 +168,7 @@ void Introductions::on_answer(ConnectionId id, Result<control::Channel> channel,
       });
 }
 
-// ---- Whoever is dialed
+// ---- The accepting side
 
 void Introductions::on_request(peer::Request request) {
   if (is_closed_) return request.refuse({Errc::cancelled, "the endpoint is being destroyed"});
@@ -178,7 +178,7 @@ void Introductions::on_request(peer::Request request) {
     return request.refuse(greeted ? Error{Errc::resource_limit, "this endpoint has no room for more"}
                                   : greeted.error());
   }
-  const ConnectionId id{next_id_.load()};  // of the link that is made next
+  const ConnectionId id{next_id_.load()};  // the id that make_link() uses next
   try {
     receive(make_link(), std::move(request), std::move(*greeted));
   } catch (const std::bad_alloc&) {
@@ -220,7 +220,7 @@ void Introductions::answer(ConnectionId id, fabric::ConnectionBlob blob) {
   start(id);
 }
 
-// ---- Both
+// ---- Both sides
 
 void Introductions::start(ConnectionId id) {
   find(id)->channel->start(
@@ -242,7 +242,7 @@ void Introductions::set_ready(ConnectionId id) {
   Entry& entry = *find(id);
   data_path_.run(
       [self = shared_from_this(), link = entry.link, peer = entry.peer, dials = entry.dials]() mutable {
-        if (!link->open(std::move(peer))) return;  // it has ended in between
+        if (!link->open(std::move(peer))) return;  // the link has ended in the meantime
         ++(dials ? self->counters_.connections_made : self->counters_.connections_accepted);
         const auto done = link->take_done();
         const Connection connection(link);
@@ -260,12 +260,12 @@ void Introductions::set_ready(ConnectionId id) {
   entry.dialing = {};
 }
 
-/// The peer has said that it ends the connection, or has gone.
+/// Called when the peer has ended the connection or has gone.
 void Introductions::on_closed(ConnectionId id, const Error& cause) {
   give_up(id, as_ours(cause));
 }
 
-/// Ends it at this side, whatever it has come to. Memory may be short; then the peer hears no cause.
+/// Ends the connection on this side, in any state. If memory runs out, the peer gets no cause.
 void Introductions::give_up(ConnectionId id, Error cause) {
   auto found = entries_.extract(id);
   if (found.empty()) return;
@@ -281,7 +281,7 @@ void Introductions::forget(ConnectionId id, const Error& cause) {
   peers_.loop().post(step(id, [id, cause](Introductions& self) { self.give_up(id, cause); }));
 }
 
-/// To the peer, which may not hear it any more.
+/// Sends the cause to the peer, which may not receive it.
 void Introductions::say_last(Entry& entry, const Error& cause) {
   if (entry.request) {
     ++counters_.peers_refused;

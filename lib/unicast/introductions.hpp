@@ -1,9 +1,10 @@
-// How an endpoint's connections come about and end, on the control plane. The side that dials makes a queue
-// pair and opens a channel to the other endpoint's service with it; the other side makes and connects its own
-// and accepts; the first connects, says Ready on the channel, and from then on both have a connection. The
-// channel stays: its end tells that the peer has left or died, and Ended says why. Everything happens on the
-// control loop but what is marked otherwise; the queue pairs are touched on the fabric thread alone. A
-// connection that lacks memory ends, and no other one.
+// Makes and ends an endpoint's connections, on the control plane. The dialing side makes a queue pair and
+// opens a channel to the other endpoint's service, with its connection blob. The other side makes and
+// connects its queue pair, and accepts the channel. The dialing side then connects its own queue pair and
+// sends Ready on the channel. From then on both sides have a connection. The channel stays open: Ended gives
+// the cause of the connection's end, and the end of the channel shows that the peer has left or died.
+// Everything runs on the control loop, except where a comment says otherwise. Only the fabric thread uses the
+// queue pairs. If memory runs out, only the connection that lacks it ends.
 #pragma once
 
 #include <atomic>
@@ -24,39 +25,41 @@ struct IntroductionOptions {
   Bytes private_data;
   std::size_t most_connections = 1024;
   LinkOptions link;
-  // On the fabric thread.
+  // The fabric thread calls these two functions.
   std::function<Result<void>(const PeerInfo&)> accept;
   std::function<void(const Connection&)> connected;
 };
 
 class Introductions final : public std::enable_shared_from_this<Introductions> {
  public:
-  /// `data_path`, `peers` and `counters` outlive the last of its turns: see stop().
+  /// `data_path`, `peers` and `counters` must exist until stop() has returned.
   Introductions(DataPath& data_path, peer::Peers& peers, IntroductionOptions options, Counters& counters);
   Introductions(const Introductions&) = delete;
   Introductions& operator=(const Introductions&) = delete;
 
-  /// Any thread: lets others connect. Errors: those of Peers::serve and Peers::listen.
+  /// Any thread. Allows other endpoints to connect from now on. Errors: those of Peers::serve and
+  /// Peers::listen.
   Result<void> listen(const Address& address);
   bool listens() const { return listener_.has_value(); }
-  /// Where it listens.
+  /// The address at which this object listens.
   const Address& address() const { return listener_->address(); }
 
-  /// Any thread. Throws std::bad_alloc before there is anything that could end.
+  /// Any thread. Throws std::bad_alloc if there is no memory to begin; `done` is then never called.
   void connect(Endpoint::Target to, Duration timeout, Endpoint::ConnectDone done);
-  /// Any thread: the link is over, for the endpoint as well.
+  /// Any thread. Forgets the connection, whose link has ended, and sends `cause` to the peer.
   void forget(ConnectionId connection, const Error& cause);
-  /// Any thread but the loop's: nobody connects any more, and connect() under way is cancelled.
+  /// Any thread except the control loop's. Refuses new connections, and cancels those that are not ready yet.
   void close();
-  /// Any thread but the loop's, when the data path has stopped: all channels are gone.
+  /// Any thread except the control loop's, after DataPath::end_links(). Stops listening and closes all
+  /// channels.
   void stop();
 
  private:
-  /// One connection, from the first message to the last.
+  /// One connection, from the request or the dial to its end.
   struct Entry {
     std::shared_ptr<Link> link;
     PeerInfo peer;
-    std::optional<peer::Request> request;  // of whoever is dialed, until it is answered
+    std::optional<peer::Request> request;  // only on the side that is dialed, until the request is answered
     bool dials = false, is_ready = false;
     std::optional<control::Channel> channel;
     peer::Peers::Handle dialing;
@@ -94,7 +97,7 @@ class Introductions final : public std::enable_shared_from_this<Introductions> {
   peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
 
-  // The loop's.
+  // Only the control loop uses the following member.
   std::map<ConnectionId, Entry> entries_;
 };
 

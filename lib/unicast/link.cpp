@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kSlots = Endpoint::kMostCopies;
 constexpr std::size_t kSlotBytes = Endpoint::kMostCopiedBytes;
-/// So the slots need no pages that a peer can map.
+/// The shm fabric always stages messages of this length, so a peer need not map the pages of the slots.
 static_assert(kSlotBytes <= fabric::shm::Requester::kAlwaysStaged);
 
 bool is_receive(WorkKind kind) {
@@ -44,7 +44,7 @@ std::size_t length_of(const Work& work) {
       work);
 }
 
-/// What ends a connection, by the status of the first operation that failed.
+/// The code of the error that ends a connection, from the status of the first operation that failed.
 Errc code_of(WorkStatus status) {
   switch (status) {
     case WorkStatus::remote_access: return Errc::permission_denied;
@@ -68,7 +68,7 @@ Link::Link(ConnectionId id, const LinkOptions& options, std::function<void()> ki
       kick_(std::move(kick)),
       sends_(options.send_depth),
       receives_(options.receive_depth) {
-  // All at once: to ask for an operation allocates nothing.
+  // Allocates everything now, so that asking for an operation needs no memory.
   asked_.reserve(std::size_t{options.send_depth} + options.receive_depth);
   posting_.reserve(asked_.capacity());
   free_slots_.reserve(kSlots);
@@ -85,7 +85,7 @@ Result<void> Link::check(const Work& work) const {
   return {};
 }
 
-/// With the mutex. The errors of a queue that is full are short: they need no memory.
+/// Precondition: mutex_ is held. The error texts for a full queue are short, so they need no memory.
 Result<void> Link::reserve(bool receives) {
   if (state_ != State::open) return fail(Errc::peer_failed, "the connection is over");
   std::atomic<std::uint32_t>& held = receives ? receives_held_ : sends_held_;
@@ -95,7 +95,7 @@ Result<void> Link::reserve(bool receives) {
   return {};
 }
 
-/// With the mutex. The first of a batch wakes the fabric thread.
+/// Precondition: mutex_ is held. The first operation of a batch wakes the fabric thread.
 void Link::note(Asked asked) {
   asked_.push_back(std::move(asked));
   if (asked_.size() > 1) return;
@@ -135,7 +135,7 @@ void Link::ask_for_end(Error cause) noexcept {
   wish_end(std::move(cause));
 }
 
-/// With the mutex.
+/// Precondition: mutex_ is held.
 void Link::wish_end(Error cause) noexcept {
   if (end_wish_) return;
   end_wish_.emplace(std::move(cause));
@@ -200,8 +200,9 @@ Result<void> Link::post(const Work& work) {
   return std::visit(Post{*queue_pair_}, work);
 }
 
-/// What the queue pair does not take is flushed in its turn, and so is all that follows. Whether it has taken
-/// an operation for which it lacked memory is not known, so it gets none a second time.
+/// If the queue pair refuses an operation, this operation and all later ones are flushed in order. If memory
+/// runs out while an operation is posted, the queue pair may or may not have it. So the operation is not
+/// posted again.
 std::size_t Link::post_asked() {
   if (!has_asked_) return 0;
   {
@@ -273,7 +274,7 @@ void Link::destroy_queue_pair() {
 }
 
 std::size_t Link::flush(std::span<Completion> out) {
-  post_asked();  // to the end of the rings
+  post_asked();  // moves the operations that were not posted to the ends of the rings
   std::size_t count = 0;
   for (roce::FixedRing<Posted>* const posted : {&sends_, &receives_}) {
     for (; count < out.size() && !posted->empty(); posted->pop())

@@ -1,7 +1,7 @@
-// One connection of an endpoint. Two sides meet here under a mutex that is held for moments: applications'
-// threads, which ask for operations, and the fabric thread, which posts them to the queue pair a batch at a
-// time and takes the completions. It exists apart from DataPath so that a handle of it can outlive the
-// endpoint; the queue pair and its memory live and end on the fabric thread.
+// One connection of an endpoint. The application's threads ask for operations. The fabric thread posts them
+// to the queue pair in batches and takes the completions. A mutex, which is held only briefly, protects what
+// both sides use. This class is separate from DataPath because a handle of a connection may outlive the
+// endpoint. The queue pair and its memory are made and destroyed on the fabric thread.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace rdmc::unicast {
 
-/// An operation as an application's thread asks for it.
+/// An operation, as an application's thread asks for it.
 using Work = std::variant<fabric::SendRequest, fabric::WriteRequest, fabric::ReadRequest,
                           fabric::AtomicRequest, fabric::ReceiveRequest>;
 
@@ -33,7 +33,7 @@ struct LinkOptions {
 
 class Link {
  public:
-  /// `kick` tells the fabric thread that something was asked for; it is called with the mutex.
+  /// `kick` wakes the fabric thread after a request was stored. It is called while the mutex is held.
   Link(ConnectionId id, const LinkOptions& options, std::function<void()> kick);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -46,18 +46,20 @@ class Link {
   Result<void> ask(const Work& work);
   Result<void> ask_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
                         std::optional<std::uint32_t> immediate);
-  /// The application wants its end: nothing happens unless it is open.
+  /// Ends the link for the application. Has no effect unless the link is open.
   void disconnect();
-  /// The control plane wants its end. It may have been told so before: the first cause stands. Not after the
-  /// endpoint has ended.
+  /// Ends the link for the control plane. May be called several times; the first cause counts. Must not be
+  /// called after the endpoint has ended.
   void ask_for_end(Error cause) noexcept;
-  /// The application has these completions of ours now: it may ask for as many operations more.
+  /// Called when the application gets these completions of this link. It may then ask for that many more
+  /// operations.
   void hand_over(std::span<const Completion> completions);
-  /// Who is at the other end: known when the link opens.
+  /// The peer's description. It is known from the moment when the link opens.
   const PeerInfo& peer() const { return peer_; }
 
-  /// What the dialing application is to be told, once: here from before anything can fail until it is told.
-  /// Before the link is added to the data path, and then on the fabric thread.
+  /// The upcall that gets the result of the application's connect(), once. It is set before anything can
+  /// fail. Only the dialing thread uses it until the link is added to the data path. From then on only the
+  /// fabric thread uses it.
   void set_done(Endpoint::ConnectDone done) { done_ = std::move(done); }
   Endpoint::ConnectDone take_done() { return std::exchange(done_, {}); }
 
@@ -67,33 +69,36 @@ class Link {
   Result<fabric::ConnectionBlob> make_queue_pair(fabric::Fabric& fabric);
   /// Errors: those of QueuePair::connect.
   Result<void> connect(std::span<const std::byte> blob) { return queue_pair_->connect(blob); }
-  /// Takes operations from now on. False: it was closed before.
+  /// Allows operations from now on. Returns false if the link was closed before.
   bool open(PeerInfo peer);
   bool was_opened() const { return was_opened_; }
   bool is_closed() const { return state_ == State::closed; }
-  /// Posts what was asked for; returns how much.
+  /// Posts the operations that were asked for, and returns their number.
   std::size_t post_asked();
-  /// Takes completions from the queue pair; returns how many. They come in `polled` as the fabric has them;
-  /// `out` is as long.
+  /// Takes completions from the queue pair, and returns their number. `polled` is a buffer for the fabric's
+  /// completions. `out` must be as long as `polled`.
   std::size_t poll(std::span<fabric::Completion> polled, std::span<Completion> out);
   struct Fault {
     Error error;
-    bool is_explained = false;  ///< one of our operations failed, by name; false: the peer may know why
-    /// We have refused what the peer sent. The refusal may have been lost, and only the queue pair can repeat
-    /// it.
+    /// An operation of the local side failed, and `error` names the cause. Otherwise the peer may know the
+    /// cause.
+    bool is_explained = false;
+    /// The local side has refused a request of the peer. The packet with the refusal may be lost, and only
+    /// the queue pair can repeat it.
     bool is_our_refusal = false;
   };
-  /// Why it cannot go on; nothing: it can.
+  /// Returns why the link cannot go on, or nullopt if it can.
   std::optional<Fault> fault() const;
-  /// Takes no more operations.
+  /// Closes the link to new operations.
   void close();
-  /// Why its end was asked for since the last call; nothing: it was not.
+  /// Returns the cause of the end that was asked for since the last call, or nullopt.
   std::optional<Error> take_end_wish();
-  /// Destroys the queue pair. From then on flush() gives what was not completed.
+  /// Destroys the queue pair. From then on flush() returns the operations that have no completion.
   void destroy_queue_pair();
-  /// Completions of operations that were not completed, in order; how many of them there were, 0: no more.
+  /// Writes the flushed completions of operations that had none, in order. Returns their number, and 0 when
+  /// none is left.
   std::size_t flush(std::span<Completion> out);
-  /// For regions; null: it is over.
+  /// The queue pair, for registering regions. Null if it was not made yet or was destroyed.
   fabric::QueuePair* queue_pair() { return queue_pair_.get(); }
 
  private:
@@ -101,7 +106,7 @@ class Link {
   struct Posted {
     std::uint64_t work_id = 0;
     WorkKind kind = WorkKind::send;
-    std::optional<std::uint32_t> slot;  // of a copy
+    std::optional<std::uint32_t> slot;  // the slot of a copied message
   };
   struct Asked {
     Work work;
@@ -119,25 +124,26 @@ class Link {
   const ConnectionId id_;
   const LinkOptions options_;
   const std::function<void()> kick_;
-  PeerInfo peer_;  // written before state_ is open
+  PeerInfo peer_;  // written before state_ becomes open
   Endpoint::ConnectDone done_;
   std::atomic<State> state_ = State::connecting;
-  // Asked for, and not handed over; they grow with the mutex only.
+  // The operations whose completions the application does not have yet. They grow only while the mutex is
+  // held.
   std::atomic<std::uint32_t> sends_held_ = 0, receives_held_ = 0;
-  // So that a turn without anything new takes no mutex.
+  // These flags allow a turn without new work to skip the mutex.
   std::atomic<bool> has_asked_ = false, has_end_wish_ = false;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects the members that follow, up to free_slots_
   std::vector<Asked> asked_;
   std::optional<Error> end_wish_;
   std::vector<std::uint32_t> free_slots_;
 
-  // The fabric thread's.
-  std::vector<Asked> posting_;  // asked_'s other half: the two change places
+  // Only the fabric thread uses the following members.
+  std::vector<Asked> posting_;  // swapped with asked_ to post a batch
   memory::Arena slots_;
   std::unique_ptr<fabric::MemoryRegion> pinned_;
-  std::unique_ptr<fabric::QueuePair> queue_pair_;  // goes before the memory that it uses
-  roce::FixedRing<Posted> sends_, receives_;       // posted, and not completed
+  std::unique_ptr<fabric::QueuePair> queue_pair_;  // declared after its memory, so that it is destroyed first
+  roce::FixedRing<Posted> sends_, receives_;       // posted operations without a completion
   std::optional<Error> fault_;
   WorkStatus first_failure_ = WorkStatus::success;
   bool was_opened_ = false;

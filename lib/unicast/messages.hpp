@@ -1,5 +1,6 @@
-// What two endpoints say to each other on the control plane, as values, and its encoding (unicast.proto).
-// What a peer may send is bounded here: whatever is decoded keeps to the bounds. Stateless; any thread.
+// The messages that two endpoints exchange on the control plane, as values, and their encoding
+// (unicast.proto). Decoding checks all bounds on what a peer may send. Stateless; any thread may call any
+// function.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,12 @@ namespace rdmc::unicast {
 
 using Bytes = std::vector<std::byte>;
 
-/// Grows when a message changes in a way that an older program would misunderstand.
+/// The protocol version. It increases when a message changes in a way that an older program would
+/// misunderstand.
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kMostNameBytes = 255;
 inline constexpr std::size_t kMostPrivateBytes = 4096;
-/// Of the text of Ended; longer ones are cut.
+/// The most bytes of the text of Ended. Longer texts are cut.
 inline constexpr std::size_t kMostTextBytes = 1024;
 
 struct Greeting {
@@ -36,11 +38,11 @@ struct Ended {
 using Message = std::variant<Ready, Ended>;
 
 Bytes encode(const Greeting& greeting);
-/// Errors: protocol_error (not a greeting, or beyond a bound), version_mismatch.
+/// Errors: protocol_error if the bytes are no greeting or exceed a bound, version_mismatch.
 Result<Greeting> decode_greeting(std::span<const std::byte> bytes);
 
 Bytes encode(const Message& message);
-/// Errors: protocol_error (not a message).
+/// Errors: protocol_error if the bytes are no message.
 Result<Message> decode_message(std::span<const std::byte> bytes);
 
 }  // namespace rdmc::unicast

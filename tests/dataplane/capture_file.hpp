@@ -1,4 +1,4 @@
-// Packets of the kernel's Soft-RoCE as they are checked in (docs/interop), read from their files.
+// Reads packets of the kernel's Soft-RoCE from the capture files in docs/interop.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,12 +17,12 @@ namespace rdmc::testing {
 
 struct Captured {
   Address source, destination;
-  std::uint16_t identification = 0;  ///< IPv4's
-  std::vector<std::byte> frame;      ///< from Ethernet's header
-  std::vector<std::byte> datagram;   ///< BTH to ICRC
+  std::uint16_t identification = 0;  ///< The IPv4 identification.
+  std::vector<std::byte> frame;      ///< The bytes from the Ethernet header on.
+  std::vector<std::byte> datagram;   ///< The bytes from the BTH to the ICRC.
 };
 
-/// The packets to port 4791 of a pcap file with Ethernet frames.
+/// Returns the packets of a pcap file with Ethernet frames. All of them must be UDP packets.
 inline std::vector<Captured> read_capture(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> text((std::istreambuf_iterator<char>(file)), {});

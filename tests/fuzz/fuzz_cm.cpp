@@ -1,7 +1,7 @@
-// What strangers may send to a connection manager: any MADs in any order, well-formed ones of every kind for
-// connections that there are, while our application connects, accepts, refuses and disconnects. Beyond not
-// crashing: a message that decodes survives its own encoding, a datagram is answered by two at most, and the
-// connections stay few.
+// Fuzzes a connection manager with any MADs in any order, including well-formed MADs of every kind for
+// existing connections. Meanwhile our application connects, accepts, refuses and disconnects. Apart from
+// crashes, it checks: a decoded message is the same after it is encoded and decoded again, at most two
+// datagrams answer one, and the number of connections stays small.
 #include <vector>
 
 #include "dataplane/base/random.hpp"
@@ -140,7 +140,7 @@ class Play {
   std::vector<CommunicationId> known_;
 };
 
-/// Of a single MAD: a message that is read is written as one that reads the same.
+/// Checks the codec with a single MAD: a decoded message must be the same after encoding and decoding.
 void check_codec(std::span<const std::byte> mad) {
   const auto message = decode(mad);
   if (!message) return require(!name(message.error()).empty());

@@ -1,7 +1,7 @@
-// What a peer may do to a connection: any packets in any order, while our application posts, waits and
-// revokes. Beyond not crashing: payload is only ever placed in memory that was posted or granted, nothing
-// leaves that was not granted for reading, what leaves parses, and every work completes at most once, in
-// order.
+// Fuzzes an RC connection with any packets of a peer in any order, while our application posts, waits and
+// revokes. Apart from crashes, it checks: payload is placed only in memory that was posted or granted, only
+// memory leaves that was granted for reading, sent packets parse, and every work request completes at most
+// once, in order.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -1,6 +1,6 @@
-// What a peer may put into the messages of the control plane, and into SENDs between members: the first byte
-// says who reads the rest. Beyond not crashing: whatever is accepted means the same after it has been written
-// and read again, and costs no more memory than a few times its size.
+// Fuzzes the messages of the control plane, and SENDs between members. The first byte selects the parser of
+// the rest. Apart from crashes, it checks that an accepted message means the same after it is written and
+// read again, and needs no more memory than a few times its size.
 #include <deque>
 
 #include "apps/bcast-cli/transfer_messages.hpp"
@@ -46,7 +46,7 @@ void job(Bytes bytes) {
   require(again.has_value() && *again == *job);
 }
 
-/// The file's size and block size, then the parameters of an epoch of it.
+/// The input has the file's size and block size, then the parameters of an epoch of this file.
 void parameters(Bytes bytes) {
   Input input(bytes);
   const std::uint64_t size = std::uint64_t{input.next32()} << (input.next() & 31);
@@ -81,7 +81,7 @@ void envelope(Bytes bytes) {
   }
 }
 
-/// In whatever pieces a stream arrives, it holds the same messages.
+/// A stream must give the same messages, whatever the sizes of the pieces are in which it arrives.
 void frames(Bytes bytes) {
   constexpr std::uint32_t kLimit = 4096;
   const auto read = [&](std::size_t piece) {
@@ -100,7 +100,7 @@ void frames(Bytes bytes) {
   for (const auto& message : std::get<2>(whole)) require(message.size() <= kLimit);
 }
 
-/// What a server hears before anything has been proved, without a key.
+/// The input of a server before the client has proved anything. The server has no key.
 void channel(Bytes bytes) {
   control::ChannelProtocol server(control::Role::server, {.security = control::Insecure{}});
   server.start();

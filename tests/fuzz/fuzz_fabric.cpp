@@ -1,7 +1,7 @@
-// What strangers and peers may do to a software fabric: any datagrams in any order to queue pairs of every
-// kind, with a right ICRC or seal mostly, while our application posts, waits, registers, revokes and ends
-// queue pairs. Beyond not crashing: no byte changes that was not granted at that moment, nothing leaves that
-// was not granted or posted, what leaves parses, every datagram is counted where it ended, every work
+// Fuzzes a software fabric with any datagrams in any order to queue pairs of every kind, mostly with a
+// correct ICRC or seal. Meanwhile our application posts, waits, registers, revokes and destroys queue pairs.
+// Apart from crashes, it checks: only bytes change that were granted at that moment, only memory leaves that
+// was granted or posted, sent packets parse, every datagram is counted where it ended, every work request
 // completes at most once, and one turn sends no more than the windows allow.
 #include <memory>
 #include <optional>
@@ -17,12 +17,12 @@ using namespace rdmc::fuzz;
 
 namespace {
 
-constexpr std::size_t kSource = 0;  // the slot that everything is sent from
+constexpr std::size_t kSource = 0;  // The slot that everything is sent from.
 constexpr std::uint64_t kMostSentInATurn = 2048;
 const Address kOurs = Address::ipv4(10, 0, 0, 1, 4791);
 
-/// A queue pair of each kind: with a stranger, with one of ours, and with one of ours as with a stranger. A
-/// fabric that encrypts knows no strangers.
+/// The number of queue pairs, one of each kind: with a foreign endpoint, with an endpoint of rdmc, and with
+/// an endpoint of rdmc in standard mode. A fabric that encrypts has no foreign endpoints.
 constexpr std::size_t kEnds = 3;
 
 class Play {
@@ -77,7 +77,8 @@ class Play {
         if (!regions_.empty()) end.queue_pair->expect_write(memory_.slot(regions_[0].slot, 4 * input.next()));
         return;
     }
-    if (what < 0x80 || (what & 15) > 5) turn();  // others arrive together with what comes next
+    // Otherwise it arrives together with the next one.
+    if (what < 0x80 || (what & 15) > 5) turn();
   }
 
   void finish() {
@@ -92,7 +93,7 @@ class Play {
   struct End {
     Peer peer;
     std::unique_ptr<fabric::QueuePair> queue_pair;
-    std::array<bool, GuardedMemory::kSlots> slots{};  // of its receives and READs
+    std::array<bool, GuardedMemory::kSlots> slots{};  // The slots of its receives and READs.
     std::uint64_t posted = 0, completed = 0;
   };
   struct Region {
@@ -112,7 +113,7 @@ class Play {
     require(end.queue_pair->connect(fabric::encode(end.peer.info())).has_value());
     end.peer.meet(ours, port_.flow_of(ours.bulk_port));
   }
-  /// Whatever was posted is the application's again.
+  /// Destroys the queue pair. All posted memory belongs to the application again.
   void destroy(End& end) {
     end.queue_pair.reset();
     for (std::size_t slot = 0; slot < end.slots.size(); ++slot)
@@ -147,7 +148,7 @@ class Play {
     memory_.revoke(regions_[which].slot);
     regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(which));
   }
-  /// A peer has taken its key out of use, and our application knows.
+  /// A peer has invalidated its remote key, and our application knows it.
   void freeze_region(RemoteKey key) {
     for (const Region& region : regions_) {
       if (region.region->remote_key() != key) continue;

@@ -1,5 +1,6 @@
-// What members tell each other about the groups of a membership: the first byte says who reads the rest.
-// Whatever is accepted keeps to the bounds, and means the same after it has been written and read again.
+// Fuzzes the messages between members about the groups of a membership. The first byte selects the parser of
+// the rest. An accepted message must keep to the limits, and must mean the same after it is written and read
+// again.
 #include <array>
 #include <variant>
 

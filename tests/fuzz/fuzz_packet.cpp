@@ -1,6 +1,6 @@
-// What the network may hand to the packet parser. Beyond not crashing: whatever parses lies within the
-// datagram, parses the same when its payload lies elsewhere, and comes out of the writers as the bytes it was
-// read from.
+// Fuzzes the packet parser with any datagram. Apart from crashes, it checks: a parsed packet lies within the
+// datagram, it parses the same if its payload is at another address, and the writers produce the same bytes
+// again.
 #include <algorithm>
 
 #include "dataplane/roce/headers.hpp"

@@ -1,8 +1,8 @@
-// What another process may say on the control connection between two processes, and what our services do
-// meanwhile. Messages: whatever is accepted means the same after it has been written and read again. The
-// conversation: events come in an order that its owner can rely on, and what it keeps is bounded. The
-// selection: whatever processes prove to each other, a dial ends with a connection that is there and that the
-// same name has.
+// Fuzzes the control connection between two processes: the messages of the other process, and meanwhile the
+// actions of our services. For messages it checks that an accepted one means the same after it is written and
+// read again. For the conversation it checks that the events have an order that its owner can rely on, and
+// that the stored data is limited. For the selection it checks that a dial ends with a connection that exists
+// and leads to the same peer identity, whatever processes prove to each other.
 #include <array>
 #include <map>
 #include <optional>
@@ -33,7 +33,7 @@ peer::Bytes some(Input& input) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A message of the other side, in order or not.
+/// Makes a message of the other side, in the correct order or not.
 Message said(Input& input) {
   const ChannelId channel{input.next() % 8u};
   switch (input.next() % 8) {
@@ -53,14 +53,14 @@ Message said(Input& input) {
   }
 }
 
-/// Follows what the conversation tells: which channels its owner knows.
+/// Follows the conversation's events: which channels its owner knows.
 class Owner {
  public:
   explicit Owner(bool dials) : conversation_(dials), dials_(dials) {
     if (dials) conversation_.introduce({});
   }
 
-  /// False: the other side has broken the protocol.
+  /// Returns false if the other side has violated the protocol.
   bool hear(std::span<const std::byte> bytes) {
     const auto heard = conversation_.on_message(bytes);
     while (auto event = conversation_.poll_event()) std::visit([this](auto& one) { on(one); }, *event);
@@ -139,7 +139,7 @@ void conversation(fuzz::Bytes bytes) {
   }
 }
 
-/// Several connections to processes that have few names between them and know each other's secrets.
+/// Several connections to processes that have few different identities and know each other's secrets.
 class Dialer {
  public:
   void act(Input& input) {
@@ -159,7 +159,7 @@ class Dialer {
       const auto some = proofs(connection, input);
       return check(number, self_.on_choice(number, {some.empty() ? std::nullopt : std::optional(some[0])}));
     }
-    if (is_introduced(connection)) return;  // its dial is over
+    if (is_introduced(connection)) return;  // Its dial has ended.
     connection.hello.identity = name(input);
     check(number, self_.on_answer(number, {connection.hello.identity, {}, {}, proofs(connection, input)}));
   }
@@ -167,7 +167,7 @@ class Dialer {
  private:
   struct Connection {
     bool dials = false, is_asked = false;
-    Hello hello;  // who is there, and our nonce
+    Hello hello;  // The peer identity and our nonce.
     Token secret{};
   };
 

@@ -1,5 +1,6 @@
-// What another process may say to an endpoint on the control plane, and how it may name its memory: whatever
-// is accepted keeps to the bounds, and means the same after it has been written and read again.
+// Fuzzes the messages of another process to a unicast endpoint on the control plane, and its descriptions of
+// its memory. An accepted message must keep to the limits, and must mean the same after it is written and
+// read again.
 #include <array>
 #include <variant>
 

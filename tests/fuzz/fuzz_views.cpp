@@ -1,5 +1,5 @@
-// What members of a view, nodes of a store and etcd may say: the first byte says who reads the rest. Whatever
-// is accepted means the same after it has been written and read again.
+// Fuzzes the messages of members of a view, of nodes of a store and of etcd. The first byte selects the
+// parser of the rest. An accepted message must mean the same after it is written and read again.
 #include "controlplane/membership/greeting.hpp"
 #include "controlplane/store/caspaxos/journal.hpp"
 #include "controlplane/store/caspaxos/node.hpp"
@@ -35,7 +35,7 @@ void between_members(Bytes bytes) {
   read_write_read(bytes, membership::decode,
                   [](const membership::Message& message) { return membership::encode(message); });
 }
-// What nodes of the embedded store and their clients say, and what a node keeps.
+// The messages between nodes of the embedded store and their clients, and the journal of a node.
 void request(Bytes bytes) {
   read_write_read(bytes, store::decode_request,
                   [](const store::Request& request) { return store::encode(request); });
@@ -51,7 +51,7 @@ void entry(Bytes bytes) {
   read_write_read(bytes, store::decode_journal_entry,
                   [](const store::JournalEntry& entry) { return store::encode(entry); });
 }
-/// What a node reads back it can write, and read again.
+/// A node must be able to write the state that it has read from a journal, and to read it again.
 void journal(Bytes bytes) {
   const auto kept = store::recover(bytes);
   if (refused(kept)) return;
@@ -59,7 +59,7 @@ void journal(Bytes bytes) {
   const auto again = store::recover(store::Journal{}.frame(*acceptor.take_write()));
   require(again.has_value() && *again == *kept);
 }
-/// A request of anybody who has the key does no harm to a node that serves.
+/// A request of any process that has the key must do no harm to a node that serves.
 void ask_node(Bytes bytes) {
   auto request = store::decode_request(bytes);
   if (refused(request)) return;
@@ -80,8 +80,8 @@ void ask_node(Bytes bytes) {
     require(store::decode_request(store::encode(to.request)).has_value());
 }
 
-/// No sequence of answers, from whoever has the key and the address of a node, ends the process of another
-/// one: one that is new, one that is being let in, or one that serves.
+/// No sequence of answers from a process that has the key and the address of a node may end the process of
+/// another node. That node is new, is joining, or serves.
 void answer_node(Bytes bytes) {
   Input input(bytes);
   const store::Id self{1, 1};

@@ -1,6 +1,6 @@
-// Memory of which it is known at every moment which bytes a peer may change and which may leave: the rest has
-// a copy, and check() finds whatever was changed that was not granted. One application's memory in a fuzz
-// target; outside of it the sanitizers watch.
+// Memory for which it is known at every moment which bytes a peer may change and which may leave. All other
+// bytes have a copy, and check() finds every change that was not granted. It is the memory of one application
+// in a fuzz target. The sanitizers check all accesses outside of it.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace rdmc::fuzz {
 
-/// Equal slots with guards between them. A slot has one use at a time: a region, a receive, a READ's target,
-/// or the source of what is sent.
+/// Slots of equal size with guards between them. A slot has one use at a time: a region, a receive, the
+/// target of a READ, or the source of sends.
 class GuardedMemory {
  public:
   static constexpr std::size_t kSlots = 16, kSlotBytes = 1024, kGuardBytes = 64;
@@ -24,22 +24,22 @@ class GuardedMemory {
     copy_ = bytes_;
   }
 
-  /// The first `bytes` of a slot.
+  /// Returns the first `bytes` bytes of a slot.
   std::span<std::byte> slot(std::size_t index, std::size_t bytes = kSlotBytes) {
     return std::span(bytes_).subspan(at(index), bytes);
   }
   bool is_free(std::size_t index) const { return !used_[index]; }
-  /// A free slot, or kSlots.
+  /// Returns the index of a free slot, or kSlots if there is none.
   std::size_t find_free() const {
     return static_cast<std::size_t>(std::ranges::find(used_, false) - used_.begin());
   }
-  /// From now on the first `writable` bytes may be changed, and the first `readable` may leave.
+  /// From now on the first `writable` bytes may be changed, and the first `readable` bytes may leave.
   void grant(std::size_t index, std::size_t writable, std::size_t readable) {
     used_[index] = true;
     writable_[index] = writable;
     readable_[index] = readable;
   }
-  /// From now on nothing may touch it.
+  /// From now on no byte may be changed or leave.
   void revoke(std::size_t index) {
     std::ranges::copy(slot(index), copy_.begin() + static_cast<std::ptrdiff_t>(at(index)));
     used_[index] = false;
@@ -48,7 +48,7 @@ class GuardedMemory {
 
   bool is_writable(std::span<const std::byte> bytes) const { return lies_within(bytes, writable_); }
   bool is_readable(std::span<const std::byte> bytes) const { return lies_within(bytes, readable_); }
-  /// Whether any of `bytes` is of this memory at all.
+  /// True if any of `bytes` belongs to this memory.
   bool contains(std::span<const std::byte> bytes) const {
     return bytes.data() < bytes_.data() + bytes_.size() && bytes_.data() < bytes.data() + bytes.size();
   }
@@ -75,7 +75,8 @@ class GuardedMemory {
     return false;
   }
   void check_same(std::size_t from, std::size_t to) const {
-    // At once: byte by byte the instrumented comparisons would take most of a fuzzer's time.
+    // Compares the whole range at once. Instrumented comparisons byte by byte would take most of the fuzzer's
+    // time.
     require(std::memcmp(&bytes_[from], &copy_[from], to - from) == 0);
   }
 

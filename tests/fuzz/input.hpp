@@ -1,5 +1,5 @@
-// What all fuzz targets share: reading decisions off the input, and ending the process when a property does
-// not hold.
+// Common functions of all fuzz targets: reading decisions from the input, and ending the process if a
+// property does not hold.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace rdmc::fuzz {
 
-/// Not an assert, so that it holds in every build.
+/// Not an assert, so that the check runs in every build.
 inline void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// Whether a parser did not take its input. It then says why.
+/// True if a parser has rejected its input. It must then give a reason.
 template <typename T>
 bool refused(const Result<T>& result) {
   require(result.has_value() || !result.error().what.empty());
@@ -26,7 +26,8 @@ bool refused(const Result<T>& result) {
 
 using Bytes = std::span<const std::byte>;
 
-/// The first byte says which of the readers, functions of Bytes, has the rest. For a target's one entry.
+/// Passes the input without its first byte to one of the readers, which are functions of Bytes. The first
+/// byte selects the reader. This is the whole work of such a target's entry function.
 template <typename Readers>
 int read_by_first_byte(const Readers& readers, const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
@@ -35,7 +36,7 @@ int read_by_first_byte(const Readers& readers, const std::uint8_t* data, std::si
   return 0;
 }
 
-/// The fuzzer's bytes as a tape of decisions; past the end it reads zeros.
+/// Reads the fuzzer's bytes as a sequence of decisions. After the end it reads zeros.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -1,6 +1,6 @@
-// The other end of a queue pair in a fuzz target: it turns the fuzzer's decisions into datagrams with a right
-// ICRC or seal, mostly what a peer could send next, so that the fuzzer's bytes reach the connection and not
-// only the checks before it.
+// The other end of a queue pair in a fuzz target. It turns the fuzzer's decisions into datagrams with a
+// correct ICRC or seal, mostly datagrams that a peer could send next. In this way the fuzzer's bytes reach
+// the connection, and not only the checks before it.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace rdmc::fuzz {
 
 inline constexpr std::uint32_t kPathMtu = 256;
 
-/// A region that the peer was told of.
+/// A region whose remote key the peer knows.
 struct Target {
   RemoteKey key{};
   std::uint32_t bytes = 0;
@@ -47,7 +47,7 @@ class Peer {
             .host_id = kind_.host_id,
             .key_share = kind_.encrypts ? std::optional(kShare) : std::nullopt};
   }
-  /// `flow`: of the port, for this connection's requests.
+  /// Connects the peer. `flow` is the flow of the port that gets this connection's requests.
   void meet(const fabric::ConnectionInfo& ours, port::FlowId flow) {
     ours_ = ours;
     flow_ = flow;
@@ -55,7 +55,7 @@ class Peer {
     last_sent_ = ours.first_psn - 1;
     if (kind_.encrypts) sealer_ = *crypto::PacketSealer::make(*crypto::packet_key(*ours.key_share, kShare));
   }
-  /// The fabric has sent this to somebody.
+  /// Called when the fabric has sent this packet to any queue pair.
   void on_sent(const roce::Packet& packet) {
     if (packet.bth.destination != kind_.qpn) return;
     if (roce::is_answer(packet.bth.opcode) || packet.bth.opcode == roce::Opcode::congestion_notification)
@@ -64,10 +64,10 @@ class Peer {
     if (packet.bth.opcode == roce::Opcode::read_request) asked_ = packet.reth.length;
   }
 
-  /// One datagram, as the input says.
+  /// Makes one datagram from the input.
   WatchedPort::Arrival packet(Input& input, std::span<const Target> targets);
-  /// A whole message (or an acknowledgement of everything) as a sound peer would send it, less the datagrams
-  /// that the input says are lost; those of an X_WRITE as one train.
+  /// Makes a whole message, or an acknowledgement of everything, as a correct peer would send it, without the
+  /// datagrams that are lost according to the input. The packets of an X_WRITE form one train.
   std::vector<WatchedPort::Arrival> message(Input& input, std::span<const Target> targets);
 
  private:
@@ -102,7 +102,7 @@ class Peer {
   fabric::ConnectionInfo ours_;
   port::FlowId flow_{};
   Psn next_, last_sent_;
-  std::uint32_t asked_ = 0;  ///< by the latest READ request to us
+  std::uint32_t asked_ = 0;  ///< The length of our latest READ request.
   std::optional<crypto::PacketSealer> sealer_;
 };
 
@@ -110,7 +110,7 @@ namespace detail {
 
 using roce::Opcode;
 
-/// Payloads are ramps: every byte of a packet tells where it belongs.
+/// Makes a payload of ascending byte values, so that every byte of a packet shows its position.
 inline std::vector<std::byte> ramp(std::size_t bytes, std::uint8_t start) {
   std::vector<std::byte> out(bytes);
   for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(start + i);

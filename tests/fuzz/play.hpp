@@ -1,4 +1,4 @@
-// How an input becomes the steps of a play: what all fuzz targets that drive a state machine begin with.
+// Turns an input into the steps of a play. All fuzz targets that drive a state machine use it.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace rdmc::fuzz {
 
-/// Steps to the end of the input, then the play's own end if it has one. A play that comes in several kinds
-/// is made of the first byte.
+/// Runs a play's steps until the end of the input, and then its finish(), if it has one. If the play has
+/// several kinds, the first byte selects the kind.
 template <typename Play>
 int play(const std::uint8_t* data, std::size_t size) {
   Input input({reinterpret_cast<const std::byte*>(data), size});

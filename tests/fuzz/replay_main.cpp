@@ -1,6 +1,5 @@
-// Runs a fuzz target over files, and over mutations of them, without libFuzzer: so that the corpus is a test
-// wherever there is a compiler. Usage: TARGET [FILE|DIRECTORY]... ; the mutations are seeded, each run does
-// the same.
+// Runs a fuzz target on files and on mutations of them, without libFuzzer, so that the corpus is a test with
+// any compiler. Usage: TARGET [FILE|DIRECTORY]... The mutations have a fixed seed, so each run does the same.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -16,11 +15,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-/// In all, so that a larger corpus does not take longer.
+/// The total number of mutations. A larger corpus does not take longer.
 constexpr std::size_t kMutations = 10'000;
 
 void run(const std::vector<char>& input) {
-  // Exactly as large as the input, so that a sanitizer sees a read past its end.
+  // The copy is exactly as large as the input, so that a sanitizer finds a read past its end.
   const auto copy = std::make_unique<std::uint8_t[]>(input.size());
   std::copy(input.begin(), input.end(), copy.get());
   LLVMFuzzerTestOneInput(copy.get(), input.size());

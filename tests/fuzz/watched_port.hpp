@@ -1,6 +1,6 @@
-// A port in memory for fuzz targets. It checks what real ports cannot: that a landing is planned only where a
-// peer may write, that what is sent lies in memory that may leave or is the fabric's own, and that it parses.
-// Of a fabric that encrypts no memory leaves as it is.
+// A port in memory for fuzz targets. It makes checks that real ports cannot make: the scatter list contains
+// only memory that a peer may write, sent bytes are in memory that may leave or belong to the fabric itself,
+// and sent datagrams parse. A fabric that encrypts must send no application memory directly.
 #pragma once
 
 #include <deque>
@@ -33,7 +33,7 @@ class WatchedPort final : public port::testing::MemoryPort {
         memory_(memory),
         encrypted_(encrypted) {}
 
-  /// A train of datagrams of `segment_bytes` (the last may be shorter) on its way to `flow`.
+  /// A train of datagrams of `segment_bytes` bytes to `flow`. The last one may be shorter.
   struct Arrival {
     port::FlowId flow = port::kSharedFlow;
     Address source;
@@ -42,15 +42,15 @@ class WatchedPort final : public port::testing::MemoryPort {
     bool congestion_experienced = false;
   };
   void deliver(Arrival arrival) {
-    if (arrival.bytes.empty()) return;  // ports hand up no empty datagrams
+    if (arrival.bytes.empty()) return;  // Ports deliver no empty datagrams.
     arrival.segment_bytes = std::max<std::uint32_t>(arrival.segment_bytes, 1);
     delivered += (arrival.bytes.size() + arrival.segment_bytes - 1) / arrival.segment_bytes;
     waiting_.push_back(std::move(arrival));
   }
 
-  std::size_t room = SIZE_MAX;      ///< trains that it takes before it is full
-  std::uint64_t delivered = 0;      ///< datagrams, those still waiting included
-  std::uint64_t taken_to_send = 0;  ///< datagrams
+  std::size_t room = SIZE_MAX;      ///< The number of trains that it accepts until it is full.
+  std::uint64_t delivered = 0;      ///< Counts datagrams, including those that still wait.
+  std::uint64_t taken_to_send = 0;  ///< Counts datagrams.
   std::function<void(const roce::Packet&)> on_sent = [](const roce::Packet&) {};
   bool has_waiting() const { return !waiting_.empty(); }
 
@@ -58,7 +58,7 @@ class WatchedPort final : public port::testing::MemoryPort {
   std::size_t receive_burst(port::ScatterPlanner& planner, std::span<port::RxTrain> out) override;
 
  private:
-  /// An arrival where it landed: scattered as planned, the rest in memory exactly as large.
+  /// The memory of a received train: scattered as planned, and the rest in memory of exactly its size.
   struct Landed {
     std::array<iovec, 2 * kTrainSegments + 2> pieces;
     std::unique_ptr<std::byte[]> rest;

@@ -1,4 +1,4 @@
-// The headers of a packet written anew from its values, by the product's own writers.
+// Writes the headers of a parsed packet again, with the product's own writers.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace rdmc::fuzz {
 
-/// BTH and extension headers. Reserved bits are not kept, so the bytes may differ from those that were read.
+/// Writes the BTH and the extension headers. Reserved bits are not kept, so the bytes may differ from the
+/// parsed ones.
 inline std::vector<std::byte> write_headers(const roce::Packet& packet) {
   using roce::Opcode;
   std::vector<std::byte> out(64 + std::size_t{packet.x_ack.words} * 4);

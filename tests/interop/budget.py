@@ -1,5 +1,5 @@
-"""The lab's time: one deadline over all its stages, whatever waits in them, and another one over tidying up after it. Who
-is over it has failed, and the stage is named; no runner's own, more generous timeout has to strike first."""
+"""The lab's time limits: one deadline for all its stages, and another one for the cleanup after it. A lab over its
+limit has failed, and the stage is named. In this way the longer timeout of a test runner is not needed."""
 import contextlib
 import os
 import signal
@@ -7,12 +7,13 @@ import time
 
 
 class OverBudget(BaseException):
-    """Not an Exception: whoever takes a failed run for a result must not take this for one."""
+    """Not an Exception, so that code which handles a failed run does not handle this."""
 
 
 class Budget:
-    """`seconds` from entry to exit. In the main thread, one at a time. Over it, whoever is on the way has `clean_up`
-    seconds more; then the program ends with 1, and with it its namespaces and all that runs in them."""
+    """Allows `seconds` from entry to exit. Must be used in the main thread, one at a time. After the limit, the
+    running code has `clean_up` more seconds. Then the program ends with status 1, and its namespaces and all
+    processes in them end with it."""
 
     def __init__(self, seconds, clean_up=15):
         self._seconds, self._clean_up, self._stage, self._took = seconds, clean_up, "start", {}
@@ -44,6 +45,6 @@ class Budget:
         raise OverBudget(over)
 
     def _give_up(self, over):
-        # Past everything that waits: no `finally`, no buffer that is in use.
+        # Ends at once, without `finally` blocks and without flushing buffers, because either could wait.
         os.write(1, f"FAILED: {over}; tidying up took more than {self._clean_up:g} s\n".encode())
         os._exit(1)

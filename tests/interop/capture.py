@@ -1,6 +1,6 @@
-"""What went over the wire, as QEMU wrote it down while it did: packets of port 4791 cut out of the dump of a run, their
-ICRC computed here, from the specification and without any code of the product (IBTA vol. 1, A17.3.3), and what tshark
-has to say about them."""
+"""The packets on the wire, as QEMU recorded them: the packets of port 4791 are taken from the dump of a run. The
+ICRC is computed here from the specification, without any code of the product (IBTA vol. 1, A17.3.3). tshark checks
+the packets, too."""
 import collections
 import dataclasses
 import gzip
@@ -11,7 +11,7 @@ import zlib
 
 PCAP_HEADER, RECORD = 24, 16
 ROCE_PORT = 4791
-# Wireshark's names are long; these are the specification's.
+# The names from the specification, because Wireshark's names are long.
 OPCODES = {0x00: "SEND FIRST", 0x01: "SEND MIDDLE", 0x02: "SEND LAST", 0x03: "SEND LAST IMM", 0x04: "SEND ONLY",
            0x05: "SEND ONLY IMM", 0x06: "WRITE FIRST", 0x07: "WRITE MIDDLE", 0x08: "WRITE LAST", 0x0A: "WRITE ONLY",
            0x0C: "READ REQUEST", 0x0D: "READ FIRST", 0x0E: "READ MIDDLE", 0x0F: "READ LAST", 0x10: "READ ONLY",
@@ -20,15 +20,15 @@ OPCODES = {0x00: "SEND FIRST", 0x01: "SEND MIDDLE", 0x02: "SEND LAST", 0x03: "SE
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    source: bytes        # IP address
+    source: bytes  # The IP address.
     opcode: int
-    identification: int  # of IPv4, 0 for IPv6
-    sound: bool          # its ICRC is right
+    identification: int  # The IPv4 identification. 0 for IPv6.
+    sound: bool  # True if the ICRC is correct.
     dscp: int = 0
 
 
 def records(dump):
-    """The frames of a pcap file (little endian) with the headers that precede them."""
+    """Yields the frames of a pcap file (little endian), each with its record header."""
     at = PCAP_HEADER
     while at + RECORD <= len(dump):
         length = struct.unpack_from("<I", dump, at + 8)[0]
@@ -39,7 +39,7 @@ def records(dump):
 
 
 def parse(frame):
-    """The RoCE packet in an Ethernet frame, or None."""
+    """Returns the RoCE packet in an Ethernet frame, or None."""
     ethertype, ip = frame[12:14], bytearray(frame[14:])
     if ethertype == b"\x08\x00" and ip[9] == 17:
         header, end = 20, struct.unpack_from(">H", ip, 2)[0]
@@ -62,13 +62,13 @@ def parse(frame):
 
 @dataclasses.dataclass(frozen=True)
 class Capture:
-    """The RoCE packets of one run, and the pcap file of them."""
+    """The RoCE packets of one run, and the pcap file with them."""
     packets: list
     pcap: bytes
 
     @staticmethod
     def since(start, path):
-        """What a dump that grows has gained since it had `start` bytes."""
+        """Returns the packets that a growing dump has gained since it had `start` bytes."""
         with open(path, "rb") as dump:
             header = dump.read(PCAP_HEADER)
             dump.seek(start)
@@ -76,7 +76,7 @@ class Capture:
 
     @staticmethod
     def of(header, dump):
-        """`dump`: records; `header`: the file header that belongs to them."""
+        """`dump` is a sequence of records, and `header` is the file header for them."""
         kept, packets = [header], []
         for record, frame in records(header + dump):
             packet = parse(frame)
@@ -89,7 +89,7 @@ class Capture:
         return {packet.source for packet in self.packets}
 
     def save(self, path):
-        # No time and no name in it: the same packets make the same file.
+        # The file has no time and no name in it, so the same packets always make the same file.
         pathlib.Path(path).write_bytes(gzip.compress(self.pcap, 9, mtime=0))
 
 
@@ -99,8 +99,8 @@ def load(path):
 
 
 def _tshark(path, *arguments):
-    # RoCE needs no UDP checksum: the ICRC is stronger (and Soft-RoCE sends none over IPv6 either). Bytes of ours that
-    # look like RPC are not.
+    # RoCE needs no UDP checksum, because the ICRC is stronger. Soft-RoCE sends none over IPv6 either. Our
+    # bytes may look like RPC, but are not.
     done = subprocess.run(["tshark", "-n", "-r", path, "-o", "udp.ignore_ipv6_zero_checksum:TRUE",
                            "--disable-heuristic", "rpcrdma_infiniband", *arguments],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)
@@ -108,14 +108,14 @@ def _tshark(path, *arguments):
 
 
 def complaints(path):
-    """What tshark holds to be malformed or worth a warning, one line each."""
+    """Returns the packets that tshark finds malformed or worth a warning, one line each."""
     found = _tshark(path, "-Y", "_ws.malformed || _ws.expert.severity >= 6291456 || !infiniband.bth",
                     "-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message", "-e", "frame.protocols")
     return [line for line in found.splitlines() if line.strip()]
 
 
 def opcodes(path):
-    """[(name, count)] of the packets as tshark decodes them, in the order of the opcodes."""
+    """Returns [(name, count)] of the packets as tshark decodes them, in the order of the opcodes."""
     decoded = _tshark(path, "-T", "fields", "-e", "infiniband.bth.opcode").split()
     counted = collections.Counter(int(number, 0) for number in decoded)
     return [(OPCODES.get(number, f"opcode 0x{number:02x}"), count) for number, count in sorted(counted.items())]

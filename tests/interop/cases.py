@@ -1,5 +1,5 @@
-"""The matrix: who is at the other end, which driver carries our packets, which side we are, IPv4 or IPv6, the path
-MTU, and whether one packet in a hundred is lost. A case is run or has a reason why it is not."""
+"""The matrix of cases: the peer, the driver of our packets, our role, IPv4 or IPv6, the path MTU, and whether one
+packet in a hundred is lost. A case is run, or has a reason why it is not run."""
 import dataclasses
 import itertools
 import json
@@ -17,20 +17,21 @@ PINGPONG, RPING, VERBS = "ibv_rc_pingpong", "rping", "our verbs programs"
 CLIENT, SERVER = "client", "server"
 NOT_RUN = {f"{TAP}, path MTU 4096": "DPDK's TAP carries packets of 1500 bytes at most"}
 ITERATIONS = 60
-LOST_AT_RANDOM, LOST_EVERY = 5, 199   # of 1000 packets, and one of so many: 1 % together. A run has more packets than that.
-SECONDS = 60      # an emulated peer on a busy machine takes 1 to 15 s for a run
+# 5 of 1000 packets, and one of 199: 1 % together. A run has more packets than 199.
+LOST_AT_RANDOM, LOST_EVERY = 5, 199
+SECONDS = 60  # An emulated peer on a busy machine takes 1 to 15 s for a run.
 PINGPONG_PORT = 18515
 OUR_OPTIONS = ["--json", "--patience", str(SECONDS)]
-TEXT_BYTES = 10_000   # of an rping: several packets, the last one not full
-TURNS_PER_TEXT = 3    # an rping is four SENDs, a READ and a WRITE, a pingpong two SENDs
-INTERFACE_MTU = {1024: 1500, 4096: 9000}  # from which the kernel makes a path MTU
+TEXT_BYTES = 10_000  # The size of an rping's text: several packets, and the last one is not full.
+TURNS_PER_TEXT = 3  # An rping has four SENDs, a READ and a WRITE. A pingpong has two SENDs.
+INTERFACE_MTU = {1024: 1500, 4096: 9000}  # The interface MTU from which the kernel makes a path MTU.
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     peer: str
     driver: str
-    role: str  # ours
+    role: str  # Our role.
     family: int
     mtu: int
     loss: bool
@@ -39,11 +40,11 @@ class Case:
         return NOT_RUN.get(self.peer) or NOT_RUN.get(self.driver) or NOT_RUN.get(f"{self.driver}, path MTU {self.mtu}")
 
     def host(self):
-        """The kernel's address here, for first contact."""
+        """The kernel's address on this host, for the first contact."""
         return links.HOST4 if self.family == 4 else links.HOST6
 
     def our_options(self):
-        """The words for our end: its address, and what carries its packets."""
+        """The options of our program: its address, and the fabric of its packets."""
         return ["--address", bracketed(links.address(self.driver, self.family)), *links.options(self.driver)]
 
     def peer_address(self):
@@ -60,13 +61,13 @@ def all_cases():
 
 
 def listens(proc_net_tcp, port=PINGPONG_PORT):
-    """Whether somebody listens on the pingpong's port, or that one."""
+    """True if a process listens on the pingpong's port, or on `port`."""
     sockets = [line.split() for line in proc_net_tcp.splitlines()[1:]]
     return any(int(one[1].split(":")[1], 16) == port and one[3] == "0A" for one in sockets if len(one) > 3)
 
 
 def roce_port_is_taken(driver):
-    """Whether somebody here receives on RoCE's UDP port through that driver."""
+    """True if a process on this host receives on RoCE's UDP port through that driver."""
     if driver != UDP:
         return links.is_open(driver)
     return any(f":{capture.ROCE_PORT:04X} " in pathlib.Path(f"/proc/net/{name}").read_text(encoding="ascii")
@@ -82,8 +83,7 @@ def start(command):
 
 
 def outcome(program):
-    """Of a program of ours: (exit status, what it printed, what it complained about). Raises guest.Failed if it does not
-    end."""
+    """Returns (exit status, output, error output) of one of our programs. Raises guest.Failed if it does not end."""
     try:
         printed, errors = program.communicate(timeout=2 * SECONDS)
     except subprocess.TimeoutExpired:
@@ -102,7 +102,8 @@ def until(condition, otherwise="the server does not listen"):
 
 
 def judge(case, ours, seen, lost):
-    """Why a run that both programs call a success is none; empty if it is one. `lost`: packets, on purpose."""
+    """Returns the reason why a run has failed although both programs report success. Empty if it has not. `lost` is
+    the number of packets that were lost on purpose."""
     if case.loss and lost == 0:
         return "no packet was lost, so nothing was shown"
     if ours["corrupt_packets"] != 0:
@@ -116,8 +117,8 @@ def judge(case, ours, seen, lost):
 
 
 class Lossy:
-    """Rules of the guest's tap that lose RoCE packets, of both directions and whoever sends them, while they are there: half
-    of them at random, and half in turn, so that no run goes without."""
+    """Rules on the guest's tap that lose RoCE packets of both directions while this object is entered. Half of the
+    losses are random, and half are at fixed intervals, so that no run is without a loss."""
     CHAIN = "{{ type filter hook {} device {} priority 0; udp dport 4791 jump lose; }}"
     RULES = (f"table netdev loss {{ chain lose {{ numgen random mod 1000 < {LOST_AT_RANDOM} counter drop; "
              f"numgen inc mod {LOST_EVERY} == {LOST_EVERY // 2} counter drop; }}; "
@@ -138,14 +139,14 @@ class Lossy:
 
 
 class Runner:
-    """Runs cases against a booted guest. `programs`: the folder of ours."""
+    """Runs cases against a booted guest. `programs` is the folder of our programs."""
 
     def __init__(self, machine, run, programs):
         self._guest, self._run, self._programs = machine, run, programs
         self._gids = {}
 
     def run(self, case, iterations):
-        """(what our program reports, the capture, packets lost on purpose). Raises guest.Failed."""
+        """Returns (our program's report, the capture, number of packets lost on purpose). Raises guest.Failed."""
         start = self._guest.dump.stat().st_size
         lossy = Lossy(self._run)
         if case.loss:
@@ -166,16 +167,16 @@ class Runner:
         else:
             theirs = f"ibv_rc_pingpong -g {self.gid(case.peer_address())} {same}"
         if case.role == SERVER:
-            # By default it has the address that is connected to.
+            # The default is the local address of the connection.
             more = [] if case.driver == UDP else case.our_options()
             return self._serve([*ours, *more], lambda: listens(pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")),
                                f"{theirs} {case.host()}")
-        # Theirs listens on IPv4 only, whatever its GID.
+        # The guest's program listens on IPv4 only, whatever its GID is.
         return self._ask(theirs, lambda: listens(self._guest.run("cat /proc/net/tcp")),
                          [*ours, *case.our_options(), guest.GUEST4])
 
     def _play_rping(self, case, iterations):
-        # The text takes several packets. Theirs makes the path MTU of its interface's.
+        # The text takes several packets. The guest's rping takes the path MTU from the MTU of its interface.
         count = max(1, iterations // TURNS_PER_TEXT)
         ours = [self._programs / "rdmc_ping", "-V", "-S", str(TEXT_BYTES), "-C", str(count), *OUR_OPTIONS]
         theirs = f"rping -V -S {TEXT_BYTES} -C {count} -a"
@@ -190,7 +191,7 @@ class Runner:
                          [*ours, *case.our_options(), "-m", str(case.mtu), bracketed(case.peer_address())])
 
     def _serve(self, ours, ready, theirs):
-        """Our report as the server of `theirs`."""
+        """Runs our program as the server of `theirs`. Returns its report."""
         server = start(ours)
         try:
             until(ready)
@@ -202,7 +203,7 @@ class Runner:
         return self._report(server)
 
     def _ask(self, theirs, ready, ours):
-        """Our report as the client of `theirs`."""
+        """Runs our program as the client of `theirs`. Returns its report."""
         server = self._guest.start(theirs, SECONDS)
         until(ready)
         report = self._report(start(ours))

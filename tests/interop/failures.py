@@ -1,6 +1,6 @@
-"""What may go wrong with the guest at the other end, and what our programs make of it: every run here fails, and each by the
-name and the counter that belong to it. Where somebody is to vanish with something of ours still to be answered, one
-direction is cut first, so that something is."""
+"""Failures with the guest at the other end. Every run here must fail, and our programs must report the correct name
+and the correct counter. Before a process is killed while packets of ours need an answer, one direction is cut, so
+that such packets exist."""
 import contextlib
 import json
 import socket
@@ -11,24 +11,24 @@ import cases
 import guest
 import links
 
-TEXT = "-V -S 1000 -C 1"                    # of an rping with a wrong key
-FOR_EVER = "-m 1024 -n 100000000 -c"        # a pingpong that somebody ends
+TEXT = "-V -S 1000 -C 1"  # Options of an rping with a wrong key.
+FOR_EVER = "-m 1024 -n 100000000 -c"  # A pingpong that the test ends.
 SHORT = f"-m 1024 -n {cases.ITERATIONS} -c"
-# After three quarters of this a queue pair has given a silent peer up.
+# The timeout of our programs in seconds. A queue pair gives a silent peer up after three quarters of this.
 PATIENCE = 12
 SECOND_PORT = 18516
-ATTEMPTS, SILENCE = 8, 1.0  # seconds, many of Soft-RoCE's timeouts
-LEAST_LOST = 3   # packets of a cut direction: by then something is outstanding
+ATTEMPTS, SILENCE = 8, 1.0  # In seconds. This is many times Soft-RoCE's timeout.
+LEAST_LOST = 3  # The number of lost packets after which some packets surely have no answer.
 
 
 class Unexpected(Exception):
-    """A run did not fail as it had to; says how."""
+    """A run did not fail in the expected way. The text says how."""
 
 
 @contextlib.contextmanager
 def cut(run, hook, device=guest.TAP):
-    """Without RoCE packets in one direction of the guest's tap, from when some have been lost: `hook` "ingress" is from the
-    guest, "egress" to it."""
+    """Drops the RoCE packets of one direction of the guest's tap. Enters after some packets have been lost. `hook`
+    is "ingress" for packets from the guest and "egress" for packets to it."""
     run("nft", f"table netdev cut {{ chain one {{ type filter hook {hook} device {device} priority 0; "
                f"udp dport {capture.ROCE_PORT} counter drop; }}; }}")
     try:
@@ -42,7 +42,7 @@ def cut(run, hook, device=guest.TAP):
 
 
 def expect(program, cause, **counters):
-    """`program` fails for this reason, and says that it counted at least so much."""
+    """Checks that `program` fails for this reason, and that each of the counters has at least the given value."""
     status, printed, errors = cases.outcome(program)
     if status != 2 or cause not in errors:
         raise Unexpected(f"exit status {status} and not: {cause}; {errors.strip()}")
@@ -53,7 +53,7 @@ def expect(program, cause, **counters):
 
 
 def wrong_key_told(lab):
-    """The guest's rping reads and writes under a key that it was told wrong."""
+    """The guest's rping reads and writes with a wrong key, because our program has told it a wrong one."""
     server = lab.machine.start(f"rping {TEXT} -a {guest.GUEST4} -s", 2 * PATIENCE)
     cases.until(lab.runner.rping_listens)
     expect(lab.ours("tells", f"{TEXT} --address {links.HOST4} {guest.GUEST4}"),
@@ -71,7 +71,8 @@ def wrong_key_used(lab):
 
 
 def peer_vanishes_and_restarts(lab):
-    """Its queue pair goes without a word; a new one of the same address serves the next client meanwhile."""
+    """The peer is killed and sends nothing more. Meanwhile a new queue pair at the same address serves the next
+    client."""
     lab.serve(FOR_EVER)
     former = lab.ours("pingpong", f"{FOR_EVER} --address {links.HOST4} {guest.GUEST4}")
     lab.wait_for_traffic()
@@ -88,8 +89,8 @@ def peer_vanishes_and_restarts(lab):
 
 
 def leave_the_guest_sending(lab):
-    """A client of the guest's is killed, and the guest goes on sending to its queue pair: if it had something to send and was
-    not itself waiting."""
+    """Kills a client of the guest, so that the guest continues to send to the client's queue pair. This needs
+    several attempts, because the guest may itself be waiting."""
     for _ in range(ATTEMPTS):
         lab.serve(FOR_EVER)
         former = lab.ours("pingpong", f"{FOR_EVER} --address {links.HOST4} {guest.GUEST4}")
@@ -122,7 +123,7 @@ def ours_restarts(lab):
 
 
 def an_rdma_device_has_the_port(lab):
-    """Ours in the guest, by a socket: it must not bind where it would never hear anything."""
+    """Our program in the guest, with a UDP socket: it must not bind a port on which it would never receive anything."""
     with socket.create_server((links.HOST4, cases.PINGPONG_PORT)):
         try:
             lab.machine.run(f"rdmc_pingpong --fabric udp --address {guest.GUEST4} {links.HOST4}", PATIENCE)
@@ -144,7 +145,8 @@ CELLS = {"the peer is told a wrong remote key": wrong_key_told,
 
 
 def wait_until_free(address):
-    """The kernel lets go of a dead program's socket a little after the program is gone."""
+    """Waits until the RoCE port is free. The kernel releases a dead program's socket a short time after the program
+    has ended."""
     def is_free():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
@@ -157,7 +159,8 @@ def wait_until_free(address):
 
 
 class Lab:
-    """`programs`: paths of ours by the names that the cells have for them. `second_address`: another one of this host's."""
+    """`programs` has the paths of our programs by the names that the cells use. `second_address` is another address
+    of this host."""
 
     def __init__(self, runner, machine, run, programs, second_address):
         self.runner, self.machine, self.run = runner, machine, run
@@ -167,7 +170,7 @@ class Lab:
         return cases.start([self._programs[name], *words.split(), "--json", "--patience", str(PATIENCE)])
 
     def serve(self, words, port=cases.PINGPONG_PORT):
-        """The guest's pingpong, listening."""
+        """Starts the guest's pingpong, and waits until it listens."""
         server = self.machine.start(f"ibv_rc_pingpong -g {self.runner.gid(guest.GUEST4)} {words}", 3 * PATIENCE)
         cases.until(lambda: cases.listens(self.machine.run("cat /proc/net/tcp"), port), "the guest does not listen")
         return server
@@ -179,7 +182,7 @@ class Lab:
 
 
 def run(lab, cells=None):
-    """Yields (what, "pass" or "fail: why", seconds)."""
+    """Yields (case, "pass" or "fail: why", seconds)."""
     for what, cell in (cells or CELLS).items():
         start = time.monotonic()
         try:

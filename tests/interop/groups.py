@@ -1,5 +1,5 @@
-"""Groups of all kinds: one rdmc_bcast whose members are software endpoints here, on a socket and on a DPDK port, and an
-RDMA device in the guest."""
+"""Groups with members of all kinds: one rdmc_bcast whose members are software endpoints on this host, on a socket
+and on a DPDK port, and an RDMA device in the guest."""
 import contextlib
 import hashlib
 import json
@@ -13,17 +13,18 @@ import capture
 import guest
 import links
 
-FILE_BYTES = 3_345_679     # several blocks, the last one not full
-SECOND_HOST4, DPDK_HOST4 = "10.78.0.5", "10.78.0.6"  # of further receivers here
+FILE_BYTES = 3_345_679  # Several blocks, and the last one is not full.
+SECOND_HOST4, DPDK_HOST4 = "10.78.0.5", "10.78.0.6"  # The addresses of further receivers on this host.
 DPDK_DEVICE = f"{links.DEVICES[links.AF_PACKET][0]} address={links.DEVICES[links.AF_PACKET][1]}/24"
 PORT = 7700
-SECONDS = 60                # an emulated peer on a busy machine
-DSCP = 46                   # expedited forwarding (RFC 3246)
-PATIENCE = "20s"            # of the data path, for the same reason
+SECONDS = 60  # An emulated peer on a busy machine needs this much.
+DSCP = 46  # Expedited forwarding (RFC 3246).
+PATIENCE = "20s"  # The timeout of the data path, for the same reason.
 
 
 def packets(machine, which):
-    """`which` ("rcvd" or "sent") by the guest's RDMA device; its own count."""
+    """Returns the number of packets that the guest's RDMA device has received or sent by its own count. `which` is
+    "rcvd" or "sent"."""
     return int(machine.run(f"cat /sys/class/infiniband/rxe0/ports/1/hw_counters/{which}_pkts"))
 
 
@@ -40,7 +41,7 @@ def agent_here(bcast, address, root, key, more=()):
 
 
 def wait_for_agent(address, run):
-    """Until somebody listens there; `run` gives /proc/net/tcp of its machine."""
+    """Waits until a process listens at this address. `run` returns /proc/net/tcp of its machine."""
     number = ".".join(reversed(address.split(".")))
     wanted = "".join(f"{int(part):02X}" for part in number.split(".")) + f":{PORT:04X}"
     deadline = time.monotonic() + SECONDS
@@ -51,7 +52,7 @@ def wait_for_agent(address, run):
 
 
 def judge_events(printed, hosts, digest_of_copies, wanted):
-    """Why the events of a transfer are not those of one that went well; empty if they are."""
+    """Returns the reason why the events of a transfer show a failure. Empty if they do not."""
     events = [json.loads(line) for line in printed.splitlines()]
     receivers = {event["host"]: event for event in events if event["event"] == "receiver"}
     for host in hosts:
@@ -62,7 +63,8 @@ def judge_events(printed, hosts, digest_of_copies, wanted):
 
 
 def judge_marks(packets):
-    """Why the packets of a device, of a socket and of a DPDK port do not all have their DSCP; empty if they do."""
+    """Returns a message if the packets of a device, of a socket and of a DPDK port do not all have their DSCP. Empty
+    if they do."""
     for address in (guest.GUEST4, links.HOST4, links.DEVICES[links.AF_PACKET][1]):
         seen = {packet.dscp for packet in packets if packet.source == socket.inet_aton(address)}
         if seen != {DSCP}:
@@ -71,8 +73,8 @@ def judge_marks(packets):
 
 
 def run(machine, bcast, folder):
-    """Fans a file out from here to the guest and to receivers here, and from the guest to those; yields (what, "pass" or
-    "fail: why")."""
+    """Sends a file from this host to the guest and to receivers on this host, and then from the guest to receivers
+    on this host. Yields (case, "pass" or "fail: why")."""
     folder = pathlib.Path(folder)
     data = os.urandom(FILE_BYTES)
     wanted = hashlib.sha256(data).hexdigest()
@@ -89,7 +91,8 @@ def run(machine, bcast, folder):
                   20 * SECONDS)
     wait_for_agent(guest.GUEST4, lambda: machine.run("cat /proc/net/tcp"))
     here = lambda: pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")
-    # In a binomial pipeline each of these members exchanges blocks with each other one, so the guest's network sees all.
+    # In a binomial pipeline each of these members exchanges blocks with every other one, so all blocks use
+    # the guest's network.
     options = f"--key-file {{}} --json --suspect-after {PATIENCE} --algorithm binomial_pipeline"
 
     def to_guest():

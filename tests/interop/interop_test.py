@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """interop_test.py PROGRAMS [--write]: boots the guest, runs the matrix of cases.py with our programs in the folder
-PROGRAMS, and compares with docs/interop. `--write` puts what it saw there instead. `interop_test.py --page` only makes
-docs/interop.md from docs/interop.
+PROGRAMS, and compares the results with docs/interop. `--write` replaces docs/interop by the new results.
+`interop_test.py --page` only makes docs/interop.md from docs/interop.
 
-Exit: 0 everything is as docs/interop.md says, 1 not, or it took longer than the budget, 77 the matrix did NOT run, or not
-all of it, because something is missing; the last line says what."""
+Exit status: 0 if everything is as docs/interop.md says, 1 if not, or if it took longer than the budget, 77 if the
+matrix did NOT run, or not all of it, because something is missing. The last line then says what is missing."""
 import contextlib
 import pathlib
 import sys
@@ -24,7 +24,8 @@ import report
 import sockets
 import unicast
 
-# ./check promises 6 minutes for all of it, from the guest's boot to the documents. On two idle cores it takes half of that.
+# ./check promises 6 minutes for everything, from the guest's boot to the documents. On two idle cores it
+# takes half of that.
 BUDGET_SECONDS = 345
 WRITING_BUDGET_SECONDS = 2 * BUDGET_SECONDS
 SAMPLE_ITERATIONS, SAMPLE_ITERATIONS_LOSSY = 3, 100
@@ -39,7 +40,7 @@ def failed(what):
 
 
 def check_documents():
-    """What is checked in: captures that are sound and small, and the page that belongs to them."""
+    """Checks the files in docs/interop: the captures must be correct and small, and the page must match them."""
     paths = report.captures()
     if sum(path.stat().st_size for path in paths) > report.CAPTURE_BYTES:
         failed(f"the captures in {report.FOLDER} take more than {report.CAPTURE_BYTES} bytes")
@@ -54,7 +55,7 @@ def check_documents():
 
 
 def run_case(runner, case):
-    """"pass" or "fail: why", and the packets lost on purpose."""
+    """Runs a case. Returns "pass" or "fail: why", and the number of packets that were lost on purpose."""
     lost = 0
     try:
         ours, seen, lost = runner.run(case, cases.ITERATIONS)
@@ -65,7 +66,7 @@ def run_case(runner, case):
 
 
 def has_dpdk(programs):
-    """Whether the module was built that our programs of that build load."""
+    """True if the build of our programs has the DPDK module that they load."""
     return (programs.parents[1] / "dataplane/port/dpdk/librdmc_dpdk.so").is_file()
 
 
@@ -82,7 +83,7 @@ def run_matrix(runner, drivers):
 
 
 def run_verbs(machine):
-    """The provider's own tests on the guest's RDMA device."""
+    """Runs the provider's own tests on the guest's RDMA device."""
     for test in VERBS_TESTS:
         try:
             print(machine.run(f"RDMC_VERBS_ADDRESS={guest.GUEST4} {test}", VERBS_SECONDS).strip())
@@ -91,7 +92,7 @@ def run_verbs(machine):
 
 
 def run_talks(outcomes):
-    """Of groups, sockets or unicast: all are to pass."""
+    """Prints the outcomes of groups, sockets or unicast. All must pass."""
     start = time.monotonic()
     for what, outcome in outcomes:
         print(f"{time.monotonic() - start:5.1f} s  {what}: {outcome}", flush=True)
@@ -115,8 +116,8 @@ def sampled_mtu(case):
 
 
 def sampled():
-    """The cases whose captures are kept: each peer, driver, role and address family once, and of each peer one with
-    losses."""
+    """Yields the cases whose captures are kept: one for each peer, driver, role and address family, and one with
+    losses for each peer."""
     for case in cases.all_cases():
         if case.reason_not_run() is None and case.mtu == sampled_mtu(case):
             if not case.loss or (case.family == 4 and case.role == cases.CLIENT and case.driver == cases.UDP):
@@ -136,7 +137,7 @@ def write_samples(runner):
 
 
 def run_all(programs, drivers, write, stages):
-    """The outcomes by the names of the cases, and of the cells of failures.py."""
+    """Returns the outcomes by the names of the cases and of the cells of failures.py."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         build = programs.parent.parent
         bcast, socket_peer = build / "apps/bcast-cli/rdmc_bcast", build / "tests/interop/socket_peer"
@@ -167,7 +168,7 @@ def run_all(programs, drivers, write, stages):
 
 
 def compare(results):
-    """With what docs/interop says; what did not run is no complaint here."""
+    """Compares the results with docs/interop. A case that did not run is not an error here."""
     expected = report.load_results()
     for what, now in results.items():
         if now != "pass" or expected.get(what) != "pass":

@@ -1,5 +1,5 @@
-"""docs/interop.md: what the matrix gave, and what the captures of it show. Made of docs/interop/ alone, so that anybody
-can make it again from what is checked in, without a guest."""
+"""Makes docs/interop.md: the results of the matrix, and the contents of its captures. It needs only docs/interop/,
+so everybody can make the page again from the checked-in files, without a guest."""
 import json
 import pathlib
 
@@ -10,29 +10,46 @@ import failures
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE, FOLDER = TOP / "docs/interop.md", TOP / "docs/interop"
 RESULTS = FOLDER / "results.json"
-CAPTURE_BYTES = 200 << 10  # all of them together, compressed
+CAPTURE_BYTES = 200 << 10  # The limit for all of them together, compressed.
 
 INTRODUCTION = """\
 # Interoperability
 
-What the software endpoint was run against, on a wire that nobody here wrote the other end of: Debian's kernel with
-Soft-RoCE (rdma_rxe) and the tools of rdma-core, in an emulated machine (tests/interop). A run passes if both programs end
-well, what was received is what was sent (we look at every byte, ibv_rc_pingpong -c at one of each page, rping's client at
-all), our endpoint dropped no packet as corrupt, and every packet of either side has the ICRC that an independent computation gives it. "1 % loss" loses RoCE
-packets in both directions, half of them at random and half in turn; a run that lost none fails.
+The software endpoint of rdmc was run against an implementation that is independent of it: Debian's kernel with
+Soft-RoCE (rdma_rxe), and the tools of rdma-core, in an emulated machine (tests/interop).
 
-"Our verbs programs" are rdmc_pingpong on the guest's RDMA device (`--fabric verbs`). Beside the matrix the same run has the provider's
-own tests on that device, and two rdmc_bcast groups: of a socket that sends to that device, a socket and a DPDK port, and of the device that sends to a socket and a DPDK port; and it talks through sockets
-of every kind (stream, messages, without copies, a group; every byte is looked at) between two processes on that device, and between one on
-it and one on a UDP socket, both ways. Every operation of unicast (rdmc/unicast.hpp) is run in the same three ways; a key that a peer has
-taken from another connection is refused by our software, and the device takes it ([decision 94](decisions/0094-keys-per-connection.md)).
+A run passes if all of these conditions hold:
 
-`./check` runs the matrix and fails if it does not give this table. This page is made from `docs/interop/` by
-`tests/interop/interop_test.py --write`; do not edit it.
+- Both programs end with success.
+- The received bytes are those that were sent. Our programs check every byte. `ibv_rc_pingpong -c` checks one byte of
+  each page, and the client of rping checks all bytes.
+- Our endpoint dropped no packet as corrupt.
+- Every packet of either side has the ICRC that an independent computation gives.
+
+"1 % loss" drops RoCE packets in both directions. Half of them are drawn at random, and half are every 199th packet. A
+run in which no packet was lost fails.
+
+"Our verbs programs" are rdmc_pingpong on the guest's RDMA device (`--fabric verbs`).
+
+The same run has more tests that are not in the matrix:
+
+- the provider's own tests on that device;
+- two rdmc_bcast groups. In one, a UDP socket sends to the device, to a UDP socket and to a DPDK port. In the other,
+  the device sends to a UDP socket and to a DPDK port;
+- sockets of every kind (stream, messages, without copies, a group). They run between two processes on the device, and
+  between a process on it and one on a UDP socket, in both directions. Every byte is checked;
+- every operation of unicast (rdmc/unicast.hpp), in the same three combinations. Our software refuses a key that the
+  peer has taken from another connection. The device accepts it
+  ([decision 94](decisions/0094-keys-per-connection.md)).
+
+`./check` runs the matrix, and fails if the results differ from this table. `tests/interop/interop_test.py --page`
+makes this page from `docs/interop/`; do not edit it. With `--write` a run also replaces the results and the captures
+there.
 
 ## The matrix
 
-"We are" says which side ours is. The columns are the path MTU, without and with 1 % loss.
+The column "we are" says whether our program is the client or the server. The last four columns are the path MTU,
+without and with 1 % loss.
 
 """
 
@@ -68,15 +85,18 @@ def _matrix(results):
 
 def _failures(results):
     return ["", "## When something goes wrong", "",
-            "Our programs against rping and ibv_rc_pingpong over a socket, IPv4. \"pass\": ours failed by the name that belongs to it (the peer",
-            "reached outside of what it was granted; remote access error; retry exceeded; the port belongs to the device), counted it, and whoever was not concerned worked on.",
+            "Our programs ran against rping and ibv_rc_pingpong over a UDP socket with IPv4. \"pass\" means three things:", "",
+            "- Our program failed with the right error: \"the peer reached outside of what it was granted\", \"remote access error\",",
+            "  \"retry exceeded\", or \"the port belongs to the device\".",
+            "- It counted the error.",
+            "- All connections that were not concerned went on.",
             "", "| what | |", "|---|---|", *(f"| {what} | {results.get(what, 'not run').split(':')[0]} |" for what in failures.CELLS)]
 
 
 def _captures():
     lines = ["", "## The captures", "",
-             "Decoded by tshark without complaint. \"Numbered\" are IPv4 packets with an identification other than 0, which a socket",
-             "cannot see: the receiver solves for it (docs/wire.md).", "",
+             "tshark decodes all of them without an error. \"Numbered\" counts the IPv4 packets with an identification other than 0. A",
+             "UDP socket does not show the identification, so the receiver computes it from the ICRC ([wire.md](wire.md), \"ICRC\").", "",
              "| capture | packets | ICRC right | numbered | opcodes |", "|---|---|---|---|---|"]
     for path in captures():
         one = capture.load(path)
@@ -88,5 +108,5 @@ def _captures():
 
 
 def page():
-    """The page's text."""
+    """Returns the text of the page."""
     return INTRODUCTION + "\n".join(_matrix(load_results()) + _failures(load_results()) + _captures()) + "\n"

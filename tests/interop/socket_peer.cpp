@@ -1,6 +1,6 @@
-// socket_peer serve|ask ADDRESS PORT FABRIC: two of these talk through every kind of socket, at ADDRESS from
-// PORT on, and look at each byte. FABRIC is what getsockopt is to name at this end. Exit: 0 all was as it has
-// to be; 1 not, the last line says what.
+// socket_peer serve|ask ADDRESS PORT FABRIC: two of these processes exchange data through every kind of
+// socket, at ADDRESS from PORT on, and check each byte. FABRIC is the name that getsockopt must return at
+// this end. Exit status: 0 if all checks passed, 1 if a check failed, which the last line names.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -19,11 +19,13 @@ namespace {
 using rdmc::Socket;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kStreamBytes = 2'500'000;  // more than fits into windows: most of it goes in slots
+// More than the windows have space for: most of it is sent in slots.
+constexpr std::size_t kStreamBytes = 2'500'000;
 constexpr std::size_t kPieceBytes = 1 << 20, kPieces = 3;
 constexpr std::array<std::size_t, 5> kMessages{0, 1, 1'000, 70'000, 900'000};
 constexpr std::size_t kPublished = 200;
-enum Offset : std::uint16_t { kStream, kZeroCopy, kPackets, kGroup };  // of ports
+// The offsets of the port numbers.
+enum Offset : std::uint16_t { kStream, kZeroCopy, kPackets, kGroup };
 
 [[noreturn]] void die(const std::string& what) {
   std::fprintf(stderr, "%s\n", what.c_str());
@@ -68,8 +70,8 @@ class Peer {
     send_back(must(packets.accept(), "accept"));
   }
   void ask() const {
-    // First, and over before there is anything else: RDMA devices send to UDP port 4791 only, which either a
-    // group has or the rest.
+    // The group is first, and ends before the other sockets begin. RDMA devices send to UDP port 4791 only.
+    // Either the group or the other sockets can have that port.
     subscribe(connect(RDMC_GROUP, kGroup));
     stream(connect(SOCK_STREAM, kStream));
     send_in_place(connect(SOCK_STREAM, kZeroCopy));
@@ -81,7 +83,7 @@ class Peer {
     Socket socket = must(Socket::open(type), "socket");
     if (type == RDMC_GROUP) must(socket.join_as("news"), "RDMC_SO_GROUP");
     must(socket.set(SOL_SOCKET, SO_RCVTIMEO, timeval{.tv_sec = 60}),
-         "SO_RCVTIMEO");  // only a failing test waits so long
+         "SO_RCVTIMEO");  // Only a failing test waits that long.
     return socket;
   }
   sockaddr_in at(Offset offset) const {
@@ -115,7 +117,7 @@ class Peer {
     if (copied != 0) die(std::to_string(copied) + " bytes were copied");
   }
 
-  /// Of streams and messages; an empty message goes back as one.
+  /// Sends streams and messages back. An empty message returns as an empty message.
   void send_back(Socket end) const {
     check_fabric(end);
     Bytes room(1 << 20);

@@ -1,5 +1,5 @@
-"""Sockets of all kinds (socket_peer.cpp): between two processes on the guest's RDMA device, and between one there and one
-here, on a UDP socket, both ways."""
+"""Sockets of all kinds (socket_peer.cpp): between two processes on the guest's RDMA device, and between one of these
+and one on this host on a UDP socket, in both directions."""
 import contextlib
 import os
 import pathlib
@@ -11,8 +11,8 @@ import guest
 import links
 
 VERBS, UDP = "verbs", "udp"
-LAST_PORT = 3               # from the first one on: the group's, which listens last
-LEAST_PACKETS = 500         # of a device that carries all of it, at 4096 bytes
+LAST_PORT = 3  # The number of the last port, counted from the first one. It is the group's, which listens last.
+LEAST_PACKETS = 500  # The packets of a device that carries everything, at 4096 bytes.
 
 
 def _words(role, address, port, fabric):
@@ -46,7 +46,7 @@ def _until_listening(tables, port):
 
 
 def run(machine, program):
-    """Yields (what, "pass" or "fail: why")."""
+    """Yields (case, "pass" or "fail: why")."""
     there = lambda: machine.run("cat /proc/net/tcp")
     here = lambda: pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")
 

@@ -1,8 +1,10 @@
-"""Every operation of rdmc/unicast.hpp (tests/system/unicast_peer.cpp): between two processes on the guest's RDMA device, and
-between one there and one here, on a UDP socket, both ways. A key that a peer has stolen from another connection is refused by
-our software. The device takes it, because the verbs provider ties no key to a connection (docs/decisions/0094), which the server
-has to permit: without that permission the key is refused as unsupported. The device also
-calls a message that is longer than its receive an operation that failed, where our software says that the request was invalid."""
+"""Every operation of rdmc/unicast.hpp (tests/system/unicast_peer.cpp): between two processes on the guest's RDMA
+device, and between one of these and one on this host on a UDP socket, in both directions.
+
+Our software refuses a key that a peer has stolen from another connection. The device accepts it, because the verbs
+provider ties no key to a connection (docs/decisions/0094). The server must permit such keys, otherwise granting one
+fails as unsupported. The device reports a message that is longer than its receive as a failed operation. Our
+software reports an invalid request."""
 import contextlib
 import pathlib
 import subprocess
@@ -14,9 +16,9 @@ import links
 
 VERBS, UDP = "verbs", "udp"
 OPERATIONS = "send send_copy receive write write_with_immediate read compare_and_swap fetch_and_add revoke grant_anew"
-# By the server's fabric.
+# The last words of the output, by the server's fabric.
 REFUSALS = {VERBS: "stolen_key_good long_message_operational", UDP: "stolen_key_refused long_message_invalid"}
-LEAST_PACKETS = 40          # of a device that carries all of it, at 4096 bytes
+LEAST_PACKETS = 40  # The packets of a device that carries everything, at 4096 bytes.
 
 
 def _in_guest(machine, *words):
@@ -41,14 +43,14 @@ def _finish(peer):
 
 
 def _judge(said, client, server):
-    """Raises guest.Failed unless the client says that all was verified."""
+    """Raises guest.Failed unless the client reports that everything was verified."""
     expected = f"verified {client}: {OPERATIONS} {REFUSALS[server]}"
     if said.strip() != expected:
         raise guest.Failed(f"the client said {said.strip()!r}, not {expected!r}")
 
 
 def run(machine, program):
-    """Yields (what, "pass" or "fail: why")."""
+    """Yields (case, "pass" or "fail: why")."""
     there = lambda: machine.run("cat /proc/net/tcp")
     here = lambda: pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")
     wait = lambda tables, port: cases.until(lambda: cases.listens(tables(), port))

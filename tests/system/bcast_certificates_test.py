@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A transfer among those whom one authority has signed, in a cluster key's place, and what becomes of the others."""
+"""Tests a transfer between processes whose certificates one authority has signed, without a cluster key, and the
+refusal of all other processes."""
 import unittest
 
 from certificates import Certificates

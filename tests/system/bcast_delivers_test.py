@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rdmc_bcast brings files of every size to agents and to local receivers, whole, and says so truthfully."""
+"""Tests that rdmc_bcast delivers whole files of every size to agents and to local receivers, and reports the truth."""
 import json
 import os
 import pathlib
@@ -63,7 +63,7 @@ class Delivers(BcastCase):
     def test_progress_comes_while_it_runs_and_not_too_often(self):
         agents = self.agents(2)
         source = self.file(8 * BLOCK)
-        done = self.send(source, "copy.bin", "--limit-rate", "40m", to=agents)  # about 1.7 s
+        done = self.send(source, "copy.bin", "--limit-rate", "40m", to=agents)  # About 1.7 s.
         self.assert_code(done, ExitCode.SUCCESS)
         progress = done.of_kind("progress")
         self.assertGreaterEqual(len(progress), 2)
@@ -79,7 +79,7 @@ class Delivers(BcastCase):
             try:
                 while piece := os.read(ours, 4096):
                     shown += piece
-            except OSError:  # how a terminal says that nobody writes any more
+            except OSError:  # A terminal reports in this way that all writers have closed it.
                 pass
             finally:
                 os.close(ours)
@@ -156,7 +156,7 @@ class CommandLine(BcastCase):
             self.assertIn(named, done.stderr)
 
     def test_the_key_that_the_readme_has_made_is_one_that_an_agent_takes(self):
-        """Literally its line, by a shell with the usual umask."""
+        """Runs exactly the line of README.md, in a shell with the usual umask."""
         readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text()
         line = next(line for line in readme.splitlines() if line.startswith("    rdmc_bcast keygen"))
         path = f"{pathlib.Path(BCAST).parent}:{os.environ['PATH']}"
@@ -178,7 +178,8 @@ class CommandLine(BcastCase):
         for step in ("add", "promote", "retire"):
             done = self.run_bcast("keygen", "--rotate", step, folders[0] / "key")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            for folder in folders[1:]:  # one after the other, and every time all meet
+            # The key changes on one host after the other, and every transfer reaches all hosts.
+            for folder in folders[1:]:
                 shutil.copy(folders[0] / "key", folder / "key.new")
                 os.rename(folder / "key.new", folder / "key")
                 self.assert_code(self.send(source, f"{step}-{folder.name}", to=agents, key=folders[0] / "key"), ExitCode.SUCCESS)
@@ -217,11 +218,12 @@ class CommandLine(BcastCase):
                 try:
                     modes.add(oct(stat.S_IMODE(partial.stat().st_mode)))
                 except FileNotFoundError:
-                    pass  # it has its final name
+                    pass  # It already has its final name.
         self.assert_code(transfer.wait(), ExitCode.SUCCESS)
         self.assert_copy(source, agent.root / "copy")
         self.assertIn("0o600", modes)
-        self.assertLessEqual(modes, {"0o600", "0o666"})  # the permissions come just before the final name
+        # The permissions change just before the final name is given.
+        self.assertLessEqual(modes, {"0o600", "0o666"})
 
 
 if __name__ == "__main__":

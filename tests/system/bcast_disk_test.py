@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A receiver's disk that is full or not to be written costs that receiver its copy and nobody else anything."""
+"""Tests that a receiver whose disk is full or not writable fails alone, without any effect on the others."""
 import pathlib
 import sys
 import unittest
@@ -9,12 +9,12 @@ import lab
 from harness import BcastCase, ExitCode
 
 MIB = 1 << 20
-BOUND = 15.0  # seconds to the end of rdmc_bcast
+BOUND = 15.0  # The limit in seconds until rdmc_bcast ends.
 
 
 class Disk(BcastCase):
     def disk(self, name, options):
-        """A file system of its own at a folder of that name."""
+        """Mounts a separate file system at a folder of that name. Returns the folder."""
         folder = self.folder / name
         folder.mkdir()
         lab.run("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))

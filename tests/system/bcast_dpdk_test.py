@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One group whose members have different drivers: DPDK's AF_PACKET on some hosts, UDP sockets on the others."""
+"""Tests one group whose members have different packet drivers: DPDK's AF_PACKET on some hosts, UDP sockets on the
+others."""
 import unittest
 
 from harness import ExitCode
@@ -9,7 +10,8 @@ BLOCK = 1 << 20
 
 
 def device(host):
-    """A DPDK port on the host's link, with an address of its own beside the kernel's."""
+    """Returns the options for a DPDK port on the host's link. The port has its own address in addition to the
+    kernel's."""
     address = host.address.replace("10.77.0.", "10.77.0.10")
     return ["--fabric", "dpdk", "--device", f"vdev=net_af_packet0,iface=eth0 huge=no address={address}/24"]
 
@@ -29,8 +31,9 @@ class Dpdk(LabCase):
     def test_members_with_dpdk_and_with_udp_are_one_group(self):
         first, second, third, fourth = self.hosts
         agents = [self.agent_on(second, *device(second)), self.agent_on(third), self.agent_on(fourth, *device(fourth))]
-        self.assertEqual(self.send_from(first, agents), ["shm+udp"])  # what `auto` offers: by pair
-        # And once more: the agents have let go of their devices.
+        # `auto` offers both, and each pair of members agrees on one.
+        self.assertEqual(self.send_from(first, agents), ["shm+udp"])
+        # The second transfer shows that the agents have released their devices.
         self.assertEqual(self.send_from(first, agents, *device(first)), ["dpdk"])
 
     def test_a_device_that_cannot_be_used_is_that_members_failure_and_named(self):

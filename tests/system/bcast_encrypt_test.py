@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What somebody on the path sees of a transfer, with --encrypt and without; and who does not take part without."""
+"""Tests which bytes of a transfer are visible on the path, with --encrypt and without. Also tests which processes
+are refused without it."""
 import unittest
 
 from harness import ExitCode

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several receivers on each host: the network carries the file to a host once, whoever of them lives."""
+"""Tests several receivers on each host: the file crosses the network to a host once, whichever receiver survives."""
 import signal
 import unittest
 
@@ -8,7 +8,8 @@ from lab_case import LabCase, lab
 
 SIZE = 16 << 20
 PER_HOST = 3
-# Packets' and acknowledgements', control connections, and what a busy machine makes us send again. Who got the file twice has 2.
+# The allowance for headers of packets, acknowledgements, control connections, and retransmissions on a busy
+# machine. A host that gets the file twice has 2.
 HEADERS = 1.6
 
 
@@ -46,7 +47,8 @@ class Hosts(LabCase):
         for agent in self.everybody:
             if agent is not victim:
                 self.assert_copy(self.source, agent.root / "copy")
-        # What was under way to the dead one, its successor gets again: a window of blocks, not the file.
+        # The replacement gets again what was in flight to the dead receiver. This is a window of blocks, not
+        # the file.
         self.assertLess(self.entered(host) - before, 2 * SIZE)
         for path in victim.root.iterdir():
             path.unlink()

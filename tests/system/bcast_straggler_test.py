@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""One receiver has a slower link than the others: the command finds it, says so, and does not let the others wait for it."""
+"""Tests a receiver whose link is slower than those of the others. The command must find and report this straggler,
+and the others must not wait for it."""
 import unittest
 
 from harness import ExitCode
 from lab_case import LabCase, lab
 
-SIZE = 40 << 20  # more than a ring
+SIZE = 40 << 20  # More than a ring.
 
 
 class Straggler(LabCase):
@@ -22,7 +23,8 @@ class Straggler(LabCase):
         slow = agents[2].host
         self.assertIn(slow, [event["host"] for event in done.of_kind("straggler")], done)
         others = max(event["seconds"] for host, event in done.receivers.items() if host != slow)
-        self.assertLess(others, done.receivers[slow]["seconds"] / 2, done)  # where all wait it is the same time
+        # If all waited, the times would be equal.
+        self.assertLess(others, done.receivers[slow]["seconds"] / 2, done)
         for agent in agents:
             self.assert_copy(source, agent.root / "copy")
 

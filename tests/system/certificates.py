@@ -1,11 +1,11 @@
-"""Authorities and what they sign, as OpenSSL's own program makes it."""
+"""Makes authorities and certificates with the openssl program."""
 import subprocess
 
 NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
 
 class Certificates:
-    """In `folder`: the authority that everybody is to trust, "ours", and another, "theirs"."""
+    """Makes two authorities in `folder`: "ours", which everybody trusts, and "theirs"."""
 
     def __init__(self, folder, seconds):
         self.folder, self.seconds = folder, seconds
@@ -20,7 +20,7 @@ class Certificates:
         assert done.returncode == 0, done.stderr
 
     def member(self, name, authority="ours"):
-        """The options of one whose certificate `authority` has signed, and that trusts ours."""
+        """Returns the options of a process whose certificate `authority` has signed, and that trusts "ours"."""
         self.made("req", "-new", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.req", "-subj", f"/CN={name}")
         self.made("x509", "-req", "-in", f"{name}.req", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial",
                   "-out", f"{name}.pem", "-days", "1")

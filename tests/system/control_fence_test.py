@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A process that was stopped, was removed for it, goes on, and can hear of it from nobody: it says and writes to the others what it did before,
-in the view that is over. The others see none of it."""
+"""A process is stopped, is therefore removed, and continues without learning of the removal. It still sends and
+writes to the others in the old view. The others must not see any of it."""
 import json
 import os
 import pathlib
@@ -16,7 +16,7 @@ from control_test import DONE, REMOVED, SECONDS
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
 import lab
 
-ENOUGH_PACKETS = 3  # repeated ones, until its queue pair gives up
+ENOUGH_PACKETS = 3  # Retransmissions until its queue pair gives up.
 
 
 def port_of(address):
@@ -24,14 +24,14 @@ def port_of(address):
 
 
 def ports_of(pid):
-    """Of the TCP sockets of a process."""
+    """Returns the port numbers of the TCP sockets of a process."""
     sockets = {os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
     table = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     return {str(int(port_of(words[1]), 16)) for words in table if f"socket:[{words[9]}]" in sockets}
 
 
 def cut(ports):
-    """Nothing passes any more over TCP from or to one of `ports`."""
+    """Drops all TCP packets from or to one of `ports`."""
     lab.run("nft", f"""
         table inet cut {{
         chain arrive {{
@@ -58,7 +58,7 @@ class Fence(control_test.Group):
         members = self.form(3, "--metrics", "0", *words)
         for member in members:
             member.wait_for_event("written_to")
-        # The oldest is dialed by the others and dials nobody but the store.
+        # The others dial the oldest member. It dials only the store.
         oldest = members[0].wait_for_view_of(members)["members"][0]["id"]
         stopped = next(member for member in members if member.id == oldest)
         others = [member for member in members if member is not stopped]
@@ -71,13 +71,13 @@ class Fence(control_test.Group):
         cut({port_of(self.common[1])})
         try:
             stopped.process.send_signal(signal.SIGCONT)
-            # Half a second of its life, in which it hears neither of them.
+            # The stopped process runs for half a second without receiving from either of the others.
             self.wait_for_value(stopped, "rdmc_suspicions_total", 2)
             self.assertEqual((self.value(stopped, "rdmc_view_members"), self.value(stopped, "rdmc_view_is_member")), (3, 1))
             if refusals_are_counted:
                 for member, count in zip(others, refused):
                     self.wait_for_value(member, "rdmc_packets_refused_total", count + ENOUGH_PACKETS)
-            # Meanwhile the others have heard and written to each other, in their view.
+            # Meanwhile the others have received and written in their own view.
             heard = time.monotonic_ns() // 1000
             self.assertFalse(stopped.has("removed"))
         finally:

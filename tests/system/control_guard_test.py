@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Who gets in at the control connections of real processes: certificates as OpenSSL's own programs make and speak them, and a member while
-a thousand strangers hold its port."""
+"""Tests who is accepted on the control connections of real processes: certificates that OpenSSL's own programs make
+and use, and a new member while a thousand unauthenticated clients occupy the port."""
 import resource
 import socket
 import subprocess
@@ -33,7 +33,7 @@ class WithCertificates(control_test.Scratch):
         self.assertEqual(code, FAILED)
         self.assertIn("certificate", errors)
         self.assertEqual(run("views", "--store", self.address, "--key-file", self.key("key"))[0], FAILED)
-        # What others know as TLS 1.3 with certificates: they verify us, and we them.
+        # TLS 1.3 with certificates, as other programs know it: each side verifies the other.
         outside = ["s_client", "-connect", self.address, "-CAfile", "ours.pem", "-verify_return_error", "-brief"]
         met = self.openssl(*outside, "-cert", "second.pem", "-key", "second.key", stdin=subprocess.DEVNULL)
         self.assertIn("Protocol version: TLSv1.3", met.stderr)
@@ -51,7 +51,7 @@ class WithCertificates(control_test.Scratch):
                 self.certificates.member(name)
             words = ["openssl", "s_server", "-accept", self.address.rsplit(":", 1)[1], "-cert", f"{name}.pem", "-key", f"{name}.key",
                      "-CAfile", "ours.pem", "-Verify", "1"]
-            # It ends with its standard input.
+            # The server ends with its standard input.
             with subprocess.Popen(words, cwd=self.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True) as server:
                 self.addCleanup(server.kill)
@@ -61,7 +61,7 @@ class WithCertificates(control_test.Scratch):
                 code, _, errors = run("views", "--store", self.address, *self.ours)
                 server.kill()
                 said += server.stdout.read()
-            self.assertEqual(code, FAILED)  # it is no store
+            self.assertEqual(code, FAILED)  # The server is no store.
             if trusted:
                 self.assertIn("CN = first", said)
                 self.assertNotIn("certificate", errors)
@@ -74,7 +74,8 @@ class WithCertificates(control_test.Scratch):
 
 
 class Strangers:
-    """As many connections as there may be, each with a little of something now and then; one that is ended comes again a second later."""
+    """Opens the largest number of connections. Each of them sends a few bytes at intervals. A connection that is
+    closed is opened again."""
 
     BEGINNINGS = [b"", b"\x16\x03\x01\x1f\x00", b"\x16\x03\x01\x00\xc8\x01", b"RDM", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(range(256))]
 
@@ -120,7 +121,8 @@ class Attacked(control_test.Group):
     def setUp(self):
         self.soft, self.hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (self.soft, self.hard))
-        # What strangers hold is bounded by less than the usual limit, which the attacked have.
+        # The processes under attack have the usual limit of descriptors. The unauthenticated clients together
+        # can take fewer than that.
         resource.setrlimit(resource.RLIMIT_NOFILE, (USUAL_LIMIT, self.hard))
         super().setUp()
 
@@ -129,7 +131,7 @@ class Attacked(control_test.Group):
         resource.setrlimit(resource.RLIMIT_NOFILE, (3 * STRANGERS, self.hard))
         strangers = [Strangers(self, first.wait_for_event("joining")["address"]), Strangers(self, self.common[1])]
         for crowd in strangers:
-            self.assertTrue(crowd.pushed_out.wait(SECONDS))  # and come again
+            self.assertTrue(crowd.pushed_out.wait(SECONDS))  # They also connect again.
         for _ in range(3):
             second = control_test.Member(self, "--name", "second", *self.common)
             began = second.wait_for_event("joining")["us"]

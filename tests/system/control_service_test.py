@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A node of the store under a service manager: the unit as systemd reads it, and what the node tells its manager - in whose part the test
-listens - while it goes round and while one of its threads does not."""
+"""Tests a node of the store under a service manager: systemd's check of the unit file, and the node's messages to
+its manager, while it works and while one of its threads is stopped. The test plays the manager."""
 import contextlib
 import ctypes
 import json
@@ -24,7 +24,7 @@ PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x40000000
 
 @contextlib.contextmanager
 def stopped_thread(case, pid, name):
-    """One thread of a process does nothing meanwhile."""
+    """Stops one thread of a process for the duration of the context."""
     thread = next(int(task.name) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
                   if (task / "comm").read_text(encoding="ascii").strip() == name)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -66,10 +66,10 @@ class Service(control_test.Scratch):
         self.manager.settimeout(SECONDS)
 
     def wait_for_silence(self):
-        """Until nothing came for so long; fails when that does not come about."""
+        """Waits until the node has been silent for SILENCE_SECONDS. Fails if the node is not silent."""
         self.manager.settimeout(SILENCE_SECONDS)
         try:
-            for _ in range(3):  # one was on its way, one was due
+            for _ in range(3):  # One message may be in flight, and one may be due.
                 self.assertEqual(self.told(), "WATCHDOG=1")
             self.fail("it goes on feeding the watchdog")
         except TimeoutError:
@@ -85,7 +85,7 @@ class Service(control_test.Scratch):
             self.wait_for_silence()
         self.assertEqual(self.told(), "WATCHDOG=1")
         with stopped_thread(self, node.pid, "rdmc-journal"):
-            # Somebody wants a view, and the disk does not answer.
+            # A member asks for a new view while the disk does not answer.
             self.start(CONTROL, "member", "g", "--json", "--store", listening["address"], "--key-file", self.key_file,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             deadline = time.monotonic() + SECONDS
@@ -126,7 +126,7 @@ class Service(control_test.Scratch):
         done = verify()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         copy.write_text(copy.read_text(encoding="ascii").replace("Type=notify", "Type=notified"), encoding="ascii")
-        self.assertIn("notified", verify().stderr)  # it does look
+        self.assertIn("notified", verify().stderr)  # This shows that the check works.
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What changes no view: a member that is stopped for 300 ms while others want all of the processors, and a store that is not there, etcd or
-three nodes of our own, which is said, and refuses changes until it is back."""
+"""Tests events that must not change a view: a member that is stopped for 300 ms while other processes want all
+processors, and a store that cannot be reached (etcd, or three embedded nodes). The members must report the missing
+store, and changes must be refused until it is back."""
 import contextlib
 import os
 import signal
@@ -18,7 +19,7 @@ STOPS, MOST_ATTEMPTS = 3, 5
 
 @contextlib.contextmanager
 def load():
-    """Two busy processes for each processor."""
+    """Runs two busy processes for each processor."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
     try:
         yield
@@ -30,7 +31,7 @@ def load():
 
 class Stopped(control_test.Group):
     def stop(self, member):
-        """How long it was stopped, as far as we see: under load we may be late ourselves."""
+        """Stops the member for 300 ms. Returns the measured time, which is longer if the machine is busy."""
         member.process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         time.sleep(STOPPED_SECONDS)
@@ -44,11 +45,11 @@ class Stopped(control_test.Group):
                 before = time.monotonic_ns() // 1000
                 if all(self.stop(member) <= STOPPED_SECONDS + LATE_SECONDS for member in members[:STOPS]):
                     break
-                for member in members:  # nobody promises that who is stopped for longer stays
+                for member in members:  # A member that is stopped for longer may be removed.
                     member.process.kill()
             else:
                 self.skipTest("this machine is too busy to stop anything for 300 ms")
-            # A newcomer makes the next view: there was none in between.
+            # The newcomer makes the next view. There must be no other view in between.
             members.append(control_test.Member(self, "--name", "new", *self.common))
             for member in members:
                 member.wait_for_view_of(members, before)
@@ -70,7 +71,7 @@ class EtcdGone(control_test.Etcd):
         before = time.monotonic_ns() // 1000
         self.assertEqual(run("remove", "g", killed.id, *common)[0], FAILED)
         killed.process.kill()
-        # The others say what they said, to each other, in the view with the dead one.
+        # The others still exchange messages in the view with the dead member.
         count = len(others[0].events)
         self.start_server()
         for member in others:
@@ -81,7 +82,7 @@ class EtcdGone(control_test.Etcd):
 
 
 class ThreeNodes(control_test.Scratch):
-    """The daemon's own three-node path: three `serve` that know each other, and members that know all three."""
+    """Three `serve` processes that know each other, and members that know all three."""
 
     def setUp(self):
         super().setUp()
@@ -128,7 +129,7 @@ class ThreeNodes(control_test.Scratch):
         before = time.monotonic_ns() // 1000
         self.assertEqual(run("remove", "g", members[0].id, *self.common)[0], FAILED)
         members.pop().process.kill()
-        # The store of one of three agrees to nothing, whatever is wished.
+        # One store node of three agrees to nothing.
         self.assertEqual(run("views", *self.common)[0], FAILED)
         self.assertFalse([event for event in members[0].of_kind("installed") if event["us"] > before])
         self.running[2] = self.serve(2)

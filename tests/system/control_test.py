@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rdmc_control with a node of its own and with a real etcd-server that holds a view written by hand."""
+"""Tests rdmc_control with its own node, and with a real etcd server that holds a view which the test has encoded."""
 import base64
 import json
 import os
@@ -25,7 +25,8 @@ RESERVED = []
 
 
 def free_address():
-    """Nobody else gets it while this program runs, unless it is named: a socket keeps it that does not listen."""
+    """Returns a loopback address that no other process gets while this program runs, unless it asks for this port. A
+    socket that does not listen reserves it."""
     RESERVED.append(socket.socket())
     RESERVED[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     RESERVED[-1].bind(("127.0.0.1", 0))
@@ -33,7 +34,7 @@ def free_address():
 
 
 def field(number, value):
-    """A protobuf field: bytes, or a number below 128."""
+    """Encodes a protobuf field: bytes, or a number below 128."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     return bytes([number << 3 | 2, len(value)]) + value
@@ -86,7 +87,7 @@ class OwnNode(Scratch):
         self.assertEqual(ready.recv(100), b"READY=1")
         deadline = time.monotonic() + SECONDS
         while (answer := run("views", "--store", address, "--key-file", key))[0] != DONE and time.monotonic() < deadline:
-            pass  # it leads in a moment
+            pass  # The node serves after a moment.
         self.assertEqual(answer, (DONE, "", ""))
         self.assertEqual(run("members", "nobody", "--store", address, "--key-file", key)[0], NOT_FOUND)
         code, _, errors = run("views", "--store", address, "--key-file", self.key("other"))
@@ -145,7 +146,7 @@ class OwnNode(Scratch):
 
 
 class Member:
-    """A process that takes part; its events are read as they come."""
+    """A process that takes part in a group. A thread reads its events as they are printed."""
 
     def __init__(self, case, *words, group="g"):
         self.process = case.start(CONTROL, "member", group, "--json", *words, stdout=subprocess.PIPE, text=True)
@@ -164,7 +165,7 @@ class Member:
                     self.changed.notify_all()
 
     def wait_for(self, test, what, after=0):
-        """The first event later than `after` for which `test` holds."""
+        """Returns the first event later than `after` for which `test` is true."""
         found = []
         with self.changed:
             self.changed.wait_for(lambda: found.extend(e for e in self.events if e["us"] > after and test(e)) or found, SECONDS)
@@ -190,7 +191,7 @@ class Member:
 
 
 class Group(Scratch):
-    """With a store of its own."""
+    """A test with its own store."""
 
     def setUp(self):
         super().setUp()
@@ -250,7 +251,9 @@ class Members(Group):
         others = [Member(self, *self.common) for _ in range(2)]
         waits = []
         deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:  # a busy machine may take as long as the lease would
+        # On a busy machine the members may take as long to agree as the lease lasts. Then the test tries
+        # again.
+        while time.monotonic() < deadline:
             holder = Member(self, "--lease", "1000", *self.common)
             for other in others:
                 other.wait_for_view_of([holder, *others])
@@ -290,7 +293,7 @@ class Members(Group):
                 stopped.process.send_signal(signal.SIGCONT)
                 stopped.wait_for_event("removed", before)
                 self.assertEqual(stopped.process.wait(SECONDS), REMOVED)
-                # The others go on, and have looked at what they were sent since.
+                # The others continue, and have checked what they received since.
                 after = time.monotonic_ns() // 1000
                 others.append(Member(self, "--name", "new", "--beat", "20", "--fabric", fabric, *self.common))
                 for member in others:
@@ -329,7 +332,7 @@ class Members(Group):
 
 
 class Etcd(Scratch):
-    """With a real etcd-server."""
+    """A test with a real etcd server."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rdmc_doctor in a network namespace of its own: what it tells to do is done, and helps."""
+"""Runs rdmc_doctor in a separate network namespace. The remedies that it prints are executed, and must work."""
 import json
 import os
 import pathlib
@@ -18,7 +18,8 @@ SECONDS = 60
 
 
 def diagnose(*options, descriptors=None):
-    """The findings by fabric, and the exit status. `descriptors`: as many as it may have, if there is a limit."""
+    """Returns the findings by fabric, and the exit status. `descriptors` is the limit of open files, if there is
+    one."""
     def limit():
         if descriptors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -29,7 +30,7 @@ def diagnose(*options, descriptors=None):
 
 
 def do(remedy):
-    """What rdmc_doctor finds when it is told its own advice."""
+    """Runs the rdmc_doctor command of a remedy. Returns its findings."""
     words = [word for word in shlex.split(remedy) if word != "sudo"]
     assert words[0] == "rdmc_doctor", remedy
     return diagnose(*words[1:])

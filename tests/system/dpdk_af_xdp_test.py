@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""DPDK's AF_XDP on a veth carries our wire against the udp driver on the other side. Exit: 77 where this machine cannot."""
+"""Tests DPDK's AF_XDP on a veth against the udp driver at the other end. Exit status 77 if this machine cannot run
+AF_XDP."""
 import os
 import pathlib
 import socket
@@ -12,7 +13,7 @@ AF_XDP = 44
 
 
 def lacking():
-    """What keeps AF_XDP from being used here; None: nothing."""
+    """Returns the reason why AF_XDP cannot be used on this machine, or None."""
     if os.getuid() != 0 or pathlib.Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]:
         return "the kernel loads AF_XDP's program for root alone, and not for that of a user namespace"
     try:

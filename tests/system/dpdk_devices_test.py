@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""DPDK devices that need no hardware carry our wire: AF_PACKET and TAP against the udp driver on the other side - one wire, with
-the kernel's ARP and neighbour discovery as its judge. Their links come and go. AF_XDP has a test of its own."""
+"""Tests DPDK devices that need no hardware: AF_PACKET and TAP against the udp driver at the other end. Both ends use
+the same packet format, and the kernel's ARP and neighbour discovery must accept it. The tests also take links down
+and up. AF_XDP has a separate test."""
 import subprocess
 import time
 import unittest
@@ -15,16 +16,17 @@ class Devices(DeviceCase):
                 try:
                     said = self.converse_over("net_af_packet0", mtu, "10.78.0.1/24", "10.78.0.2/24")
                 finally:
-                    self.doCleanups()  # also after a failure: the next one makes the same links
-                # Had trains arrived uncut, they would have been lost, and each of their packets sent again. On a busy
-                # machine a timeout may send a window again.
+                    self.doCleanups()  # Also after a failure, because the next test makes the same links.
+                # If trains had arrived unsegmented, they would have been lost, and each of their packets
+                # would have been sent again. On a busy machine a timeout may send a window again.
                 self.assertLess(int(said[0]["retransmitted"]), int(said[1]["received"]) / 2)
 
     def test_af_packet_against_udp_by_ipv6(self):
         self.converse_over("net_af_packet0", 9000, "fd00:78::1/64", "fd00:78::2/64")
 
     def tap_ends(self):
-        """TAP's other end is the kernel's here; it is there once the port is, and has an address from then on."""
+        """Returns how both ends are started. TAP's other end is the kernel of this host. Its device exists as soon
+        as the port is open, and gets an address then."""
         tap = [PEER, "dpdk", "", "vdev=net_tap0 huge=no address=10.79.0.1/24"]
         address = "ip address add 10.79.0.2/24 dev dtap0 && ip link set dtap0 up"
         return tap, ["sh", "-c", f"{address} && exec {PEER} udp 10.79.0.2 ''"]
@@ -40,7 +42,7 @@ class Devices(DeviceCase):
                 ours = processes[device == "near0"]
                 self.assertEqual(ours.stdout.readline(), "link lost\n")
                 lab.run("ip", "link", "set", device, "up")
-                if device == "dtap0":  # which the kernel forgot with the link
+                if device == "dtap0":  # The kernel dropped the address with the link.
                     lab.run("ip", "address", "replace", "10.79.0.2/24", "dev", device)
                 out, err = ours.communicate(timeout=PATIENCE)
                 self.assertEqual(ours.returncode, 0, err)
@@ -56,10 +58,10 @@ class Devices(DeviceCase):
                 _, err = ours.communicate(timeout=PATIENCE)
                 self.assertEqual(ours.returncode, 1)
                 self.assertIn("the link of our own port is down", err)
-                self.assertLess(time.monotonic() - began, 15)  # 8 timeouts of half a second, on a busy machine
+                self.assertLess(time.monotonic() - began, 15)  # 8 timeouts of half a second, on a busy machine.
 
     def refused(self, device):
-        """What is said about a device that cannot be used."""
+        """Returns the error message for a device that cannot be used."""
         done = subprocess.run([PEER, "dpdk", "10.78.0.1", device], capture_output=True, text=True, timeout=PATIENCE,
                               stdin=subprocess.DEVNULL, check=False)
         self.assertEqual(done.returncode, 2, done.stderr)

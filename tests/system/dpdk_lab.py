@@ -1,4 +1,4 @@
-"""Two ends of our wire on DPDK devices that need no hardware, for the tests of each."""
+"""Common parts of the tests of DPDK devices that need no hardware: two ends that exchange packets."""
 import os
 import pathlib
 import subprocess
@@ -13,7 +13,7 @@ PATIENCE = 60
 
 
 def hugepage_files():
-    """What DPDK could leave behind."""
+    """Returns the files that DPDK could leave behind."""
     return sorted(str(path) for folder in ("/dev/hugepages", "/run/dpdk", "/tmp/dpdk") for path in pathlib.Path(folder).glob("*"))
 
 
@@ -37,7 +37,8 @@ class DeviceCase(unittest.TestCase):
         return ["nsenter", f"--net=/run/netns/{name}"]
 
     def converse(self, first, second, between=lambda: None):
-        """Starts both ends, lets them talk; what each said at the end. `between` runs when both have their ports."""
+        """Starts both ends, and lets them exchange packets. Returns the last output of each. `between` runs when
+        both have their ports."""
         processes = self.meet(first, second, between)
         said = []
         for process in processes:
@@ -48,7 +49,7 @@ class DeviceCase(unittest.TestCase):
         return said
 
     def meet(self, first, second, between):
-        """Both ends, which know each other and begin to talk."""
+        """Starts both ends and connects them, so that they begin to exchange packets."""
         processes = [self.start(*first)]
         blobs = [self.blob(processes[0])]
         processes.append(self.start(*second))
@@ -67,7 +68,8 @@ class DeviceCase(unittest.TestCase):
         return line
 
     def veth(self, mtu, *addresses):
-        """A pair of links between here and a namespace whose end has `addresses`; how to run a program there."""
+        """Makes a pair of links between this namespace and another one, whose end has `addresses`. Returns how to
+        run a program there."""
         there = self.namespace("far")
         one_queue = ("numtxqueues", "1", "numrxqueues", "1")
         lab.run("ip", "link", "add", "near0", "mtu", str(mtu), *one_queue, "type", "veth",
@@ -80,7 +82,8 @@ class DeviceCase(unittest.TestCase):
         return there
 
     def ends_over(self, device, mtu, ours, theirs):
-        """How both ends are started: the udp driver there, DPDK's `device` here, on a link between them."""
+        """Returns how both ends are started: the udp driver in the other namespace, and DPDK's `device` here, on a
+        link between them."""
         there = self.veth(mtu, theirs)
         return ([*there, PEER, "udp", theirs.split("/")[0], ""],
                 [PEER, "dpdk", "", f"vdev={device},iface=near0 huge=no address={ours}"])

@@ -1,6 +1,6 @@
-"""What the system tests stand on: real rdmc_bcast processes in a directory of their own, on loopback addresses of
-their own, with a bound on everything that is waited for. After each test nothing may be left: no process that the test
-did not stop itself, and no partial file."""
+"""The base of the system tests: real rdmc_bcast processes in a separate directory, on separate loopback addresses,
+with a limit on every wait. After each test nothing may be left: no process that the test did not stop itself, and no
+partial file."""
 import hashlib
 import json
 import os
@@ -16,10 +16,10 @@ import time
 import unittest
 import uuid
 
-BCAST = os.environ["RDMC_BCAST"]  # the program under test
+BCAST = os.environ["RDMC_BCAST"]  # The program under test.
 MARK = "RDMC_TEST_MARK"
 PARTIAL = ".rdmc-partial"
-# No test waits longer than this for anything; what the contract bounds more tightly is asserted by the test.
+# No test waits longer than this for anything. The tests themselves check the stricter limits of the contract.
 PATIENCE = 60.0
 
 
@@ -28,7 +28,8 @@ class ExitCode:
 
 
 def wait_until(condition, what, patience=PATIENCE):
-    """Until `condition()` is true; its value. Fails the test, saying `what` did not come about."""
+    """Waits until `condition()` is true, and returns its value. Fails the test after `patience` seconds, with `what`
+    in the message."""
     deadline = time.monotonic() + patience
     while not (value := condition()):
         if time.monotonic() > deadline:
@@ -42,7 +43,7 @@ def random_bytes(count, seed=1):
 
 
 def xxh128(path):
-    """The digest by a program that is not ours."""
+    """Returns the digest as another program computes it."""
     return subprocess.run(["xxh128sum", path], check=True, capture_output=True, text=True).stdout.split()[0]
 
 
@@ -51,7 +52,7 @@ def digest(path):
 
 
 def processes_marked(mark):
-    """(pid, command line) of the living processes whose environment carries `mark`."""
+    """Returns (pid, command line) of the living processes whose environment contains `mark`."""
     needle, found = f"{MARK}={mark}".encode(), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         folder = pathlib.Path("/proc", name)
@@ -64,14 +65,14 @@ def processes_marked(mark):
 
 
 def listens(pid, address, port):
-    """Whether a TCP socket listens on `address`:`port`, seen from `pid`'s network namespace."""
+    """True if a TCP socket listens on `address`:`port` in `pid`'s network namespace."""
     wanted = f"{int.from_bytes(bytes(map(int, address.split('.'))), 'little'):08X}:{port:04X}"
     with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
         return any(line.split()[1] == wanted and line.split()[3] == "0A" for line in list(table)[1:])
 
 
 class Transfer:
-    """A running rdmc_bcast that sends, with --json; its events are read as they come."""
+    """A running rdmc_bcast that sends, with --json. Threads read its events as they are printed."""
 
     def __init__(self, command, environment, **options):
         self.started = time.monotonic()
@@ -96,7 +97,8 @@ class Transfer:
         return [event for event in list(self.events) if event["event"] == kind]
 
     def wait_for_bytes(self, count, or_end=False):
-        """Until progress says that receivers have `count` bytes. The transfer may end before only if `or_end`."""
+        """Waits until progress reports that receivers have `count` bytes. The transfer may end before that only if
+        `or_end`."""
         def there():
             if self.process.poll() is not None:
                 if or_end:
@@ -106,7 +108,7 @@ class Transfer:
         wait_until(there, f"{count} bytes of progress")
 
     def wait(self, patience=PATIENCE):
-        """The result, once the process and its output have ended."""
+        """Returns the result after the process and its output have ended."""
         self.process.wait(patience)
         for reader in self.readers:
             reader.join(patience)
@@ -125,12 +127,12 @@ class Transfer:
 
 
 def identity(key):
-    """The options of who proves itself with `key`: a key file, other options, or None."""
+    """Returns the options for the credentials `key`: a key file, a list of other options, or None."""
     return list(key) if isinstance(key, list) else ["--key-file", str(key)] if key else ["--insecure"]
 
 
 class Agent:
-    """A running `rdmc_bcast agent`; `host` is what the sender calls it."""
+    """A running `rdmc_bcast agent`. `host` is its name at the sender."""
 
     def __init__(self, case, address, port, root, key, command_prefix=(), environment=None, options=()):
         self.address, self.port, self.root = address, port, pathlib.Path(root)
@@ -153,7 +155,7 @@ class Agent:
         self.process.send_signal(number)
 
     def stop(self):
-        """Asks the agent to end, as its operator would; it must do so by itself, unless it has ended already."""
+        """Asks the agent to end, as its operator would. It must end by itself, unless it has ended already."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(signal.SIGTERM)
@@ -167,20 +169,20 @@ class Agent:
 
 
 class BcastCase(unittest.TestCase):
-    """A test with a directory, a cluster key, and an audit of what is left behind."""
+    """A test with a directory, a cluster key, and a check that nothing is left behind."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rdmc-test-"))
         self.mark = uuid.uuid4().hex
         self.environment = {**os.environ, MARK: self.mark}
         self.addCleanup(self._audit)
-        # A /24 of the loopback network for this test alone.
+        # A /24 of the loopback network for this test only.
         self.net = f"127.{random.SystemRandom().randrange(64, 250)}.{random.SystemRandom().randrange(1, 250)}"
         self.next_host = 1
         self.port = 7700
 
     def _audit(self):
-        """Runs after everything the test stopped: whatever is there now was left behind."""
+        """Runs after the cleanup of the test. Every process and partial file that exists now was left behind."""
         left = []
         try:
             wait_until(lambda: not processes_marked(self.mark), "every process has ended", 5)
@@ -193,12 +195,12 @@ class BcastCase(unittest.TestCase):
         self.assertEqual(left, [], "processes were left behind")
         self.assertEqual(partial, [], "partial files were left behind")
 
-    # What a test needs
+    # Functions that set up a test.
 
     def file(self, size, name="source.bin", seed=1):
         path = self.folder / name
         path.write_bytes(random_bytes(size, seed))
-        path.chmod(0o660)  # what no usual umask leaves, so that a copy with it has its mode from the source
+        path.chmod(0o660)  # No usual umask leads to this mode, so a copy with this mode has it from the source.
         return path
 
     def key(self, name="key"):
@@ -208,7 +210,8 @@ class BcastCase(unittest.TestCase):
         return path
 
     def agent(self, root=None, key=True, command_prefix=(), environment=None):
-        """Starts an agent with a root of its own. `key`: True for the test's, or as identity() takes it."""
+        """Starts an agent with its own receive directory. `key`: True for the test's key, otherwise as for
+        identity()."""
         address = f"{self.net}.{self.next_host}"
         self.next_host += 1
         if root is None:
@@ -218,7 +221,7 @@ class BcastCase(unittest.TestCase):
                      environment)
 
     def start_agent(self, *arguments):
-        """An agent that is expected to give up at once; what became of it."""
+        """Runs an agent that is expected to fail at once. Returns the result."""
         return subprocess.run([BCAST, "agent", *map(str, arguments)], capture_output=True, text=True, check=False,
                               timeout=15, stdin=subprocess.DEVNULL, env=self.environment)
 
@@ -226,7 +229,7 @@ class BcastCase(unittest.TestCase):
         return [self.agent() for _ in range(count)]
 
     def start(self, source, destination, *options, to=(), key=True, environment=None, command_prefix=(), **popen):
-        """Starts a transfer to `to` (agents or "ADDR:PORT"), or with the options given."""
+        """Starts a transfer to `to` (agents or "ADDR:PORT"), or with the given options."""
         command = [*command_prefix, BCAST, "--json", *map(str, options)]
         if to:
             command += ["-w", ",".join(getattr(host, "host", host) for host in to)]
@@ -245,7 +248,7 @@ class BcastCase(unittest.TestCase):
     def send(self, *arguments, **options):
         return self.start(*arguments, **options).wait()
 
-    # What a test asserts
+    # Assertions.
 
     def assert_code(self, transfer, code):
         self.assertEqual(transfer.code, code, str(transfer))
@@ -258,7 +261,7 @@ class BcastCase(unittest.TestCase):
         self.assertEqual(oct(given), oct(wanted & 0o777), f"the mode of {copy}")
 
     def assert_cause(self, transfer, host, status, *words):
-        """The receiver's JSON line and the text for people both name `host`, and a cause with one of `words`."""
+        """Checks that the receiver's JSON line and the text for people name `host`, and a cause with one of `words`."""
         self.assertIn(host, transfer.receivers, str(transfer))
         event = transfer.receivers[host]
         self.assertEqual(event["status"], status, str(transfer))
@@ -267,7 +270,8 @@ class BcastCase(unittest.TestCase):
         self.assertTrue(any(word in transfer.errors.lower() for word in words), f"{words} not in: {transfer.errors}")
 
     def assert_left_out(self, bad, good, bound, *words, size=8 << 20, destination="copy"):
-        """A transfer to all of them: the good get the file, the bad one is named with the cause, within `bound` s."""
+        """Runs a transfer to all of them. Checks that the good ones get the file, and that the bad one is named with
+        the cause within `bound` seconds."""
         source = self.file(size)
         done = self.send(source, destination, to=[*good, bad])
         self.assert_code(done, ExitCode.SOME_FAILED)
@@ -277,7 +281,8 @@ class BcastCase(unittest.TestCase):
             self.assert_copy(source, agent.root / destination)
 
     def assert_nothing_in(self, *folders):
-        """Neither a final nor a partial file; waits, within bounds, for a receiver that is still tidying up."""
+        """Checks that there is neither a final nor a partial file. Waits for a limited time for a receiver that is
+        still removing files."""
         def files():
             return [str(path) for folder in folders for path in pathlib.Path(folder).rglob("*") if path.is_file()]
         try:
@@ -286,7 +291,7 @@ class BcastCase(unittest.TestCase):
             raise AssertionError(f"{late}: {files()}") from None
 
     def assert_usable(self, agents):
-        """The agents are as good as new: one more transfer reaches them all."""
+        """Checks that one more transfer reaches all the agents."""
         source = self.file(300_000, "afterwards.bin", seed=99)
         again = self.send(source, "afterwards.bin", "--overwrite", to=agents)
         self.assert_code(again, ExitCode.SUCCESS)

@@ -1,5 +1,5 @@
-// Preloaded into an agent, this is a disk that never answers: fsync leaves a mark, for the test to see that
-// it has come so far, and does not return.
+// A library to preload into an agent. It acts like a disk that never answers: fsync creates a mark file,
+// which shows the test that fsync was called, and does not return.
 #include <fcntl.h>
 #include <unistd.h>
 

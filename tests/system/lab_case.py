@@ -1,4 +1,4 @@
-"""Broadcasts between hosts of a lab. Whoever runs such tests enters the lab first: lab.enter()."""
+"""Broadcasts between hosts of a lab. Programs with such tests must first enter the lab: lab.enter()."""
 import pathlib
 import sys
 
@@ -9,9 +9,9 @@ import lab
 
 
 class LabCase(BcastCase):
-    """A test with hosts of its own, the sender's first."""
+    """A test with its own hosts. The sender's host is the first."""
     HOSTS = 3
-    RATE = None  # of their links, as tc writes it
+    RATE = None  # The rate of their links, as tc writes it.
 
     def setUp(self):
         super().setUp()
@@ -20,7 +20,7 @@ class LabCase(BcastCase):
         self.hosts = self.network.hosts
 
     def agent_on(self, host, *options, index=0):
-        """The host's `index`-th agent."""
+        """Starts the host's agent number `index`."""
         root = self.folder / f"root-{host.name}-{index}"
         root.mkdir()
         return Agent(self, host.address, self.port + index, root, self.key(), host.command([]), options=options)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The group example started by a cluster engine and by nothing else: real Slurm daemons on this machine, whose srun gives
-it variables, or a PMIx server. Without Slurm (package group check) these fail."""
+"""Tests the group example when only a launcher starts it: srun of real Slurm daemons on this machine, with its
+variables or with a PMIx server. The tests fail without Slurm (package group check)."""
 import json
 import os
 import pathlib
@@ -24,7 +24,7 @@ class UnderSlurm(unittest.TestCase):
 
     @staticmethod
     def home_with_key(home):
-        """A home directory with a cluster key where it is looked for."""
+        """Makes a home directory with a cluster key at the default path."""
         (home / ".config/rdmc").mkdir(parents=True)
         key = home / ".config/rdmc/key"
         key.touch(mode=0o600)
@@ -63,7 +63,8 @@ class UnderSlurm(unittest.TestCase):
         self.assertEqual(mixed.stdout, "")
 
     def copy_to_all(self, options, launch):
-        """A file from the first task to the other three, each in a directory of its own: this is one machine."""
+        """Sends a file from the first task to the other three. Each has a separate directory, because all are on one
+        machine."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         source = folder / "source"
         source.write_bytes(secrets.token_bytes(5_000_000))

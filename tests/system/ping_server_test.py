@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""rdmc_ping as a server that strangers come to: those that it cannot serve are told why, and cost the others nothing."""
+"""Tests rdmc_ping as a server that foreign endpoints connect to. It must tell the reason to those that it cannot
+serve, and they must not disturb the others."""
 import json
 import time
 import unittest
@@ -10,7 +11,7 @@ from foreign_endpoints_test import (CLIENT, FAILED, PING, SECONDS, SERVER, TELLS
 
 PORT = 7174
 STRANGER = "127.0.0.3"
-TIMEOUT, INVALID_MTU, NO_READS = 4, 26, 27  # of the reasons for a rejection (IBTA vol. 1, table 109)
+TIMEOUT, INVALID_MTU, NO_READS = 4, 26, 27  # Reasons for a rejection (IBTA vol. 1, table 109).
 
 
 class Server(Pair):
@@ -26,7 +27,7 @@ class Server(Pair):
         return stranger
 
     def answer_to(self, stranger, path_mtu, **said):
-        """What the server says to a request, which is repeated until it is there."""
+        """Returns the server's answer to a request. The request is repeated until there is an answer."""
         for _ in range(500):
             stranger.ask(SERVER, PORT, path_mtu, **said)
             answer = stranger.answer(0.1)
@@ -105,7 +106,8 @@ class Server(Pair):
         self.addCleanup(first.communicate)
         self.addCleanup(first.kill)
         deadline = time.monotonic() + SECONDS
-        while cpu_seconds(first) < 0.2 and time.monotonic() < deadline:  # only a client that is served works that much
+        # Only a client that is served uses that much processor time.
+        while cpu_seconds(first) < 0.2 and time.monotonic() < deadline:
             time.sleep(0.01)
         status, _, errors = run(PING, "-C", 1, "-a", STRANGER, SERVER)
         self.assertEqual(status, FAILED)
@@ -113,7 +115,8 @@ class Server(Pair):
         self.assertIsNone(first.poll())
 
     def test_a_server_that_has_served_its_number_ends_though_its_client_does_not(self):
-        # As if the client's last word had been lost: it has what it wanted and is gone.
+        # This is like a lost last message of the client: the server has served all its texts, and the client
+        # does not disconnect.
         server = self.serve("-C", 20)
         status, _, errors = run(PING, "-C", 21, SERVER)
         self.assertEqual(status, FAILED)
@@ -130,7 +133,7 @@ class Server(Pair):
         stranger.disconnect(SERVER, theirs)
         self.assertEqual(run(TELLS_A_WRONG_KEY, "-C", 1, SERVER)[0], FAILED)
         wait_until_free(CLIENT)
-        # Two at a time: the second waits.
+        # Two clients at a time: the second one waits.
         both = [start(PING, "-V", "-C", 50, "-a", address, SERVER) for address in (CLIENT, "127.0.0.4")]
         for client in both:
             status, _, errors = finish(client)

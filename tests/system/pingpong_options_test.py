@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The options of ibv_rc_pingpong beyond the first: that rdmc_pingpong does what they say, or refuses them by name."""
+"""Tests that rdmc_pingpong follows the further options of ibv_rc_pingpong, or refuses them by name."""
 import json
 import os
 import unittest
@@ -19,7 +19,7 @@ class Options(Pair):
             lab.run("ip", "link", "set", link, "up")
 
     def served(self, *options):
-        """The report of a server with these options, whose client has none."""
+        """Returns the report of a server with these options. Its client has none of them."""
         return self.both([PINGPONG, "-n", 10, *options], [PINGPONG, "-n", 10, "--address", CLIENT, SERVER])[0]
 
     def refused(self, status, *options):
@@ -30,7 +30,7 @@ class Options(Pair):
     def test_a_network_interface_is_a_device_and_its_addresses_are_its_table(self):
         for options, address in ((["-d", "left"], FIRST), (["-d", "left", "-g", 1], SECOND), (["-d", "lo"], CLIENT)):
             if address == CLIENT:
-                options += ["--address", SERVER]  # the client has the first one
+                options += ["--address", SERVER]  # The client has the first address.
                 address = SERVER
             report = self.served(*options)
             self.assertEqual((report["fabric"], report["local"]["address"]), ("udp", address))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Every remedy that rdmc_doctor can print is run, word for word, by a shell. What a network or mount namespace keeps
-apart is done really and has its effect. What would change the machine (packages, kernel modules, system-wide limits)
-finds a program of the same name in its PATH that says whether the real one would understand its arguments."""
+"""Runs every remedy that rdmc_doctor can print, word for word, in a shell. Changes that a network or mount namespace
+isolates are really made, and their effect is checked. For changes to the machine (packages, kernel modules,
+system-wide limits) the PATH has a substitute of the program, which checks whether the real program would accept its
+arguments."""
 import os
 import pathlib
 import re
@@ -22,7 +23,7 @@ HAS_DPDK = os.environ.get("RDMC_HAS_DPDK") == "1"
 INTERFACE, ADDRESS = "left", "10.66.0.1"
 PATIENCE = 120
 
-# What is optional in the real meson.build, in a project that takes no time to configure.
+# The optional dependencies of the real meson.build, in a project that is configured quickly.
 PROJECT = """project('small')
 verbs_dep = dependency('libibverbs', version: '>= 1.14', required: get_option('verbs'), include_type: 'system')
 dpdk_dep = dependency('libdpdk', version: '>= 22.11', required: get_option('dpdk'), include_type: 'system')
@@ -30,10 +31,10 @@ configure_file(output: 'found', output_format: 'nasm', configuration: {
   'libibverbs': verbs_dep.found().to_int(), 'libdpdk': dpdk_dep.found().to_int()})
 custom_target('done', output: 'done', command: ['touch', '@OUTPUT@'], build_by_default: true)
 """
-# Which package of the distribution brings what meson looks for, in which version.
+# The package of the distribution that provides a dependency, and its version.
 BRINGS = {"libibverbs-dev": "libibverbs 1.14.44.0", "libdpdk-dev": "libdpdk 22.11.5"}
 
-# In place of the real ones. Each fails where it does not understand.
+# The substitutes of the real programs. Each fails if it does not understand its arguments.
 STANDINS = {
     "sudo": 'exec "$@"',
     "reboot": "[ $# = 0 ]",
@@ -61,7 +62,7 @@ class Remedies(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        cls.machine = cls.folder / "machine"  # what remedies name by its path
+        cls.machine = cls.folder / "machine"  # The paths that remedies name.
         cls.project = cls.folder / "project"
         for path in (cls.machine / "memif", cls.project / "tools", cls.folder / "packages", cls.folder / "bin"):
             path.mkdir(parents=True)
@@ -84,7 +85,7 @@ class Remedies(unittest.TestCase):
         cls.remedies = printed.stdout.splitlines()
 
     def shell(self, script, command_prefix=()):
-        """What it printed. `script` is for sh, as people type it."""
+        """Runs `script` in sh, as people type it. Returns its output."""
         done = subprocess.run([*command_prefix, "sh", "-c", script], capture_output=True, text=True, check=False,
                               env=self.environment, cwd=self.project, stdin=subprocess.DEVNULL, timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, f"{script}\n{done.stdout}{done.stderr}")
@@ -93,7 +94,7 @@ class Remedies(unittest.TestCase):
     def run_in_its_words(self, remedy):
         self.shell(remedy)
 
-    # What has an effect that can be seen here.
+    # Remedies whose effect can be checked here.
 
     def run_package(self, remedy):
         package = re.search("lib[a-z]+-dev", remedy).group()
@@ -105,25 +106,26 @@ class Remedies(unittest.TestCase):
         self.assertRegex(found.read_text(), f"{name} 1")
 
     def run_limit(self, remedy):
-        """By the shell itself, which is allowed that much and begins with less."""
+        """Runs the remedy in a shell that starts with a lower limit, and that is allowed to raise it."""
         letter, wanted = re.fullmatch(r"ulimit -([nvl]) (\w+)", remedy).groups()
         name, few = {"n": ("nofile", 64), "v": ("as", 1 << 33), "l": ("memlock", 1 << 16)}[letter]
         allowed = f"prlimit --pid $$ --{name}={few}:{wanted}"
         if subprocess.run(["sh", "-c", allowed], capture_output=True, check=False).returncode != 0:
-            # Nobody here may have so much, where rdmc_doctor tells another remedy: the same with what there is.
+            # If no process here may have this much, rdmc_doctor prints another remedy. Then the test uses the
+            # largest allowed value.
             wanted = self.shell(f"ulimit -H -{letter}").strip()
             remedy, allowed = f"ulimit -{letter} {wanted}", f"prlimit --pid $$ --{name}={few}:"
         self.assertEqual(self.shell(f"{allowed} && {remedy} && ulimit -{letter}").strip(), wanted)
 
     def run_prlimit(self, remedy):
-        """By root, where the shell is not allowed that much."""
+        """Runs the remedy as root, if the shell is not allowed to raise the limit itself."""
         name, wanted = re.search(r"--(\w+)=(\w+)$", remedy).groups()
         letter, few = {"nofile": ("n", 256), "as": ("v", 1 << 33), "memlock": ("l", 1 << 16)}[name]
         lowered = f"prlimit --pid $$ --{name}={few}:{few}"
         if subprocess.run(["sh", "-c", f"{lowered} && {remedy.removeprefix('sudo ')}"], capture_output=True, check=False,
                           ).returncode == 0:
             self.assertEqual(self.shell(f"{lowered}; {remedy}; ulimit -{letter}").strip(), wanted)
-        else:  # this root may not: at least the words are right
+        else:  # If this root user is not allowed to do it, at least the command must be correct.
             done = subprocess.run(["sh", "-c", remedy.removeprefix("sudo ")], capture_output=True, text=True, check=False)
             self.assertTrue(done.returncode == 0 or "Operation not permitted" in done.stderr, done.stderr)
 
@@ -133,7 +135,7 @@ class Remedies(unittest.TestCase):
         self.assertIn("UP", self.shell(f"ip -brief link show {INTERFACE}").split("<")[1])
 
     def run_dummy(self, remedy):
-        """Makes an interface of its own; of another kind where this kernel has no dummy ones."""
+        """Makes an interface. If this kernel has no dummy interfaces, it makes one of another kind."""
         if subprocess.run(["ip", "link", "add", "rdmc-try", "type", "dummy"], capture_output=True, check=False).returncode != 0:
             remedy = remedy.replace("rdmc0 type dummy", "rdmc0 type veth peer name rdmc1")
         self.shell(remedy)
@@ -148,7 +150,7 @@ class Remedies(unittest.TestCase):
         self.assertIn("rw-rw-rw-", self.shell(f"{script} && ls -l /dev/infiniband", ["unshare", "--mount"]))
 
     def run_rights(self, remedy):
-        """chmod, chown and install of something in the directory that is theirs."""
+        """Runs chmod, chown and install for files in the test's own directory."""
         path = pathlib.Path(remedy.split()[-1])
         self.assertTrue(path.is_relative_to(self.machine), remedy)
         before = path.stat().st_mode if path.exists() else 0o755
@@ -164,15 +166,17 @@ class Remedies(unittest.TestCase):
         path.chmod(stat.S_IMODE(before))
 
     def run_doctor(self, remedy):
-        """What it advises is usable; a DPDK device only where there is DPDK."""
+        """The advised fabric must be usable. A DPDK device is tested only if DPDK is installed."""
         if "--device" in remedy and not HAS_DPDK:
             return
         done = subprocess.run(["sh", "-c", remedy], capture_output=True, text=True, check=False, env=self.environment,
                               stdin=subprocess.DEVNULL, timeout=PATIENCE)
-        if "pci=" in remedy:  # a card that this machine has not: the words are understood
+        # This machine does not have the card. The output shows that the device text was understood.
+        if "pci=" in remedy:
             self.assertIn("0000:03:00.0", done.stdout)
         elif "--device" in remedy and "huge=no" not in remedy and done.returncode != 0:
-            self.assertIn("free hugepages", done.stdout)  # which this machine has not, and is told how to have
+            # This machine has no free huge pages, and the output tells how to get them.
+            self.assertIn("free hugepages", done.stdout)
         else:
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

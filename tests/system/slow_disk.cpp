@@ -1,5 +1,5 @@
-// Preloaded into a receiver, it makes every write at an offset take long, as a bad disk would: no file system
-// that a test can have without privileges does.
+// A library to preload into a receiver. It makes every write at an offset slow, like a bad disk. No file
+// system that a test can mount without privileges is slow.
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>

@@ -1,6 +1,6 @@
-"""A Slurm cluster on this machine: munged, slurmctld and a slurmd for each of four nodes, whose names are loopback
-addresses of their own, so that they resolve as a real node's do. Everything is in one directory, runs as whoever runs
-the test, and ends with it."""
+"""A Slurm cluster on this machine: munged, slurmctld, and a slurmd for each of four nodes. The nodes' names are
+separate loopback addresses, so they resolve like the names of real nodes. All files are in one directory. All
+processes run as the user who runs the test, and end with it."""
 import os
 import pathlib
 import pwd
@@ -14,11 +14,11 @@ import uuid
 
 from harness import MARK, processes_marked
 
-PATIENCE = 30.0  # for the daemons to be up; they take about a second
+PATIENCE = 30.0  # The limit in seconds until the daemons run. They take about a second.
 
 
 def free_ports(count):
-    """Ports of 127.0.0.1 that nobody has now."""
+    """Returns ports of 127.0.0.1 that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [one.getsockname()[1] for one in sockets]
@@ -28,7 +28,7 @@ def free_ports(count):
 
 
 class Cluster:
-    """Start it with `with`. `environment` is what srun needs."""
+    """Use as a context manager. `environment` is the environment that srun needs."""
 
     def __init__(self, nodes=4):
         net = f"127.{64 + secrets.randbelow(180)}.{1 + secrets.randbelow(250)}"
@@ -62,7 +62,7 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-        # A job that was given up on leaves its tasks behind, and whoever watches over them.
+        # A job that was given up leaves its tasks and their supervisors behind.
         for pid, _ in processes_marked(self.mark):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -71,7 +71,7 @@ class Cluster:
         self.scratch.cleanup()
 
     def run(self, *words, **options):
-        """srun `words`; what became of it."""
+        """Runs `words` with srun. Returns the result."""
         return subprocess.run(["srun", "--quiet", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                               env={**self.environment, **options.pop("environment", {})}, timeout=PATIENCE, **options)
 

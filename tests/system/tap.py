@@ -1,12 +1,12 @@
-"""Somebody on the path, who sees every packet."""
+"""An observer on the path, which sees every packet."""
 import socket
 import threading
 import time
 
 
 class Tap:
-    """Counts the octets that pass on `device`, and how often one of `secrets` does, until it is left and what had
-    passed by then is read: until the device is quiet, or for a second."""
+    """Counts the octets that pass on `device`, and how often one of `secrets` passes. On exit it also reads the
+    packets that have passed until then: until the device is silent, or for one second."""
 
     LAST_LOOK = 1.0
 

@@ -1,7 +1,9 @@
 // unicast_peer serve ADDRESS[:PORT] FABRIC [DEVICE]: owns memory, and prints the port on which it listens.
 // unicast_peer ask ADDRESS FABRIC SERVER:PORT [DEVICE]: performs every operation of rdmc/unicast.hpp against
-// it. Both follow one script and look at every byte. The last line of the output names the fabric and what
-// was verified. Exit: 0 all was as it has to be; 1 not, and the standard error says what; 2 wrong arguments.
+// the server.
+// Both follow one script and check every byte. The last line of the output names the fabric and the verified
+// operations. Exit status: 0 if all checks passed, 1 if a check failed (named on standard error), 2 for wrong
+// arguments.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -20,20 +22,20 @@ namespace {
 using namespace rdmc;
 using Bytes = std::vector<std::byte>;
 
-constexpr Duration kPatience = seconds(60);  // only a failing test waits so long
+constexpr Duration kPatience = seconds(60);  // Only a failing test waits that long.
 constexpr RemoteAccess kAccess = RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic;
-/// Lengths of messages.
+/// The lengths of messages.
 constexpr std::size_t kSent = 20'000, kCopied = 100, kAnswered = 9'001;
-/// A part of the server's memory, and what is written there.
+/// A part of the server's memory, and the seed of the bytes that are written to it.
 struct Piece {
   std::size_t offset, bytes;
   unsigned seed;
 };
-constexpr std::size_t kMemoryBytes = 256 * 1024;  // its first word is for atomic operations
+constexpr std::size_t kMemoryBytes = 256 * 1024;  // The first word is for atomic operations.
 constexpr Piece kWritten{64, 50'000, 4}, kTold{60'000, 5'000, 5}, kRenewed{70'000, 1'000, 6},
     kStolen{80'000, 1'000, 7}, kLate{90'000, 1'000, 8}, kReconnected{100'000, 1'000, 9};
 constexpr std::uint64_t kFirstValue = 40, kSwapped = 50, kAdded = 5;
-/// What an immediate tells the other side.
+/// The immediate that names the next step to the other side.
 enum Step : std::uint32_t { kCopy = 7, kAnswer, kTell, kLook, kStolenKeyRefused, kStolenKeyGood, kRevoked };
 
 [[noreturn]] void die(const std::string& what) {
@@ -65,7 +67,7 @@ bool is_receive(WorkKind kind) {
   return kind == WorkKind::receive || kind == WorkKind::receive_write_immediate;
 }
 
-/// An endpoint whose completions and connections are waited for one by one.
+/// An endpoint whose completions and connections are waited for one after the other.
 class Party {
  public:
   explicit Party(EndpointOptions options) {
@@ -80,7 +82,7 @@ class Party {
   }
   Endpoint* operator->() { return endpoint_.get(); }
 
-  /// The next receive of this connection that ends, or its next operation of another kind.
+  /// Returns the next completion of a receive on this connection, or of an operation of another kind.
   Completion take(const Connection& connection, bool receives) {
     const auto is_wanted = [&](const Completion& one) {
       return one.connection == connection.id() && is_receive(one.kind) == receives;
@@ -96,7 +98,7 @@ class Party {
     waiting_.erase(found);
     return one;
   }
-  /// The same; it is of this kind and has this status.
+  /// Like take(). Also checks the kind and the status.
   Completion next(const Connection& connection, WorkKind kind, WorkStatus status = WorkStatus::success) {
     const Completion one = take(connection, is_receive(kind));
     check(one.status == status, "an operation has ended with \"" + std::string(fabric::name(one.status)) +
@@ -104,7 +106,7 @@ class Party {
     check(one.kind == kind, "another kind of operation has ended");
     return one;
   }
-  /// The next message that arrives has this immediate and no bytes.
+  /// Checks that the next message has this immediate and no bytes.
   void expect_step(const Connection& connection, Step step) {
     const Completion one = next(connection, WorkKind::receive);
     check(one.immediate == step && one.byte_count == 0, "the peer tells another step");
@@ -118,7 +120,7 @@ class Party {
     const std::lock_guard lock(mutex_);
     return connected_[index];
   }
-  /// Waits for the end of the connection, which has this cause.
+  /// Waits for the end of the connection, and checks its cause.
   void expect_end(const Connection& connection, Errc cause) {
     wait_until([&] { return ended_.contains(connection.id()); }, "a connection does not end");
     const std::lock_guard lock(mutex_);
@@ -145,10 +147,10 @@ class Party {
   std::vector<Connection> connected_;
   std::map<ConnectionId, Error> ended_;
   std::vector<Completion> waiting_;
-  std::unique_ptr<Endpoint> endpoint_;  // ends first
+  std::unique_ptr<Endpoint> endpoint_;  // Is destroyed first.
 };
 
-/// Owns the memory.
+/// The side that owns the memory.
 class Server {
  public:
   explicit Server(const EndpointOptions& options) : party_(options) {
@@ -187,7 +189,7 @@ class Server {
 
  private:
   void let_in(const Connection& connection) {
-    // A NIC ties no key to a connection. It says so, and gives one for the device when asked for that.
+    // A NIC has no keys for single connections. It reports this, and grants a key for the device on request.
     const bool ties_keys = party_->capabilities().keys_per_connection;
     if (!ties_keys)
       check(region_.grant(connection).error().code == Errc::unsupported,
@@ -208,7 +210,7 @@ class Server {
 
   void revocations(const Connection& first) {
     must(region_.revoke(first), "revoking");
-    let_in(first);  // anew, on the same connection
+    let_in(first);  // Grants the memory again, on the same connection.
     const Connection second = party_.connection(1);
     let_in(second);
     const auto verdict = party_.next(first, WorkKind::receive).immediate;
@@ -231,13 +233,13 @@ class Server {
     party_.expect_end(third, Errc::cancelled);
     refuse_a_message(party_.connection(3));
   }
-  /// It is longer than its receive.
+  /// The message is longer than its receive.
   void refuse_a_message(const Connection& connection) {
     Bytes room(kCopied);
     must(connection.post_receive(room, 1), "posting a receive");
     let_in(connection);
     const WorkStatus status = party_.take(connection, true).status;
-    // Soft-RoCE calls it a local operation that failed, which is no status of ours.
+    // Soft-RoCE reports a failed local operation. rdmc has no such status.
     const bool is_flushed = status == WorkStatus::flushed && party_->fabric_name() == "verbs";
     check(status == WorkStatus::local_length || is_flushed,
           "a receive that was too short ends with \"" + std::string(fabric::name(status)) + "\"");
@@ -249,7 +251,7 @@ class Server {
   Region region_;
 };
 
-/// Performs the operations.
+/// The side that performs the operations.
 class Client {
  public:
   Client(const EndpointOptions& options, Endpoint::Target server)
@@ -270,7 +272,7 @@ class Client {
 
  private:
   Connection connect() { return must(party_->connect(server_, kPatience), "connecting"); }
-  /// The key that the server sends next; every other receive was posted before.
+  /// Returns the key that the server sends next. All other receives must have been posted before.
   RemoteMemory key(const Connection& connection) {
     Bytes words(RemoteMemory::kEncodedBytes);
     must(connection.post_receive(words, 0), "posting a receive");
@@ -322,7 +324,7 @@ class Client {
     check(to.fetch_and_add(memory, 4, 1, 0).error().code == Errc::invalid_argument,
           "an atomic operation at no multiple of 8 is not refused");
   }
-  /// Whether the server has refused the key of another connection.
+  /// Returns true if the server has refused the key of another connection.
   bool revocations(Connection first, const RemoteMemory& revoked) {
     party_.tell_step(first, kLook);
     const RemoteMemory renewed = key(first);
@@ -348,7 +350,7 @@ class Client {
     party_.expect_end(again, Errc::cancelled);
     return is_tied;
   }
-  /// More than the receive that the server has posted: how it was refused.
+  /// Sends more bytes than the server's receive has. Returns how the server refused them.
   std::string send_too_much() {
     const Connection last = connect();
     key(last);
@@ -361,7 +363,7 @@ class Client {
     party_.expect_end(last, is_named ? Errc::protocol_error : Errc::peer_failed);
     return is_named ? "invalid" : "operational";
   }
-  /// On another connection of ours.
+  /// Uses the key on another connection of this process.
   bool try_stolen_key(const RemoteMemory& stolen) {
     const Connection second = connect();
     key(second);

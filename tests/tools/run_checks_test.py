@@ -5,6 +5,8 @@ import importlib.machinery
 import importlib.util
 import io
 import pathlib
+import re
+import sys
 import threading
 import unittest
 from unittest import mock
@@ -55,10 +57,12 @@ class Runs(unittest.TestCase):
 
     def run_main(self, built, arguments=()):
         """What was tested, in order, and the status, where each build answers as `built` does."""
+        self.environments = {}
         tested, testing, units_done, beside = [], threading.Event(), threading.Event(), threading.Event()
 
         def build(run, _count, prefix=()):
             # The second build must be under way while the first's tests are, in the time that they leave over.
+            self.environments[run[0]] = run[5]
             self.assertEqual(list(prefix), [] if run[0] == "release" else run_checks.LEFT_OVER_TIME)
             self.assertTrue(run[0] == "release" or testing.wait(60))
             return built
@@ -82,6 +86,7 @@ class Runs(unittest.TestCase):
         replaced = {"build": build, "run_tests": run_tests, **self.lab()}
         with mock.patch.multiple(run_checks, **replaced), contextlib.redirect_stdout(io.StringIO()):
             status = run_checks.main(arguments)
+            self.said = sys.stdout.getvalue()
         return sorted(tested), status
 
     def test_sanitized_builds_and_tests_fill_the_time_that_release_tests_leave_over(self):
@@ -92,6 +97,28 @@ class Runs(unittest.TestCase):
 
     def test_what_cannot_be_built_is_not_tested_and_nobody_waits_for_it(self):
         self.assertEqual(self.run_main(False, ["--quick"]), ([], 1))
+
+    def test_seeds_are_the_usual_ones_unless_asked_for(self):
+        self.run_main(True)
+        self.assertEqual(self.environments["release"], {})
+        self.run_main(True, ["--seeds", "77"])
+        self.assertEqual(self.environments["release"], {"RDMC_FIRST_SEED": "77", "RC_PARAMS": "seed=77"})
+        sanitized = self.environments["sanitized"]
+        self.assertEqual((sanitized["RDMC_SEEDS"], sanitized["RDMC_FIRST_SEED"]), ("40", "77"))
+        self.assertEqual(sanitized["RC_PARAMS"].split(), ["max_success=12", "seed=77"])
+
+    def test_random_seeds_are_printed_so_that_they_can_be_repeated(self):
+        drawn = set()
+        for _ in range(2):
+            self.run_main(True, ["--seeds", "random"])
+            seed = self.environments["release"]["RDMC_FIRST_SEED"]
+            self.assertEqual(re.findall(r"`\./check --seeds (\d+)`", self.said), [seed])
+            drawn.add(seed)
+        self.assertEqual(len(drawn), 2)
+
+    def test_a_seed_that_is_no_number_is_refused(self):
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            run_checks.main(["--seeds", "many"])
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 constexpr Id kHighestId{kMost, kMost};
-/// A journal is made anew once it has grown by so much, and by as much as the state itself takes.
+/// The journal is replaced by a whole one when more than this number of bytes was appended to it.
 constexpr std::size_t kJournalSlack = 256 << 10;
 
 Acceptor::Answer refuse(Refused reason, std::string text) {
   return {Refusal{reason, {}, std::move(text)}, 0};
 }
 
-/// The beginning of a run that belongs to that node.
+/// Returns the first epoch of a new run that belongs to the node `self` (see kForcedEpochs).
 std::uint64_t forced_epoch(std::uint64_t newest, std::size_t self, std::uint64_t earliest_run) {
   std::uint64_t run = std::max(newest / Acceptor::kForcedEpochs + 2, earliest_run);
   while (run % kMostNodes != self) ++run;
@@ -30,7 +30,7 @@ Acceptor::Acceptor(Durable kept) : kept_(std::move(kept)) {
   for (const auto& [name, accepted] : kept_.registers) kept_bytes_ += accepted.value.size();
 }
 
-/// In which epochs it does not answer.
+/// Returns the reason why the acceptor does not answer in this epoch, or nullopt if it answers.
 std::optional<Refusal> Acceptor::refusal(std::uint64_t epoch, const std::string& name) const {
   const Configuration& known = newest();
   if (known.epoch == 0) return Refusal{Refused::not_serving, {}, "the node has no state yet"};
@@ -59,7 +59,8 @@ Ballot Acceptor::promised(const std::string& name) const {
   return highest;
 }
 
-/// Promises up to the ceiling survive a restart without being written.
+/// Raises the ceiling if necessary. Promises up to the ceiling survive a restart without a write of their
+/// own.
 void Acceptor::reserve(std::uint64_t counter) {
   if (counter <= kept_.ceiling) return;
   kept_.ceiling = counter > kMost - kCeilingStep ? kMost : counter + kCeilingStep;
@@ -79,7 +80,8 @@ std::uint64_t Acceptor::durable_after(const std::string& name) const {
   return std::max(head_written_, found == written_.end() ? 0 : found->second);
 }
 
-/// The next configuration always finds room: a full store can replace a node that is lost.
+/// True if the limits allow this value. The next configuration is always allowed, so that a full store can
+/// still replace a lost node.
 bool Acceptor::has_room(const std::string& name, const Bytes& value) const {
   if (name == kConfigurationRegister) return true;
   const auto found = kept_.registers.find(name);
@@ -95,7 +97,7 @@ Acceptor::Answer Acceptor::query(const Query& query) const {
 }
 
 Acceptor::Answer Acceptor::list(const ListQuery& query) const {
-  // The register of a group stands for all of them: they are refused alike.
+  // The name stands for any group, because the registers of all groups are refused for the same reasons.
   if (auto refused = refusal(query.epoch, "any")) return {std::move(*refused), 0};
   return {Contents{kept_.active.epoch, contents()}, everything()};
 }
@@ -114,7 +116,8 @@ Acceptor::Answer Acceptor::accept(Accept accept) {
   if (!has_room(name, proposal.value)) return refuse(Refused::full, "the store keeps as much as it may");
   reserve(proposal.ballot.counter);
   Accepted& kept = kept_.registers[name];
-  if (kept.ballot == proposal.ballot) return {Done{}, durable_after(name)};  // said twice
+  if (kept.ballot == proposal.ballot)
+    return {Done{}, durable_after(name)};  // the same proposal arrived twice
   kept_bytes_ += proposal.value.size() - kept.value.size();
   kept = std::move(proposal);
   promises_.erase(name);
@@ -147,7 +150,7 @@ Acceptor::Answer Acceptor::contents_for(const Configuration& next) const {
 
 bool Acceptor::adopt(const Configuration& next) {
   if (next.epoch <= newest().epoch) return false;
-  // Whoever has voted for another first configuration must not begin in this one any more.
+  // An acceptor that has voted for another first configuration must not begin in this one.
   if (next.from.empty() && next != kept_.vote) return false;
   if (!has_state() && !next.contains(kept_.id)) {
     if (kept_.next.epoch != 0) {

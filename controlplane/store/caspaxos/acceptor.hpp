@@ -1,13 +1,16 @@
-// The acceptor of CASPaxos: for each register it promises ballots and accepts values, in one configuration at
-// a time. It keeps what must be durable, says after which write an answer may leave, and leaves writing and
-// sending to its owner. Pure; one thread.
+// The acceptor of CASPaxos. For each register it promises ballots and accepts values, in one configuration at
+// a time. It keeps the state that must be durable, and tells its owner after which write an answer may be
+// sent. The owner writes the journal and sends the answers. A state machine without I/O; one thread.
 //
-// Three rules carry the safety of a change of configurations:
-// - An acceptor answers for groups only in the epoch that it is active in. Once it has accepted a value for
-//   the configuration register of that epoch, it is sealed, and answers for groups no more.
-// - It becomes active in the next epoch only with a state that contains all that was chosen before: from a
-//   majority of the sealed acceptors of the epoch before, or from one that is active already.
-// - Its id stands for its durable state. Without that state it has another id, which no configuration names.
+// Three rules make a change of the configuration safe:
+// - An acceptor answers requests about groups only in the epoch of its active configuration. It becomes
+//   sealed when it accepts a value for the configuration register of that epoch. A sealed acceptor answers no
+//   more requests about groups.
+// - An acceptor becomes active in the next epoch only with a state that contains everything that was chosen
+//   before. It gets this state from a majority of the sealed acceptors of the epoch before, or from an
+//   acceptor that is already active in the next epoch.
+// - The id of an acceptor stands for its durable state. An acceptor that has lost its state has another id,
+//   which no configuration names.
 #pragma once
 
 #include <cstdint>
@@ -23,75 +26,85 @@ namespace rdmc::store {
 class Acceptor {
  public:
   static constexpr std::size_t kMostRegisters = 16384;
-  static constexpr std::size_t kMostKeptBytes = 8 << 20;  ///< of all values
-  /// Promises that were never followed by a value; beyond, all are raised to the highest.
+  static constexpr std::size_t kMostKeptBytes = 8 << 20;  ///< The limit for the size of all values together.
+  /// The number of promises that are remembered one by one. When there are more, the highest of them counts
+  /// as promised for all registers. A promise is forgotten when a value is accepted for its register.
   static constexpr std::size_t kMostPromises = 8192;
-  /// The ceiling of promises is raised, and written, by so much.
+  /// When a promise needs a higher ceiling, the ceiling becomes the promised counter plus this number. So few
+  /// promises need a write.
   static constexpr std::uint64_t kCeilingStep = 1 << 16;
-  /// A counter may be ahead of the ceiling by so much: nobody uses the numbers up.
+  /// A ballot's counter must not exceed the ceiling by more than this number. So no client can use up all
+  /// counters.
   static constexpr std::uint64_t kMostLeap = std::uint64_t{1} << 32;
-  /// A configuration that an operator forces is at least so many epochs ahead: of all that may have been
-  /// agreed. Of every three runs of so many epochs each node has one for those that are forced on it and
-  /// those that follow them. So two nodes never make two configurations of one epoch. A node that has lost
-  /// its state does not know which runs it has used: it takes none with a lower number than
-  /// Node::Options::started of its present life.
+  /// The epochs are divided into runs of this length. A configuration that an operator forces on a node
+  /// begins a new run, at least one run length above every epoch that may have been agreed. Of every three
+  /// successive runs each node owns one, for the configurations that are forced on it and those that follow
+  /// them. So two nodes never make two configurations of one epoch. A node that has lost its state does not
+  /// know which runs it has used. So it uses no run with a lower number than Node::Options::started of its
+  /// present life.
   static constexpr std::uint64_t kForcedEpochs = 1 << 20;
 
-  /// What it says, when the write of that number, and all before, are durable. 0: at once.
+  /// An answer. It must not be sent before the write with the number `after`, and all earlier writes, are
+  /// durable. If `after` is 0, the answer may be sent at once.
   struct Answer {
     decltype(Reply::body) body;
     std::uint64_t after = 0;
   };
 
-  /// Something to be appended to the journal, or, if it is whole, to take the journal's place.
+  /// An entry to append to the journal. If `whole` is true, the entry replaces the journal.
   struct Write {
     std::uint64_t sequence = 0;
     bool whole = false;
     Bytes entry;
   };
 
-  /// `kept` is what was read from the disk, or a new id alone. Its first write is everything: what was read
-  /// may never have reached the disk itself.
+  /// `kept` is the state that was read from the disk, or only a new id. The first write contains the whole
+  /// state, because what was read may never have reached the disk itself.
   explicit Acceptor(Durable kept);
 
   Answer query(const Query& query) const;
   Answer list(const ListQuery& query) const;
   Answer prepare(const Prepare& prepare);
   Answer accept(Accept accept);
-  /// For a first configuration; at most one in each epoch, and none once it is part of a configuration.
+  /// Votes for a first configuration. An acceptor votes for at most one configuration in each epoch. It does
+  /// not vote any more when it is part of a configuration.
   Answer vote(const Configuration& configuration);
-  /// The vote is again for `first`, for which it had voted, because what it voted for since cannot begin.
+  /// Sets the vote back to `first`. Precondition: the acceptor has voted for `first` before, and the
+  /// configuration that it has voted for since cannot begin.
   void return_to(const Configuration& first) { kept_.vote = first; }
-  /// The state with which `next` begins, if it has that.
+  /// Returns the state with which `next` begins, or a refusal if the acceptor does not have that state.
   Answer contents_for(const Configuration& next) const;
 
-  /// A configuration that was agreed: from now on it answers in no earlier one. False: it has no part in
-  /// that. Without state it then forgets the one that it was to join, too, and can ask for its place anew.
+  /// Stores a configuration that was agreed. From then on the acceptor answers in no earlier one. Returns
+  /// false if `next` is not newer than the known configuration, or if the acceptor has no part in it. An
+  /// acceptor that has no state and no part in `next` also forgets the configuration that it was to join, so
+  /// that it can ask again to be let in.
   bool adopt(const Configuration& next);
-  /// `next` begins here, with this state.
+  /// Makes the configuration `Durable::next` the active one, with `registers` as its state.
   void activate(Registers registers);
-  /// Begins an epoch with the registers that it keeps. It is the only acceptor of that epoch, at place `self`
-  /// of `nodes`, in the run `earliest_run` or later.
+  /// Begins a new epoch with the registers that this acceptor keeps. The acceptor is the only one of that
+  /// epoch, as node `self` of `nodes`. The epoch begins a run with the number `earliest_run` or a higher one
+  /// (see kForcedEpochs).
   void survive(std::size_t self, std::size_t nodes, std::uint64_t earliest_run);
 
   bool has_state() const { return kept_.active.epoch != 0; }
   bool is_serving() const { return has_state() && kept_.next.epoch == 0; }
   bool is_sealed() const { return kept_.registers.contains(kConfigurationRegister); }
-  /// A configuration without it has been agreed.
+  /// True if a configuration without this acceptor has been agreed.
   bool is_replaced() const { return kept_.next.epoch != 0 && !kept_.next.contains(kept_.id); }
-  /// The newest that it knows to be agreed.
+  /// The newest configuration that this acceptor knows to be agreed.
   const Configuration& newest() const { return kept_.next.epoch != 0 ? kept_.next : kept_.active; }
   const Durable& kept() const { return kept_; }
-  /// Registers of groups.
+  /// The number of registers of groups.
   std::size_t groups() const { return kept_.registers.size() - (is_sealed() ? 1 : 0); }
-  /// All that it keeps for groups.
+  /// All registers of groups that this acceptor keeps.
   Registers contents() const;
 
-  /// What has changed since the last write; nothing, if nothing has.
+  /// Returns the changes since the last write, or nullopt if nothing has changed.
   std::optional<Write> take_write();
-  /// All writes up to this one are durable.
+  /// Called when all writes up to the number `sequence` are durable.
   void synced(std::uint64_t sequence);
-  /// The number of the write after which everything so far is durable.
+  /// The number of the write after which all changes so far are durable.
   std::uint64_t everything() const { return is_dirty() ? next_write_ : next_write_ - 1; }
 
  private:
@@ -105,15 +118,16 @@ class Acceptor {
   bool is_dirty() const { return whole_dirty_ || head_dirty_ || !dirty_.empty(); }
 
   Durable kept_;
-  Ballot floor_;  ///< everything up to it counts as promised, for every register
+  Ballot floor_;  ///< All ballots up to this one count as promised, for every register.
   std::map<std::string, Ballot> promises_;
   std::size_t kept_bytes_ = 0;
 
   std::uint64_t next_write_ = 1;
   bool whole_dirty_ = true, head_dirty_ = false;
-  std::set<std::string> dirty_;                   ///< registers, since the last write
-  std::map<std::string, std::uint64_t> written_;  ///< the write that made each durable, until it has
-  std::uint64_t head_written_ = 1;                ///< the same for everything else
+  std::set<std::string> dirty_;  ///< The registers that have changed since the last write.
+  /// For each changed register that is not durable yet: the write that makes it durable.
+  std::map<std::string, std::uint64_t> written_;
+  std::uint64_t head_written_ = 1;  ///< The write that makes everything else durable.
   std::size_t journal_bytes_ = 0, whole_bytes_ = 0;
 };
 

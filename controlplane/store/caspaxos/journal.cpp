@@ -15,7 +15,8 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 
 constexpr std::string_view kMark = "rdmc-journal-1\n";
 constexpr std::uint32_t kFrameMark = 0x4d524652;
-/// The mark, the length of the record, and the number of the frame; the checksum follows the record.
+/// The head of a frame consists of a mark, the length of the entry, and the number of the frame. The checksum
+/// follows the entry.
 constexpr std::size_t kHeadBytes = 16, kChecksumBytes = 8;
 
 template <typename T>
@@ -37,7 +38,7 @@ struct Frame {
   std::size_t bytes = 0;
 };
 
-/// The frame that `bytes` begin with, if it is undamaged.
+/// Returns the frame at the beginning of `bytes`, or nullopt if it is damaged.
 std::optional<Frame> frame_at(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes + kChecksumBytes || number_at<std::uint32_t>(bytes) != kFrameMark)
     return std::nullopt;

@@ -38,7 +38,8 @@ bool Listing::hear(const Reply& reply, Time now) {
   return true;
 }
 
-/// What was asked is asked again: an answer counts whenever it comes.
+/// When the time limit has passed without a majority, sends the same request again. Late answers to the first
+/// copy still count.
 void Listing::tick(Time now) {
   if (done_ || now < deadline_) return;
   done_ = answers_.size() >= configuration_.majority();

@@ -1,5 +1,6 @@
-// The reading of all registers at once: all acceptors are asked what they have accepted, and what a majority
-// has accepted alike is known. What is left has to be read one by one. Pure; one thread.
+// Reads all registers at once. It asks all acceptors what they have accepted. If a majority has accepted the
+// same proposal for a register, its value is known. The owner must read the other registers one by one. A
+// state machine without I/O; one thread.
 #pragma once
 
 #include <map>
@@ -14,11 +15,11 @@ namespace rdmc::store {
 
 class Listing {
  public:
-  /// As Proposer's.
+  /// `number` identifies this operation in the process, like the number of a Proposer.
   explicit Listing(std::uint64_t number) : number_(number) {}
 
   void begin(const Configuration& configuration, Time now);
-  /// True: an acceptor has answered that had not.
+  /// Returns true if this is the first answer of an acceptor.
   bool hear(const Reply& reply, Time now);
   void tick(Time now);
   Time next_deadline() const { return done_ ? Time::never() : deadline_; }
@@ -26,7 +27,8 @@ class Listing {
   const Request* take_request();
   const Request* request_for(const Id& acceptor) const;
 
-  /// A majority was asked. `known` has what it agrees on, `unknown` the names of all others.
+  /// True if a majority has answered and the wait for further answers has ended. Then `known` has the
+  /// registers on which a majority agrees, and `unknown` has the names of the other ones.
   bool is_done() const { return done_; }
   const Registers& known() const { return known_; }
   const std::vector<std::string>& unknown() const { return unknown_; }
@@ -41,7 +43,9 @@ class Listing {
   bool unsent_ = false;
   std::map<Id, Registers> answers_;
   Time deadline_ = Time::never();
-  Duration patience_ = Proposer::kPatience;  ///< doubled when it is over: answers may be long
+  /// The time limit for the answers. It is doubled when it has passed without a majority, because answers may
+  /// be long.
+  Duration patience_ = Proposer::kPatience;
   bool done_ = false;
   Registers known_;
   std::vector<std::string> unknown_;

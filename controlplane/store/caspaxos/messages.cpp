@@ -2,7 +2,7 @@
 
 #include <utility>
 
-// Generated code does not hold our warning level.
+// Generated code produces warnings at this project's warning level.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -58,7 +58,7 @@ void store(wire::Configuration& to, const Configuration& configuration) {
   for (const Id& id : configuration.from) store(*to.add_from(), id);
 }
 
-/// Nobody is named twice, and a configuration has somebody in it.
+/// Rejects, among others, a configuration that names an acceptor twice or has no acceptor.
 Result<Configuration> load(const wire::Configuration& from) {
   Configuration to{.epoch = from.epoch(), .from_epoch = from.from_epoch()};
   for (const wire::Id& id : from.acceptors()) to.acceptors.push_back(load(id));
@@ -112,7 +112,7 @@ Result<Registers> load_all(const Repeated& from, bool (&is_proper)(const std::st
   return to;
 }
 
-// Each body of a request and of a reply, one way …
+// Function objects that convert the body of a request or of a reply to its protobuf message.
 struct StoreRequest {
   wire::Request& to;
   void operator()(const StateRequest&) const { to.set_state(true); }
@@ -161,7 +161,7 @@ struct StoreReply {
   }
 };
 
-// … and the other.
+// Functions that convert a protobuf message back to the body of a request or of a reply.
 Result<decltype(Request::body)> load_body(const wire::Request& from) {
   const auto named = [](const std::string& name, bool proper, auto body) -> Result<decltype(Request::body)> {
     if (!proper || !is_name(name)) return malformed("a register without a proper name");

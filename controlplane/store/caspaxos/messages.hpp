@@ -1,5 +1,5 @@
-// Between bytes and what proposers and acceptors say to each other, with every bound checked; and the records
-// of an acceptor's journal. Stateless; any thread.
+// Encodes and decodes the messages between proposers and acceptors, and the entries of an acceptor's journal.
+// Decoding checks every bound. Stateless; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 
 namespace rdmc::store {
 
-/// Asks how a node stands.
+/// Asks for the state of a node, which answers with NodeState.
 struct StateRequest {
   friend bool operator==(const StateRequest&, const StateRequest&) = default;
 };
-/// Asks what has been accepted; promises nothing.
+/// Asks what the acceptor has accepted for a register. The acceptor promises nothing.
 struct Query {
   std::string name;
   std::uint64_t epoch = 0;
   friend bool operator==(const Query&, const Query&) = default;
 };
-/// A Query of all registers of groups.
+/// A Query for the registers of all groups.
 struct ListQuery {
   std::uint64_t epoch = 0;
   friend bool operator==(const ListQuery&, const ListQuery&) = default;
 };
-/// Phase 1: nothing lower is to be accepted any more.
+/// Phase 1: asks the acceptor to promise that it accepts no lower ballot.
 struct Prepare {
   std::string name;
   Ballot ballot;
   friend bool operator==(const Prepare&, const Prepare&) = default;
 };
-/// Phase 2.
+/// Phase 2: asks the acceptor to accept the proposal.
 struct Accept {
   std::string name;
   Accepted proposal;
@@ -45,23 +45,23 @@ struct Watch {
   std::string name;
   friend bool operator==(const Watch&, const Watch&) = default;
 };
-/// Asks a node without state to take part in a first configuration, and in no earlier one any more.
+/// Asks a node without state to take part in this first configuration, and in no earlier one any more.
 struct Vote {
   Configuration configuration;
   friend bool operator==(const Vote&, const Vote&) = default;
 };
-/// Tells of a configuration that was agreed.
+/// Reports a configuration that was agreed.
 struct Adopt {
   Configuration configuration;
   friend bool operator==(const Adopt&, const Adopt&) = default;
 };
-/// Tells of a configuration that was agreed, and asks for the state that it begins with.
+/// Reports a configuration that was agreed, and asks for the state with which it begins.
 struct StateTransfer {
   Configuration configuration;
   friend bool operator==(const StateTransfer&, const StateTransfer&) = default;
 };
-/// The operator's word: what this node keeps is all that is left. The node refuses while a majority answers
-/// under its old ids, unless it is to be forced.
+/// The operator's command that makes this node the surviving node: its state becomes the state of the whole
+/// store. If `force` is false, the node refuses while a majority answers and still has its state.
 struct Survive {
   bool force = false;
   friend bool operator==(const Survive&, const Survive&) = default;
@@ -74,27 +74,27 @@ struct Request {
 };
 
 enum class Refused : std::uint8_t {
-  not_serving,   ///< the node is not part of the asked configuration, or not yet
-  stale,         ///< the asked configuration is over
-  behind,        ///< the asked configuration is newer than the node's
-  sealed,        ///< a newer configuration may have been agreed
-  promised,      ///< a higher ballot was promised
-  full,          ///< the node keeps as much as it may
-  busy,          ///< too many answers wait for the disk
-  out_of_range,  ///< the ballot's counter leaps
+  not_serving,   ///< The node is not, or not yet, part of the configuration of the request.
+  stale,         ///< A later configuration has replaced that of the request.
+  behind,        ///< The configuration of the request is newer than the node's.
+  sealed,        ///< A newer configuration may have been agreed.
+  promised,      ///< The acceptor has promised a higher ballot.
+  full,          ///< The node has reached its limit of registers or bytes.
+  busy,          ///< Too many answers wait for the disk, or another Survive is being processed.
+  out_of_range,  ///< The ballot's counter, the value or the epoch is not acceptable.
 };
 inline constexpr std::uint32_t kRefusals = 8;
 
 struct Refusal {
   Refused reason{};
-  Ballot promised;   ///< what was promised, if that is the reason
-  std::string text;  ///< for people; may be empty
+  Ballot promised;   ///< The promised ballot, if `reason` is Refused::promised.
+  std::string text;  ///< A text for people. It may be empty.
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 struct Done {
   friend bool operator==(const Done&, const Done&) = default;
 };
-/// What an acceptor keeps for groups, of which epoch.
+/// The registers of groups that an acceptor keeps, and the epoch of its active configuration.
 struct Contents {
   std::uint64_t epoch = 0;
   Registers registers;
@@ -102,22 +102,22 @@ struct Contents {
 };
 
 enum class Stage : std::uint8_t {
-  fresh,    ///< it has no state, and is not part of a configuration
-  joining,  ///< it knows of a configuration that it is to be part of, and gathers the state
+  fresh,    ///< The node has no state, and is not part of a configuration.
+  joining,  ///< The node is to be part of an agreed configuration, and collects the state for it.
   serving,
-  replaced,  ///< a configuration without it has taken the place of its own
-  failed,    ///< its disk has failed it, or it ran out of memory
+  replaced,  ///< A configuration without this node has replaced the node's own one.
+  failed,    ///< The node's disk has failed, or the node ran out of memory.
 };
 inline constexpr std::uint32_t kStages = 5;
 
 struct NodeState {
   Stage stage{};
-  std::uint64_t epoch = 0;  ///< of the configuration that it has state of
+  std::uint64_t epoch = 0;  ///< The epoch of the configuration whose state the node has.
   Configuration vote;
-  std::string text;  ///< why it does not serve; for people
+  std::string text;  ///< The reason why the node does not serve, for people.
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
-/// The register may have changed, to a view of this epoch.
+/// Reports that the register may have changed, to a view of this epoch.
 struct Hint {
   std::string name;
   std::uint64_t epoch = 0;
@@ -127,11 +127,11 @@ struct Hint {
 struct Reply {
   std::uint64_t id = 0;
   Id acceptor;
-  Configuration known;  ///< epoch 0: the node says nothing of it
+  Configuration known;  ///< Epoch 0 if the node reports no configuration.
   std::variant<Refusal, Accepted, Done, Contents, NodeState, Hint> body;
 };
 
-/// The longest. All that an acceptor may keep fits into one, with the names of the registers.
+/// The longest message. All that an acceptor may keep fits into one message, with the names of the registers.
 inline constexpr std::uint32_t kMostMessageBytes = 16 << 20;
 
 Bytes encode(const Request& request);
@@ -140,12 +140,12 @@ Bytes encode(const Reply& reply);
 Result<Request> decode_request(std::span<const std::byte> bytes);
 Result<Reply> decode_reply(std::span<const std::byte> bytes);
 
-/// A configuration as its register keeps it.
+/// Encodes a configuration as the value of the configuration register.
 Bytes encode(const Configuration& configuration);
 Result<Configuration> decode_configuration(std::span<const std::byte> bytes);
 
-/// A part of what an acceptor keeps: `whole` stands for everything, else what is named takes the place of
-/// what was there.
+/// A change of the state that an acceptor keeps. If `whole` is true, `kept` is the complete state. Otherwise
+/// the values that `kept` has replace the earlier ones.
 struct JournalEntry {
   bool whole = false;
   Durable kept;
@@ -153,7 +153,7 @@ struct JournalEntry {
 Bytes encode(const JournalEntry& entry);
 /// Errors: protocol_error.
 Result<JournalEntry> decode_journal_entry(std::span<const std::byte> bytes);
-/// Applies a record to what came before it.
+/// Applies an entry to the state that the entries before it gave.
 void apply(JournalEntry entry, Durable& to);
 
 }  // namespace rdmc::store

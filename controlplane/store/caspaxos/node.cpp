@@ -9,10 +9,10 @@
 namespace rdmc::store {
 namespace {
 
-/// Itself, among those who ask.
+/// The client number of the node itself.
 constexpr Node::Client kSelf = 0;
 
-/// Here before it is needed: there may be no memory then.
+/// This error is made in advance, because there may be no memory when it is needed.
 const Error kReplaced{
     Errc::cancelled,
     "its place was given to another node: it can come back as a new one, without what it keeps"};
@@ -32,8 +32,8 @@ Node::Node(const Options& options, Durable kept, Time now)
       known_(acceptor_.newest()),
       ask_at_(now) {
   if (!acceptor_.is_serving() && acceptor_.newest().epoch != 0) gathering_ = acceptor_.newest().epoch;
-  // It may have been forced just before the former life ended, and has been read from a disk that had not
-  // written it yet.
+  // An operator may have forced this configuration just before the former life ended. Then it may have been
+  // read from the file although the disk had not written it yet.
   if (acceptor_.newest().size() == 1) silent_until_ = acceptor_.everything();
 }
 
@@ -43,10 +43,11 @@ const Configuration& Node::known() const {
 
 void Node::say(Client client, Reply reply) {
   reply.acceptor = acceptor_.kept().id;
-  if (failure_) reply.known = {};  // it may never have become durable
+  if (failure_) reply.known = {};  // the configuration may never have become durable
   if (failure_ || !is_silent())
     replies_.push_back({client, std::move(reply)});
-  else if (waiting_.size() < 2 * kMostWaiting)  // beyond, whoever asks asks again
+  else if (waiting_.size() <
+           2 * kMostWaiting)  // above this limit the answer is dropped, and the client asks again
     waiting_.push_back({client, std::move(reply), silent_until_});
 }
 
@@ -55,7 +56,7 @@ void Node::refuse(Client client, std::uint64_t id, Refused reason, std::string t
   say(client, {.id = id, .known = known(), .body = Refusal{reason, {}, std::move(text)}});
 }
 
-/// Says the answer when what it tells is durable.
+/// Sends the answer when the state that it reports is durable.
 void Node::serve(Client client, std::uint64_t id, Acceptor::Answer answer) {
   Reply reply{.id = id, .body = std::move(answer.body)};
   if (const auto* const refusal = std::get_if<Refusal>(&reply.body)) {
@@ -108,7 +109,8 @@ void Node::receive(Client client, Request request, Time now) {
   flush(now);
 }
 
-/// A group's value must be a view, and that of the configuration's register a configuration.
+/// Accepts a proposal if its value is valid. The value of a group must be a view. The value of the
+/// configuration register must be a later configuration.
 void Node::receive_accept(Client client, std::uint64_t id, Accept accept) {
   const bool is_group = accept.name != kConfigurationRegister;
   Hint hint{accept.name, 0};
@@ -153,8 +155,9 @@ void Node::hear(std::size_t node, const Reply& reply, Time now) {
   flush(now);
 }
 
-/// Nothing is to be learnt from the others, and nothing to be told to them. While a place is vacant an
-/// operator has named a survivor, and somebody may not have heard of that.
+/// True if this node has nothing to learn from the other nodes, and nothing to tell them. A configuration
+/// with fewer acceptors than nodes means that an operator has named a surviving node. Another node may not
+/// know that configuration yet, so this node is not settled.
 bool Node::is_settled() const {
   return failure_ || acceptor_.is_replaced() ||
          (acceptor_.is_serving() && !behind_ && known().epoch == acceptor_.newest().epoch &&
@@ -203,7 +206,7 @@ void Node::fail(Error cause) noexcept {
   naming_.reset();
 }
 
-/// Lets out what may leave, and hands this node's own answers to itself.
+/// Sends the answers that may be sent, and hands this node's own answers to itself.
 void Node::flush(Time now) {
   std::erase_if(waiting_, [this](Waiting& waiting) {
     if (waiting.after > synced_ || is_silent()) return false;

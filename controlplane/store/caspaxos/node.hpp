@@ -1,8 +1,9 @@
-// A node of the store without its connections and its disk: an Acceptor, and what brings it into a
-// configuration. A store is formed once, when all configured nodes are there and none has state. A node that
-// has lost its state is a new acceptor: it has a majority of those that kept theirs agree on a configuration
-// with itself in its old place, and gathers the state. Answers leave when what they tell is durable. Pure:
-// time and randomness are handed in, everything else is drained. One thread.
+// A store node without its connections and its disk: an Acceptor, and the protocol that brings it into a
+// configuration. A store is formed once, when all configured nodes are present and none of them has state. A
+// node that has lost its state is a new acceptor. It makes a majority of the current configuration agree on a
+// next one, in which the new acceptor has the node's number. Then it collects the state. An answer is sent
+// only when the state that it reports is durable. A state machine without I/O: the owner hands in time and
+// randomness, and drains everything else. One thread.
 #pragma once
 
 #include <deque>
@@ -21,16 +22,17 @@ namespace rdmc::store {
 class Node {
  public:
   struct Options {
-    std::size_t self = 0;   ///< its number among the nodes
+    std::size_t self = 0;   ///< The number of this node, from 0.
     std::size_t nodes = 1;  ///< 1 or 3
-    Id fresh;               ///< its id, if it has no durable state; random
-    Id proposer;            ///< for its own proposals; random, drawn anew in each life
+    Id fresh;               ///< The random id of this node, if it has no durable state.
+    Id proposer;            ///< The random id for the node's own proposals. It is drawn anew in each life.
     std::uint64_t seed = 0;
-    /// When this life began: the seconds since 1970. Only a later life has a greater number. Where the clock
-    /// was set back, or lies beyond any use, only the epochs that operators force are less certain to differ.
+    /// When this life of the process began, in seconds since 1970. Only a later life has a greater number. If
+    /// the clock was set back or is far from the true time, the epochs that operators force are less certain
+    /// to differ. A wrong clock has no other effect.
     std::uint64_t started = 0;
   };
-  /// Somebody who asks: a connection, as the owner numbers them from 1.
+  /// The number of a client's connection. The owner numbers them from 1.
   using Client = std::uint64_t;
   struct ToClient {
     Client client;
@@ -42,73 +44,77 @@ class Node {
   };
   struct Counters {
     std::uint64_t requests = 0;
-    std::uint64_t accepted = 0;   ///< proposals
-    std::uint64_t refused = 0;    ///< requests, for a reason that Refused names …
-    std::uint64_t overtaken = 0;  ///< … and those of them that came after a higher ballot
+    std::uint64_t accepted = 0;   ///< Proposals that were accepted.
+    std::uint64_t refused = 0;    ///< Requests that were refused for a reason of Refused.
+    std::uint64_t overtaken = 0;  ///< Requests that were refused because a higher ballot was promised.
   };
 
-  /// Answers that wait for the disk; a request beyond that is refused.
+  /// The limit for answers that wait for the disk. Further requests are refused.
   static constexpr std::size_t kMostWaiting = 1024;
-  /// Between questions to the others while it does not serve: at first, and at most, if nothing changes.
+  /// The pause between two state requests to the other nodes while this node does not serve. It begins with
+  /// kAsk and is doubled up to kMostAsk while nothing changes.
   static constexpr Duration kAsk = milliseconds(50), kMostAsk = seconds(1);
-  /// A change of configuration that does not come to its end is completed by another node.
+  /// If a change of the configuration has not ended after this time, another node completes it.
   static constexpr Duration kStalled = milliseconds(200);
-  /// An operator has named the node as the survivor: between questions to the others whether that is right,
-  /// and for all of their answers.
+  /// After an operator has named this node as the surviving node, it asks the others whether they are alive.
+  /// kAskAlive is the pause between two such requests, and kHeardWithin is the time limit for all answers.
   static constexpr Duration kAskAlive = milliseconds(200), kHeardWithin = seconds(3);
 
-  /// `kept` is what its disk holds; without an id it is new.
+  /// `kept` is the state on the disk. If it has no id, the node is new.
   Node(const Options& options, Durable kept, Time now);
 
   void receive(Client client, Request request, Time now);
-  /// The answer of another node. Its number is that of its address.
+  /// Handles an answer of another node. `node` is the number of the node's address.
   void hear(std::size_t node, const Reply& reply, Time now);
-  /// Another node can be reached now.
+  /// Called when another node has become reachable.
   void peer_up(Time now) { ask_at_ = now; }
   void tick(Time now);
   Time next_deadline() const;
 
-  /// The disk holds all writes up to this one.
+  /// Called when the disk holds all writes up to `sequence`.
   void synced(std::uint64_t sequence, Time now);
-  /// The disk has refused a write, or there was no memory in the middle of a step. What the disk, or the
-  /// node, holds is not known any more: the node answers nobody.
+  /// Called when the disk has refused a write, or when there was no memory in the middle of a step. The state
+  /// on the disk, or in the node, is then unknown. From then on the node only reports its stage and refuses
+  /// all other requests.
   void fail(Error cause) noexcept;
 
   std::vector<ToClient> take_replies();
   std::vector<ToPeer> take_requests();
-  /// In order. The next one may be written when the one before is durable.
+  /// The writes for the journal, in order. The owner must not write one before the one before it is durable.
   std::vector<Acceptor::Write> take_writes();
-  /// Registers that may have changed.
+  /// The registers that may have changed since the last call.
   std::vector<Hint> take_hints();
 
   Stage stage() const;
   NodeState state() const;
-  /// Why the node takes part in nothing any more, however long it runs: it has failed (the cause), or its
-  /// place was given to another node (cancelled). Null: it does. Needs no memory.
+  /// The reason why the node never serves again: the cause of its failure, or cancelled if a configuration
+  /// without it was agreed. Null if there is no such reason. Allocates no memory.
   const Error* ending() const noexcept;
-  /// A majority has lost its state: only an operator can name a survivor.
+  /// True if a majority has lost its state, so that only an operator can name a surviving node.
   bool has_lost_majority() const;
   const Acceptor& acceptor() const { return acceptor_; }
   const Counters& counters() const { return counters_; }
 
  private:
   struct Peer {
-    std::optional<NodeState> state;  ///< the last that it said
+    std::optional<NodeState> state;  ///< The last state that the peer reported.
     Id id;
-    bool heard = false;  ///< since it was asked last
+    bool heard = false;  ///< True if the peer has reported its state since it was last asked.
   };
   struct Waiting {
     Client client;
     Reply reply;
     std::uint64_t after;
   };
-  /// The operator has named this node, and it asks the others whether they live.
+  /// The state while the node asks the others whether they are alive, because an operator has named it as the
+  /// surviving node.
   struct Naming {
-    Client client;        ///< the operator's
-    std::uint64_t id;     ///< of the operator's request
-    std::uint64_t asked;  ///< the id of the questions
+    Client client;        ///< The operator's connection.
+    std::uint64_t id;     ///< The id of the operator's request.
+    std::uint64_t asked;  ///< The id of the requests to the other nodes.
     Time ask_at, until;
-    std::set<std::size_t> alive;  ///< those that have answered and work, and this node
+    std::set<std::size_t>
+        alive;  ///< This node, and the nodes that have answered and are neither failed nor replaced.
   };
 
   void serve(Client client, std::uint64_t id, Acceptor::Answer answer);
@@ -149,26 +155,26 @@ class Node {
   const Options options_;
   Acceptor acceptor_;
   Ballots ballots_;
-  std::vector<Peer> peers_;  ///< by number; this node's own entry is unused
-  Configuration known_;      ///< the newest agreed one that it has heard of
+  std::vector<Peer> peers_;  ///< Indexed by node number. This node's own entry is not used.
+  Configuration known_;      ///< The newest agreed configuration that the node has learned of.
   std::optional<Error> failure_;
   std::uint64_t synced_ = 0;
-  /// The write that makes a configuration durable which nobody but this node knows, because an operator has
-  /// forced it. Before that write nothing is said: it could be lost, and what was heard of it is not
-  /// forgotten.
+  /// The write that makes a forced configuration durable. Only this node knows a configuration that an
+  /// operator has forced on it. The node sends nothing before this write is durable. Otherwise the
+  /// configuration could be lost after other processes have learned of it.
   std::uint64_t silent_until_ = 0;
 
   Time ask_at_, sealed_since_ = Time::never();
   Duration ask_every_ = kAsk;
-  bool behind_ = false;  ///< somebody knows of a newer configuration
+  bool behind_ = false;  ///< True if a client or another node knows a newer configuration.
 
-  std::optional<Configuration> candidate_;  ///< for a first configuration, which this node wants to form
+  std::optional<Configuration> candidate_;  ///< The first configuration that this node tries to form.
   std::set<std::size_t> votes_;
   std::uint64_t own_vote_after_ = 0;
-  std::unique_ptr<Proposer> proposer_;  ///< of a configuration
+  std::unique_ptr<Proposer> proposer_;  ///< Proposes a configuration.
   std::uint64_t proposals_ = 0;
-  std::map<Id, Registers> gathered_;  ///< from acceptors of the epoch before
-  std::uint64_t gathering_ = 0;       ///< the epoch that is to begin
+  std::map<Id, Registers> gathered_;  ///< Received from acceptors of the epoch before.
+  std::uint64_t gathering_ = 0;       ///< The epoch that is to begin.
   std::optional<Naming> naming_;
   std::uint64_t namings_ = 0;
 

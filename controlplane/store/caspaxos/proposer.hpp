@@ -1,8 +1,8 @@
-// One change, or one linearizable reading, of one register: the proposer of CASPaxos. It asks all acceptors
-// of a configuration at once, and a majority is enough. A reading asks what is accepted, and is answered in
-// one round trip if a majority has accepted the same proposal of this configuration; else, and for every
-// change, there are two phases: prepare and accept. It says what is to be sent, and is handed the answers and
-// the time. Pure; one thread.
+// The proposer of CASPaxos: one change, or one linearizable reading, of one register. It sends requests to
+// all acceptors of a configuration at once, and needs the answers of a majority. A reading asks for the
+// accepted proposals. It ends after one round trip if a majority has accepted the same proposal of this
+// configuration. Otherwise, and for every change, there are two phases: prepare and accept. A state machine
+// without I/O: the owner sends the requests, and hands in the answers and the time. One thread.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,14 @@
 
 namespace rdmc::store {
 
-/// Where the ballots of one process come from: each is higher than all that it has used or seen.
+/// Makes the ballots of one process. Each ballot is higher than all that the process has used or seen.
 class Ballots {
  public:
-  /// `self` is drawn anew whenever the process starts; `seed` is for pauses only.
+  /// `self` must be drawn anew whenever the process starts. `seed` is used for the pauses only.
   Ballots(Id self, std::uint64_t seed) : self_(self), random_(seed) {}
   Ballot next(std::uint64_t epoch) { return {epoch, ++counter_, self_}; }
   void see(const Ballot& ballot) { counter_ = std::max(counter_, ballot.counter); }
-  /// Uniform up to `most`.
+  /// Returns a random pause, uniform between zero and `most`.
   Duration pause(Duration most);
 
  private:
@@ -35,41 +35,44 @@ class Ballots {
 
 class Proposer {
  public:
-  /// What is to stand, given what stands; nothing: what stands stays. Called once in each attempt.
+  /// Returns the new value for the given current one, or nullopt to keep the current one. Called once in each
+  /// attempt.
   using Change = std::function<std::optional<Bytes>(const Accepted& current)>;
 
-  /// After a reading that got different answers, for those that are still on the way.
+  /// The time for which a reading waits for further answers after a majority has given different ones.
   static constexpr Duration kAgreeWithin = milliseconds(2);
-  /// For the answers of one phase, doubled with each attempt up to kMostPatience.
+  /// The time limit for the answers of one phase. It is doubled with each attempt, up to kMostPatience.
   static constexpr Duration kPatience = milliseconds(100);
   static constexpr Duration kMostPatience = milliseconds(800);
-  /// After a conflict: uniform up to this, doubled with each attempt up to kMostPause.
+  /// The longest random pause after a conflict. It is doubled with each attempt, up to kMostPause.
   static constexpr Duration kPause = milliseconds(4);
   static constexpr Duration kMostPause = milliseconds(64);
 
-  /// `number` names it among the operations of a process: its requests carry that in their upper bits.
+  /// `number` identifies this proposer among the operations of a process. The upper bits of its request ids
+  /// hold it.
   Proposer(std::uint64_t number, std::string name, Change change, Ballots& ballots);
 
   static constexpr int kRoundBits = 20;
   static std::uint64_t number_of(std::uint64_t request) { return request >> kRoundBits; }
 
-  /// Begins, or begins anew because there is another configuration.
+  /// Begins the operation, or begins it anew if the configuration has changed.
   void begin(const Configuration& configuration, Time now);
-  /// What was answered to one of its requests. Anything else is ignored.
+  /// Handles an answer to a request of this proposer. Other answers are ignored.
   void hear(const Reply& reply, Time now);
   void tick(Time now);
   Time next_deadline() const { return done_ ? Time::never() : deadline_; }
 
-  /// A request that nobody has been sent yet; all acceptors are to get it.
+  /// Returns a request that has not been sent yet, or null. The owner must send it to all acceptors.
   const Request* take_request();
-  /// The request under way, for an acceptor that can be reached only now; nothing if it has answered or there
-  /// is none.
+  /// Returns the current request, for an acceptor that has only now become reachable. Returns null if there
+  /// is no request, or if the acceptor has already answered it.
   const Request* request_for(const Id& acceptor) const;
 
   bool is_done() const { return done_; }
-  /// What stands, once it is done: no older than anything that stood when it began.
+  /// The value of the register, once the operation is done. It is no older than any value that the register
+  /// had when the operation began.
   const Accepted& result() const { return result_; }
-  /// What acceptors said that refused the last attempt; for people.
+  /// The text of the last refusal in the current attempt, for people.
   const std::string& complaint() const { return complaint_; }
   const std::string& name() const { return name_; }
 
@@ -95,15 +98,16 @@ class Proposer {
 
   Phase phase_ = Phase::waiting;
   int attempt_ = 0;
-  bool quick_ = true;  ///< a reading has not tried the short way yet
-  Ballot ballot_;      ///< of this attempt
+  bool quick_ = true;  ///< True if a reading has not tried yet to end after one round trip.
+  Ballot ballot_;      ///< The ballot of this attempt.
   Accepted proposal_;
   std::uint64_t round_ = 0;
   std::optional<Request> request_;
   bool unsent_ = false;
-  std::map<Id, Accepted> answers_;  ///< to the request; empty ones in phase accepting
+  std::map<Id, Accepted>
+      answers_;  ///< The answers to the current request. They are empty in the phase `accepting`.
   std::set<Id> refusals_;
-  bool conflict_ = false;  ///< somebody has promised a higher ballot
+  bool conflict_ = false;  ///< True if an acceptor has promised a higher ballot.
   Time deadline_ = Time::never();
 
   bool done_ = false;

@@ -6,10 +6,10 @@
 namespace rdmc::store {
 namespace {
 
-/// Between questions to nodes that do not serve, while somebody waits for an answer.
+/// The pause between two state requests to nodes that do not serve, while an operation waits for an answer.
 constexpr Duration kAskAgain = milliseconds(20);
 
-/// Why a node does not serve, as it says itself.
+/// Returns the node's reason for not serving, if the reply has one.
 std::string complaint_of(const Reply& reply) {
   if (const auto* const state = std::get_if<NodeState>(&reply.body)) return state->text;
   if (const auto* const refusal = std::get_if<Refusal>(&reply.body)) return refusal->text;
@@ -28,7 +28,8 @@ Requester::Operation& Requester::add(Time now) {
   return operation;
 }
 
-/// A node that does not serve says why, and the reason can change: the last one is what people need to read.
+/// True if this node must be asked for its state again. The reason why a node does not serve can change, and
+/// people need to read the last one.
 bool Requester::is_to_be_asked_again(const Link& link) const {
   return link.up && (configuration_.epoch == 0 || !link.complaint.empty());
 }
@@ -94,7 +95,7 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
     if (found->second.listing && found->second.listing->hear(reply, now))
       found->second.deadline = now + options_.answer_within;
   }
-  // It can be asked only now that it has said who it is.
+  // The node can get requests only now, because its id was not known before.
   if (is_new)
     for (auto& [number, operation] : operations_) {
       const Request* const request = operation.proposer  ? operation.proposer->request_for(link.acceptor)
@@ -106,8 +107,9 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
   pump(now);
 }
 
-/// The node is part of a configuration that does not come after the one that is known here, and is not part
-/// of ours. So it began anew without knowing of ours.
+/// True if the node is part of a configuration that is not newer than the one known here, and the node's
+/// acceptor is not in the known one. Such a node has begun a store anew, without knowledge of the known
+/// configuration.
 bool Requester::is_of_another_store(const Link& link) const {
   return link.known.epoch != 0 && link.known.epoch <= configuration_.epoch &&
          link.known.contains(link.acceptor) && !configuration_.contains(link.acceptor);
@@ -149,12 +151,12 @@ Time Requester::next_deadline() const {
   return next;
 }
 
-/// Sends what is due, and ends what is done.
+/// Sends the requests that are due, and ends the operations that are done.
 void Requester::pump(Time now) {
   std::vector<std::uint64_t> done;
   do {
     done.clear();
-    // What begins meanwhile is looked at, too: its number is higher.
+    // This loop also handles operations that begin meanwhile, because their numbers are higher.
     for (auto entry = operations_.begin(); entry != operations_.end(); ++entry) {
       Operation& operation = entry->second;
       const Request* const request = operation.proposer  ? operation.proposer->take_request()
@@ -179,8 +181,8 @@ void Requester::pump(Time now) {
   } while (!done.empty());
 }
 
-/// Of a list: the registers that a majority did not show alike are read one by one, and so many at a time
-/// that each is answered in time.
+/// For a list: reads the registers on which no majority agreed, one by one. At most kMostReadings are read at
+/// the same time, so that each is answered in time.
 void Requester::read_rest(std::uint64_t number, Operation& operation, Time now) {
   operation.deadline = now + options_.answer_within;
   for (; operation.readings < kMostReadings && !operation.rest.empty(); ++operation.readings) {
@@ -198,7 +200,7 @@ void Requester::succeed(std::uint64_t number, Operation& operation, Time now) {
   Accepted result = operation.proposer->result();
   if (operation.list) {
     if (const auto list = operations_.find(*operation.list); list != operations_.end()) {
-      // What nobody has ever agreed on is not there.
+      // A register on which nothing was ever agreed does not exist.
       if (!result.empty()) list->second.registers[operation.proposer->name()] = std::move(result);
       --list->second.readings;
       read_rest(list->first, list->second, now);

@@ -1,6 +1,6 @@
-// A client of the store without its connections: it learns the configuration from the nodes, runs a Proposer
-// for each request, and matches answers to requests. The owner keeps one link to each node, and tells of
-// what becomes of them. Pure; one thread.
+// A client of the store without its connections. It learns the configuration from the nodes, runs a Proposer
+// for each request, and matches answers to requests. The owner keeps one link to each node, and reports every
+// change of a link. A state machine without I/O; one thread.
 #pragma once
 
 #include <map>
@@ -19,17 +19,19 @@ namespace rdmc::store {
 class Requester {
  public:
   struct Options {
-    std::size_t nodes = 1;                       ///< links, numbered from 0
-    Duration answer_within = milliseconds(900);  ///< a request; a list: each of its answers
-    Id self;                                     ///< drawn anew for each Requester
+    std::size_t nodes = 1;  ///< The number of links. They are numbered from 0.
+    Duration answer_within =
+        milliseconds(900);  ///< The time limit for a request. For a list, the limit for each of its answers.
+    Id self;                ///< A random id, drawn anew for each Requester.
     std::uint64_t seed = 0;
   };
-  /// The register's value, or those of all registers.
+  /// The value of one register, or the values of all registers.
   using Outcome = std::variant<Accepted, Registers>;
   struct Finished {
     std::uint64_t number;
-    /// Errors: timed_out or peer_failed (no majority has answered, or another store answers at its
-    /// addresses), or what a link's failure was. The change may have been made all the same.
+    /// Errors: timed_out if no majority has answered in time, peer_failed if the store does not serve or if
+    /// another store answers at its addresses, or the error of a failed link. Even after an error the change
+    /// may have been made.
     Result<Outcome> outcome;
   };
   struct ToNode {
@@ -37,26 +39,28 @@ class Requester {
     Request request;
   };
 
-  /// Registers that a list reads at a time.
+  /// The number of registers that a list reads at the same time.
   static constexpr std::size_t kMostReadings = 64;
 
   explicit Requester(const Options& options);
 
-  // Each gives the number under which it will be finished.
+  // Each of these functions returns the number of the operation. `Finished::number` has the same value.
   std::uint64_t read(const std::string& name, Time now) { return change(name, nullptr, now); }
   std::uint64_t change(const std::string& name, Proposer::Change change, Time now);
   std::uint64_t list(Time now);
 
   void link_up(std::size_t node, Time now);
-  /// It was up; whether it can be had again will be seen.
+  /// Called when an established link has ended. It is not known yet whether the node can be reached again.
   void link_lost(std::size_t node);
-  /// It could not be had. Requests end when so many fail that no majority is left.
+  /// Called when a link could not be established. An operation ends when so many links have failed that no
+  /// majority is left.
   void link_failed(std::size_t node, const Error& cause, Time now);
   void hear(std::size_t node, const Reply& reply, Time now);
   void tick(Time now);
   Time next_deadline() const;
 
-  /// In the order in which they are to be sent, each once. For a link that is down they are lost.
+  /// The requests in the order in which they must be sent. Each is returned once. A request for a link that
+  /// is down is lost.
   std::vector<ToNode> take_requests();
   std::vector<Finished> take_finished();
   bool is_idle() const { return operations_.empty(); }
@@ -65,19 +69,20 @@ class Requester {
  private:
   struct Link {
     bool up = false;
-    Id acceptor;            ///< as the node has said
-    Configuration known;    ///< the last that it has said
-    std::string complaint;  ///< why it does not serve, as it has said
+    Id acceptor;            ///< The id that the node has reported.
+    Configuration known;    ///< The last configuration that the node has reported.
+    std::string complaint;  ///< The node's reason for not serving.
   };
   struct Operation {
-    std::unique_ptr<Proposer> proposer;  ///< one of the two
+    std::unique_ptr<Proposer> proposer;  ///< An operation has either a proposer or a listing.
     std::unique_ptr<Listing> listing;
     Time deadline;
-    std::set<std::size_t> failed;       ///< links that could not be had since it began
-    std::optional<std::uint64_t> list;  ///< it reads one register for that operation
-    Registers registers;                ///< of a list: what is known
-    std::vector<std::string> rest;      ///< of a list: registers that are to be read one by one …
-    std::size_t readings = 0;           ///< … and how many of them are being read
+    std::set<std::size_t> failed;  ///< The links that could not be established since the operation began.
+    std::optional<std::uint64_t>
+        list;                       ///< The number of the list for which this operation reads one register.
+    Registers registers;            ///< For a list: the values that are known.
+    std::vector<std::string> rest;  ///< For a list: the registers that are still to be read one by one.
+    std::size_t readings = 0;       ///< For a list: the number of registers that are being read.
   };
 
   Operation& add(Time now);
@@ -99,7 +104,7 @@ class Requester {
   std::vector<Link> links_;
   std::uint64_t last_operation_ = 0;
   std::map<std::uint64_t, Operation> operations_;
-  Time ask_again_ = Time::never();  ///< nodes that do not serve for their state
+  Time ask_again_ = Time::never();  ///< When to ask nodes that do not serve for their state again.
   std::vector<ToNode> requests_;
   std::vector<Finished> finished_;
 };

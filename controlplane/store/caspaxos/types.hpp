@@ -1,5 +1,6 @@
-// The values of a CASPaxos register (Rystsov, "CASPaxos: Replicated State Machines without logs", 2018): who
-// keeps it, in which order proposals stand, and what an acceptor has accepted. Plain values; any thread.
+// The values of a CASPaxos register (Rystsov, "CASPaxos: Replicated State Machines without logs", 2018): the
+// acceptors that keep it, the order of proposals, and the proposals that were accepted. Plain values; any
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -14,32 +15,33 @@ namespace rdmc::store {
 
 using Bytes = std::vector<std::byte>;
 
-/// A store has one node or three.
+/// The greatest number of nodes of a store. A store has one node or three.
 inline constexpr std::size_t kMostNodes = 3;
 inline constexpr std::size_t kMaxRegisterNameBytes = 255;
 inline constexpr std::size_t kMaxValueBytes = 1 << 20;
-/// Of a configuration. Nobody uses the numbers up.
+/// The highest epoch of a configuration. No store reaches it in practice.
 inline constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 60;
 
-/// 128 random bits from the operating system. An acceptor draws its id when it makes its durable state, so
-/// the id stands for that state: whoever has lost the state has lost the id. A proposer draws its id whenever
-/// it starts, so two lives of one process never use the same ballot. Zero stands for nobody.
+/// 128 random bits from the operating system, which identify an acceptor or a proposer. An acceptor draws its
+/// id when it creates its durable state. So an acceptor that has lost this state has a new id. A proposer
+/// draws its id whenever it starts, so that two lives of one process never use the same ballot. The id zero
+/// stands for no acceptor and no proposer.
 struct Id {
   std::uint64_t high = 0, low = 0;
   explicit operator bool() const { return high != 0 || low != 0; }
   friend auto operator<=>(const Id&, const Id&) = default;
 };
 
-/// Orders proposals. Ballots of a later configuration are higher than all ballots of an earlier one. The
-/// ballot of epoch 0 stands for "nothing was accepted".
+/// The number that orders proposals. Each ballot of a later configuration is higher than all ballots of an
+/// earlier one. A ballot of epoch 0 means that nothing was accepted.
 struct Ballot {
-  std::uint64_t epoch = 0;  ///< of the configuration in which the proposal was made
+  std::uint64_t epoch = 0;  ///< The epoch of the configuration in which the proposal was made.
   std::uint64_t counter = 0;
   Id proposer;
   friend auto operator<=>(const Ballot&, const Ballot&) = default;
 };
 
-/// What an acceptor has accepted for one register.
+/// The proposal that an acceptor has accepted for one register.
 struct Accepted {
   Ballot ballot;
   Bytes value;
@@ -48,14 +50,15 @@ struct Accepted {
 };
 using Registers = std::map<std::string, Accepted>;
 
-/// The acceptors of one epoch. There is exactly one configuration of each epoch. Epoch 0 stands for none.
+/// The acceptors of one epoch. Each epoch has exactly one configuration. Epoch 0 stands for no configuration.
 struct Configuration {
   std::uint64_t epoch = 0;
-  std::vector<Id> acceptors;  ///< by the number of the node; zero where a place is vacant
-  /// Where the state comes from: a majority of these acceptors, as they were sealed in that epoch. Nobody:
-  /// the store is new.
+  std::vector<Id>
+      acceptors;  ///< Indexed by node number. Zero if the configuration has no acceptor at that node.
+  /// The state of this configuration comes from a majority of the acceptors `from`, as they were sealed in
+  /// the epoch `from_epoch`. If `from` is empty, the store is new.
   std::uint64_t from_epoch = 0;
-  std::vector<Id> from;  ///< by the number of the node, as `acceptors`
+  std::vector<Id> from;  ///< Indexed by node number, like `acceptors`.
 
   static std::size_t count_of(const std::vector<Id>& ids) {
     return static_cast<std::size_t>(std::ranges::count_if(ids, [](const Id& id) { return bool(id); }));
@@ -64,24 +67,26 @@ struct Configuration {
   static bool is_among(const std::vector<Id>& ids, const Id& id) {
     return id && std::ranges::find(ids, id) != ids.end();
   }
-  /// How many acceptors there are: vacant places do not count.
+  /// The number of acceptors. Entries that are zero do not count.
   std::size_t size() const { return count_of(acceptors); }
   std::size_t majority() const { return majority_of(acceptors); }
   bool contains(const Id& id) const { return is_among(acceptors, id); }
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
 
-/// The name of the register that holds the next configuration, in each epoch. No group can have it.
+/// The name of the register that holds the next configuration, in each epoch. The name is empty, so no group
+/// can have it.
 inline const std::string kConfigurationRegister;
 
-/// All that an acceptor must not forget.
+/// All state that an acceptor must not forget.
 struct Durable {
-  Id id;                 ///< zero: nothing was ever kept
-  Configuration active;  ///< the acceptor answers in this epoch …
-  Configuration next;    ///< … unless it knows that this one has taken its place
-  Configuration vote;    ///< for a first configuration
-  /// The acceptor may have promised any ballot with a counter up to this one. Promises themselves are not
-  /// kept: an acceptor that restarts takes all of them for promised.
+  Id id;                 ///< Zero if nothing was ever kept.
+  Configuration active;  ///< The acceptor answers in this configuration, unless `next` is set.
+  /// The agreed configuration that replaces `active`, if the acceptor knows one. Epoch 0 otherwise.
+  Configuration next;
+  Configuration vote;  ///< The first configuration that the acceptor has voted for.
+  /// The acceptor may have promised any ballot with a counter up to this one. The promises themselves are not
+  /// kept. An acceptor that restarts treats all ballots up to this counter as promised.
   std::uint64_t ceiling = 0;
   Registers registers;
   friend bool operator==(const Durable&, const Durable&) = default;

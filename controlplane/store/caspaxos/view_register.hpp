@@ -1,4 +1,5 @@
-// A register whose value is a view, replaced only by the view of the next epoch. Stateless; any thread.
+// A register whose value is a view. A view is replaced only by the view of the next epoch. Stateless; any
+// thread.
 #pragma once
 
 #include "controlplane/store/caspaxos/proposer.hpp"
@@ -6,10 +7,12 @@
 
 namespace rdmc::store {
 
-/// Puts `next` in the place of the view of the epoch before. What is no view stays as it is.
+/// Returns the change that replaces the view of the epoch before by `next`. A value that is not a view stays
+/// as it is.
 Proposer::Change swap_to(const view::View& next);
 
-/// Epoch 0 if nothing was accepted. Errors: corrupt.
+/// Returns the view in a register. Its epoch is 0 if nothing was accepted. Errors: corrupt if the value is no
+/// view.
 Result<view::View> view_in(const Accepted& accepted);
 
 }  // namespace rdmc::store

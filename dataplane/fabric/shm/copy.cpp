@@ -12,10 +12,11 @@
 namespace rdmc::fabric::shm {
 namespace {
 
-/// Where the system does not say how large the last level's cache is; in units of 1024 bytes, as it does.
+/// In units of 1024 bytes. Used if the system does not report the size of the last-level cache.
 constexpr std::size_t kUsualCache = 16 << 10;
 
-/// What one core shares with its neighbours. (sysconf() tells the sum of all such caches on some machines.)
+/// The size of the last-level cache that this core shares with its neighbours. (On some machines, sysconf()
+/// returns the sum of all such caches.)
 std::size_t last_level_kilobytes() {
   std::size_t size = 0;
   char unit = 0;
@@ -24,8 +25,8 @@ std::size_t last_level_kilobytes() {
 }
 
 #if defined(__SSE2__)
-/// Whether a string move is the quickest copy ("enhanced REP MOVSB"): it fills whole lines without reading
-/// them first, and still leaves them in the cache.
+/// True if a string move is the fastest copy ("enhanced REP MOVSB"). It fills whole cache lines without
+/// reading them first, and leaves them in the cache.
 bool moves_strings_fast() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & 1U << 9) != 0;
@@ -56,7 +57,7 @@ void copy_through_cache(std::span<std::byte> to, std::span<const std::byte> from
 void copy_past_cache(std::span<std::byte> to, std::span<const std::byte> from) {
 #if defined(__SSE2__)
   constexpr std::size_t kLine = 64;
-  /// Read so far ahead of the copy: the hardware stops at the end of each page.
+  /// The distance of the prefetch. The hardware prefetcher stops at the end of each page.
   constexpr std::size_t kAhead = 8 * kLine;
   std::byte* out = to.data();
   const std::byte* in = from.data();

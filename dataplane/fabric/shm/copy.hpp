@@ -1,7 +1,7 @@
-// The two ways to copy payload. Past the cache: a message larger than the cache is not read again from it,
-// and writing it there would first read its old bytes, and push out the block that other receivers are about
-// to read. Through the cache: what will all be there still when it is passed on, and when the application
-// reads it. Any thread.
+// The two ways to copy payload. Past the cache: for memory that is larger than the cache. Writing it into the
+// cache would first read its old bytes, and would evict the block that other receivers are about to read.
+// Through the cache: for memory that is still in the cache when it is sent on and when the application reads
+// it. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace rdmc::fabric::shm {
 
-/// Memory of so many bytes may be filled through the cache; half of the last level's.
+/// Memory of at most this size may be filled through the cache: half the size of the last-level cache.
 std::size_t cached_bytes();
 
-/// Both: `to` and `from` have one length and do not overlap. When it returns the bytes are as visible to
-/// others as after memcpy.
+/// For both: `to` and `from` must have the same length and must not overlap. When the function returns, other
+/// threads see the bytes as after memcpy.
 void copy_past_cache(std::span<std::byte> to, std::span<const std::byte> from);
 void copy_through_cache(std::span<std::byte> to, std::span<const std::byte> from);
 

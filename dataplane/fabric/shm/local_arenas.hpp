@@ -1,5 +1,6 @@
-// Which of a fabric's memory its peers can map: arenas that it made, by number. It remembers them weakly:
-// when an arena is gone, what lies at its addresses is other memory. Owned by the fabric; one thread.
+// The memory of a fabric that its peers can map: the arenas that it made, by number. It holds weak
+// references, because other memory may be at an arena's addresses when the arena is gone. Owned by the
+// fabric; used by one thread.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace rdmc::fabric::shm {
 class LocalArenas {
  public:
   struct Found {
-    std::uint32_t number = 0;  ///< never used again for another
+    std::uint32_t number = 0;  ///< Never used again for another arena.
     std::uint64_t offset = 0;
     std::shared_ptr<const memory::SharedPages> pages;
   };
@@ -28,7 +29,7 @@ class LocalArenas {
     const auto known = std::ranges::find(arenas_, number, &Entry::number);
     return known != arenas_.end() && !known->pages.expired();
   }
-  /// The arena that holds all of `bytes`.
+  /// Finds the arena that contains all of `bytes`.
   std::optional<Found> find(std::span<const std::byte> bytes) {
     std::erase_if(arenas_, [](const Entry& entry) { return entry.pages.expired(); });
     for (const Entry& entry : arenas_) {

@@ -20,7 +20,7 @@ struct LocalAddress {
   socklen_t bytes = 0;
 };
 
-/// In the abstract namespace: no file, nothing left behind.
+/// An address in the abstract namespace. It needs no file, and nothing is left when the socket is closed.
 LocalAddress address_of(const Token& name) {
   LocalAddress result;
   result.address.sun_family = AF_UNIX;
@@ -35,7 +35,7 @@ LocalAddress address_of(const Token& name) {
   return result;
 }
 
-/// Room for the descriptors that come along.
+/// Space for the descriptors of a message.
 union Ancillary {
   cmsghdr header;
   std::byte bytes[CMSG_SPACE(LocalSocket::kMostDescriptors * sizeof(int))];
@@ -60,7 +60,7 @@ Result<LocalSocket> LocalSocket::dial(const Token& listener) {
   if (!socket) return fail_errno("a local socket", errno);
   const LocalAddress to = address_of(listener);
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&to.address), to.bytes) != 0) {
-    if (errno == EAGAIN) return fail(Errc::would_block, "the peer has many visitors");
+    if (errno == EAGAIN) return fail(Errc::would_block, "the peer has many pending connections");
     return fail(Errc::peer_failed, "the peer's process does not listen for members of this host any more");
   }
   return checked(std::move(socket));
@@ -117,7 +117,7 @@ bool LocalSocket::is_hung_up() const {
 }
 
 bool LocalSocket::has_process_ended() const {
-  pollfd entry{.fd = process_end_.get(), .events = POLLIN};  // -1 is left out
+  pollfd entry{.fd = process_end_.get(), .events = POLLIN};  // poll() ignores a descriptor of -1.
   return poll(&entry, 1, 0) > 0;
 }
 

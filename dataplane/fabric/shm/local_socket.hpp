@@ -1,7 +1,7 @@
-// The unix sockets over which two fabrics of one host introduce their queue pairs to each other: messages
-// with descriptors, and the end of one is the sign that the other process, or its queue pair, has gone. They
-// lie in the abstract namespace, which belongs to a network namespace: who has another is another host. No
-// call blocks. Owned by the fabric and its queue pairs; one thread.
+// The Unix sockets of the shm handshake between two fabrics of one host. They carry messages with
+// descriptors. When one end closes, the other process or its queue pair is gone. Their addresses are in the
+// abstract namespace, which belongs to a network namespace, so a process in another network namespace cannot
+// be reached. No call blocks. Owned by the fabric and its queue pairs; used by one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -18,18 +18,18 @@
 namespace rdmc::fabric::shm {
 
 enum class MessageKind : std::uint32_t {
-  hello =
-      1,   ///< descriptors: QueueMemory, Doorbell; a, b: where to look for a number in the address space, it
-  arena,   ///< descriptor: its pages; a: its number, b: its bytes
-  ring,    ///< wake up: there is something in the QueueMemory
-  forget,  ///< a: the number of an arena that nothing will come from any more
-  pages,   ///< descriptor: memory that both may write; a: its bytes
+  /// Descriptors: QueueMemory, Doorbell. a: the address of a number in the sender's memory; b: this number.
+  hello = 1,
+  arena,   ///< Descriptor: the arena's pages. a: its number; b: its length in bytes.
+  ring,    ///< Wake up: there is something new in the QueueMemory.
+  forget,  ///< a: the number of an arena from which nothing will be read any more.
+  pages,   ///< Descriptor: memory that both sides may write. a: its length in bytes.
 };
 
 struct Message {
   MessageKind kind{};
   std::uint32_t reserved = 0;
-  Token to{}, from{};  ///< hello: queue pairs
+  Token to{}, from{};  ///< For hello: the queue pairs.
   std::uint64_t a = 0, b = 0;
 };
 
@@ -43,25 +43,25 @@ class LocalSocket {
   };
 
   LocalSocket() = default;
-  /// Connects to the listener of that name. Errors: would_block (it has too many visitors; try again),
-  /// peer_failed (nobody listens), permission_denied (a process of another user).
+  /// Connects to the listener of that name. Errors: would_block if its queue is full (try again), peer_failed
+  /// if no process listens there, permission_denied if the process belongs to another user.
   static Result<LocalSocket> dial(const Token& listener);
 
   const Descriptor& descriptor() const { return socket_; }
   explicit operator bool() const { return static_cast<bool>(socket_); }
   pid_t process() const { return process_; }
-  /// Readable from the end of the process on; none where the kernel does not tell. The socket alone does not
-  /// show that end: a process forked from the peer's may hold it open.
+  /// A pidfd, which is readable once the peer's process has ended; empty if the kernel has none. The socket
+  /// alone does not show the end of the process, because a child of it may still hold the socket open.
   const Descriptor& process_end() const { return process_end_; }
 
-  /// False: no room now. Errors: peer_failed.
+  /// Returns false if there is no space now. Errors: peer_failed.
   Result<bool> send(const Message& message, std::span<const int> descriptors) const;
-  /// Nothing: no message is here. Errors: peer_failed (the other side is gone), protocol_error.
+  /// Returns nullopt if no message has arrived. Errors: peer_failed if the peer is gone, protocol_error.
   Result<std::optional<Received>> receive() const;
-  /// The other side is gone, or will be once its last messages are read.
+  /// True if the peer has closed its end or its process has ended. Messages may still be unread.
   bool is_hung_up() const;
   bool has_process_ended() const;
-  /// The other side sees the end.
+  /// Closes the socket. The peer sees the end.
   void close() {
     socket_.reset();
     process_end_.reset();
@@ -84,7 +84,7 @@ class LocalListener {
   static Result<LocalListener> open(const Token& name);
 
   const Descriptor& descriptor() const { return socket_; }
-  /// Nothing: nobody waits. A visitor of another user is turned away.
+  /// Returns nullopt if no connection waits. A connection of another user's process is closed.
   std::optional<LocalSocket> accept() const;
 
  private:

@@ -1,6 +1,7 @@
-// How bytes get from a sender's memory into a receiver's: the sender's side names a place that the receiver
-// can read, the receiver's side reads it. The cores (requester, responder) know only this; what is behind it
-// - mapped arenas, the kernel's copy between processes - is the fabric's, and the tests' own.
+// How bytes get from a sender's memory into a receiver's. The sender gives a payload locator that the
+// receiver can read from, and the receiver copies. The cores (requester, responder) use only this interface.
+// The fabric implements it with mapped arenas and the kernel's copy between processes. Tests have
+// implementations of their own.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace rdmc::fabric::shm {
 
-/// A place that the peer can read without us.
+/// A position from which the peer can read without the help of this process.
 struct PayloadLocator {
   Source source{};
   std::uint32_t arena = 0;
@@ -23,16 +24,18 @@ class PayloadSource {
  public:
   virtual ~PayloadSource() = default;
 
-  /// Where the peer finds `bytes`; nothing: nowhere, they must be staged.
+  /// Returns where the peer finds `bytes`. Returns nullopt if the peer cannot read them; then they must be
+  /// staged.
   virtual std::optional<PayloadLocator> offer(std::span<const std::byte> bytes) = 0;
 
   enum class Outcome : std::uint8_t {
     copied,
-    gone,       ///< the peer, or the memory; nothing may be believed of `to`
-    malformed,  ///< no such arena, or not so large
+    gone,       ///< The peer or the memory is gone. The contents of `to` are undefined.
+    malformed,  ///< There is no such arena, or it is too small.
   };
-  /// Copies what lies `offset` bytes behind the place that a peer named; never kStaged. `extent`: bytes of
-  /// the memory that is being filled, of which `to` is a part.
+  /// Copies to.size() bytes that begin `offset` bytes after the position of a peer's locator.
+  /// `locator.source` must not be staged. `extent`: the size of the whole memory that is being filled, of
+  /// which `to` is a part.
   virtual Outcome pull(const PayloadLocator& locator, std::uint64_t offset, std::span<std::byte> to,
                        std::size_t extent) = 0;
 };

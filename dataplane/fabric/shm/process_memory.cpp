@@ -46,7 +46,7 @@ bool ProcessMemory::is_present(std::uint64_t address, std::size_t bytes) const {
 
 std::size_t ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
   const std::size_t count = read_process(process_, address, to);
-  pollfd end{.fd = end_.get(), .events = POLLIN};  // -1 is left out
+  pollfd end{.fd = end_.get(), .events = POLLIN};  // poll() ignores a descriptor of -1.
   return poll(&end, 1, 0) > 0 ? 0 : count;
 }
 

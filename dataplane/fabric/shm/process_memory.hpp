@@ -1,5 +1,5 @@
-// The kernel's copy from another process's memory (process_vm_readv), which it permits to whom it would let
-// trace that process. Any thread.
+// Copies from another process's memory (process_vm_readv). The kernel permits this if the caller would be
+// allowed to trace that process. Any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -9,15 +9,16 @@
 
 namespace rdmc::fabric::shm {
 
-/// How many bytes it was, from the front.
+/// Returns how many bytes were copied, from the front.
 std::size_t read_process(pid_t process, std::uint64_t address, std::span<std::byte> to);
 
 class ProcessMemory final : public PeerMemory {
  public:
-  /// `end`: readable from the end of `process` on, whose number may be another's then; none: it is ours.
+  /// `end`: the pidfd of `process`, readable once it has ended. Afterwards, its process id may belong to
+  /// another process. `end` is empty if `process` is this process.
   ProcessMemory(pid_t process, Descriptor end);
   std::size_t read(std::uint64_t address, std::span<std::byte> to) const override;
-  /// By /proc/PID/pagemap, which shows to whom it lets read the process what is present and nothing else.
+  /// Reads /proc/PID/pagemap. It shows which pages are present to every process that may read PID's memory.
   bool is_present(std::uint64_t address, std::size_t bytes) const override;
 
  private:

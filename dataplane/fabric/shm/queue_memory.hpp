@@ -1,10 +1,10 @@
-// What the two ends of a queue pair share: one QueueMemory each, written by its owner alone and mapped
-// read-only by the peer. An end publishes requests in its own memory and the state of its answers to the
-// peer's requests there, too; so no index of ours can be overwritten, and all that a peer can do is to lie in
-// its own memory. Whoever reads it therefore takes each value once and checks it.
+// The memory that the two ends of a queue pair share. Each end has one QueueMemory, which it alone writes and
+// which the peer maps read-only. An end publishes its requests there, and also the state of the peer's
+// requests. So no peer can overwrite this side's indexes, but a hostile peer can write wrong values into its
+// own memory. The reader therefore reads each value once and then checks it.
 //
-// A count never wraps back over what is under way: counts are modulo 2^32, rings hold kSlots. Each group of
-// fields that one side writes together has a cache line of its own.
+// Counts are modulo 2^32, and a ring holds kSlots, so a count is never ambiguous. Each group of fields that
+// one side writes together has a cache line of its own.
 #pragma once
 
 #include <array>
@@ -16,78 +16,80 @@
 namespace rdmc::fabric::shm {
 
 inline constexpr std::uint32_t kSlots = 256;
-/// Payload on its way through this memory: requests' and, separately, answers'.
+/// Space for staged payload of requests, and, separately, of answers.
 inline constexpr std::size_t kStagingBytes = 256 << 10;
 inline constexpr std::size_t kAnswerBytes = 64 << 10;
 
 enum class Operation : std::uint8_t { send = 1, write, read, compare_swap, fetch_add };
 
-/// Where the payload of a request lies.
+/// The location of a request's payload.
 enum class Source : std::uint8_t {
-  staged = 1,  ///< in this memory, at `where`: copied once by each side
-  arena,       ///< in the arena with number `arena`, which the peer maps, at `where`
-  process,     ///< in the owner's address space, at `where`
+  staged = 1,  ///< In this memory, at `where`. Each side copies it once.
+  arena,       ///< In the arena with the number `arena`, which the peer maps, at `where`.
+  process,     ///< In the owner's address space, at `where`.
 };
 
 inline constexpr std::uint8_t kHasImmediate = 1, kInvalidates = 2;
 
-/// A request, or a piece of one whose payload did not fit the staging memory at once: pieces follow each
-/// other in the order of their offsets. A cache line.
+/// A request, or one piece of a request whose payload does not fit the staging memory at once. The pieces
+/// follow each other in the order of their offsets. The size is one cache line.
 struct RequestSlot {
   Operation operation{};
   Source source{};
-  std::uint8_t flags = 0;  ///< the same in all pieces
+  std::uint8_t flags = 0;  ///< The same in all pieces.
   std::uint8_t reserved = 0;
-  std::uint32_t bytes = 0;          ///< of this piece
-  std::uint32_t message_bytes = 0;  ///< of all pieces; of a READ what it asks for
-  std::uint32_t offset = 0;         ///< of this piece in the message
-  std::uint32_t immediate = 0;      ///< or the key to invalidate
+  std::uint32_t bytes = 0;  ///< The length of this piece.
+  /// The length of all pieces together; for a READ, the length that it requests.
+  std::uint32_t message_bytes = 0;
+  std::uint32_t offset = 0;     ///< The offset of this piece in the message.
+  std::uint32_t immediate = 0;  ///< The immediate, or the key to invalidate.
   std::uint32_t key = 0;
-  std::uint64_t remote_address = 0;  ///< of the message's first byte
+  std::uint64_t remote_address = 0;  ///< The address for the message's first byte.
   std::uint32_t arena = 0;
   std::uint32_t reserved_too = 0;
   std::uint64_t where = 0;
-  std::uint64_t operand = 0, compare = 0;  ///< of atomics
+  std::uint64_t operand = 0, compare = 0;  ///< Only for atomics.
 };
 static_assert(sizeof(RequestSlot) == 64 && std::is_trivially_copyable_v<RequestSlot>);
 
-/// Why a request was refused; RC's NAK codes.
+/// The reason why a request was refused, as in RC's NAK codes.
 enum class Refusal : std::uint32_t { none, invalid_request, remote_access };
 
 /// How a queue pair ended.
 enum class Closed : std::uint32_t {
   open,
-  left,    ///< destroyed; whoever has nothing more to say to it need not mind
-  failed,  ///< in the error state
+  left,    ///< Destroyed. This is no failure for a peer that has no requests in flight.
+  failed,  ///< In the error state.
 };
 
 struct QueueControl {
-  /// Requests published so far.
+  /// The number of requests published so far.
   alignas(64) std::atomic<std::uint32_t> posted{0};
 
-  /// Of the peer's requests: how many are done. If `refused` is not none, the next one is, and nothing will
-  /// follow; it is written after `handled`.
+  /// The number of the peer's requests that are done. If `refused` is not none, the next request is refused
+  /// and no further one is done. `refused` is written after `handled`.
   alignas(64) std::atomic<std::uint32_t> handled{0};
   std::atomic<std::uint32_t> refused{0};
-  /// Grows while the peer's requests are being worked on, and while the next one waits for a receive: a sign
-  /// of life for its patience.
+  /// Grows while this side works on the peer's requests, and while the next one waits for a receive. The peer
+  /// takes it as a sign of life.
   std::atomic<std::uint32_t> pulse{0};
-  /// The next request waits for a receive to be posted.
+  /// 1 if the peer's next request waits for a receive to be posted.
   std::atomic<std::uint32_t> not_ready{0};
 
-  /// Pieces of answers published so far: bytes of a READ, or an atomic's original value, in `answer`. One at
-  /// a time, always for the request numbered `handled`.
+  /// The number of pieces of answers published so far. A piece is bytes of a READ, or the original value of
+  /// an atomic, in `answer`. There is one at a time, always for the request with the number `handled`.
   alignas(64) std::atomic<std::uint32_t> answered{0};
   std::atomic<std::uint32_t> answer_bytes{0};
 
-  /// Of the peer's pieces of answers: how many were taken.
+  /// The number of the peer's pieces of answers that were taken.
   alignas(64) std::atomic<std::uint32_t> answers_taken{0};
-  /// A sleeper wants to be woken when so many of its requests are handled, or no more will be for now.
+  /// A sleeping requester wants to be woken when this number of its requests is done, or when no more will be
+  /// done for now.
   std::atomic<std::uint32_t> wake_at{0};
 
-  /// A Closed; of all but `open`: the memory that its requests name may change from here on.
+  /// A Closed value. If it is not `open`, the memory that this side's requests name may change from now on.
   alignas(64) std::atomic<std::uint32_t> closed{0};
-  /// The owner can read the peer's address space.
+  /// 1 if the owner can read the peer's address space.
   std::atomic<std::uint32_t> reads_processes{0};
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);

@@ -20,7 +20,7 @@ WorkStatus status_of(Refusal refusal) {
   return WorkStatus::remote_operational;
 }
 
-/// Whether count `a` has reached `b`, modulo 2^32.
+/// True if count `a` has reached `b`, modulo 2^32.
 bool reached(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::int32_t>(a - b) >= 0;
 }
@@ -56,7 +56,7 @@ bool Requester::publish_piece(Posted& posted) {
   slot.source = Source::staged;
   if (!rest.empty()) {
     const bool small = work.bytes.size() <= kAlwaysStaged;
-    // A message that began to be staged stays so: it is nowhere else.
+    // Once the first piece of a message is staged, the other pieces are staged too.
     const auto locator = small || slot.offset != 0 ? std::nullopt : payload_.offer(work.bytes);
     if (locator) {
       slot.source = locator->source;
@@ -76,13 +76,13 @@ bool Requester::publish_piece(Posted& posted) {
   posted.published = slot.bytes == rest.size();
   posted.end = posted_ + 1;
   posted.piece_offset = posted.published ? 0 : slot.offset + slot.bytes;
-  // In one order with the peer's look before it sleeps (Doorbell).
+  // Sequentially consistent with the peer's look before it sleeps (Doorbell).
   ours_.control.posted.store(++posted_, std::memory_order_seq_cst);
   published_ = true;
   return true;
 }
 
-/// So many bytes in a row of the staging memory, or null: they are not free yet.
+/// Returns this number of contiguous bytes of the staging memory, or null if they are not free yet.
 std::byte* Requester::stage(std::size_t bytes) {
   std::uint64_t begin = staged_;
   if (begin % kStagingBytes + bytes > kStagingBytes) begin += kStagingBytes - begin % kStagingBytes;
@@ -100,7 +100,8 @@ std::size_t Requester::turn() {
 
 std::size_t Requester::complete() {
   const QueueControl& theirs = peers_->control;
-  // In this order: an answer is to the request numbered `handled` of the time when it was published.
+  // The order of these reads matters: an answer belongs to the request whose number `handled` was when it was
+  // published.
   const std::uint32_t answered = theirs.answered.load(std::memory_order_seq_cst);
   const auto refused = static_cast<Refusal>(theirs.refused.load(std::memory_order_acquire));
   const std::uint32_t handled = theirs.handled.load(std::memory_order_seq_cst);
@@ -180,7 +181,8 @@ bool Requester::has_news() const {
          theirs.refused.load(std::memory_order_acquire) != 0;
 }
 
-// Half of what is under way at a time: the peer still has the other half when the first is made up for.
+// Asks to be woken when half of the requests in flight are done. While this side wakes up and posts more, the
+// peer still has the other half to work on.
 void Requester::ask_to_be_woken() {
   const std::uint32_t under_way = posted_ - handled_;
   ours_.control.wake_at.store(handled_ + (under_way + 1) / 2, std::memory_order_seq_cst);

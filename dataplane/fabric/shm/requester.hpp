@@ -1,6 +1,7 @@
-// The asking end of a shm queue pair: turns posted works into requests in its own QueueMemory, and the peer's
-// counts into completions. Pure but for the memory that it shares with the peer: no clock, no system call;
-// what the peer says is checked, and a lie ends the queue pair. Owned by a ShmQueuePair; one thread.
+// The requester of a shm queue pair. It turns posted work requests into requests in its own QueueMemory, and
+// the peer's counts into completions. It is a core: apart from the memory that it shares with the peer, it
+// does no I/O, and it has no clock. All values that the peer writes are checked, and a wrong one ends the
+// queue pair. Owned by a ShmQueuePair; one thread.
 #pragma once
 
 #include <array>
@@ -19,58 +20,59 @@ namespace rdmc::fabric::shm {
 struct Work {
   std::uint64_t work_id = 0;
   WorkKind kind = WorkKind::send;
-  RequestSlot request;               ///< but for its pieces
-  std::span<const std::byte> bytes;  ///< what leaves
-  std::span<std::byte> target;       ///< where what a READ asks for goes
+  RequestSlot request;               ///< The request, without the fields of its pieces.
+  std::span<const std::byte> bytes;  ///< The payload to send.
+  std::span<std::byte> target;       ///< The memory that a READ fills.
 };
 
 class Requester {
  public:
   using Completions = roce::FixedRing<Completion>;
 
-  /// Messages up to here are staged: copying them twice in the cache costs less than anything else.
+  /// Payload up to this size is staged, because two copies in the cache cost less than any other way.
   static constexpr std::size_t kAlwaysStaged = 4096;
   static constexpr std::size_t kStagedPiece = 32 << 10;
 
-  /// `done` has room for the completion of each work.
+  /// Precondition: `done` has space for the completion of each work request.
   Requester(QueueMemory& ours, PayloadSource& payload, Completions& done, std::uint32_t depth)
       : ours_(ours), payload_(payload), done_(done), works_(depth) {}
 
-  /// The peer's memory is here: from now on requests are published.
+  /// Called when the peer's memory is mapped. From then on, requests are published.
   void attach(const QueueMemory& peers) { peers_ = &peers; }
 
-  /// The caller sees to it that no more than `depth` are under way. Publishes what it can.
+  /// Publishes as much as possible. The caller must not exceed `depth` work requests in flight.
   void post(const Work& work);
-  /// Takes what the peer has done, and publishes more; returns how much.
+  /// Completes what the peer has done, and publishes more. Returns how much was done.
   std::size_t turn();
-  /// Everything under way completes: the oldest with `status`, the others flushed.
+  /// Completes everything in flight: the oldest work request with `status`, the others as flushed.
   void fail(WorkStatus status);
 
-  /// Slots published so far, and those of them that the peer is done with; modulo 2^32.
+  /// The slots published so far, modulo 2^32. is_handled() is true if the peer has done this number of them.
   std::uint32_t posted() const { return posted_; }
   bool is_handled(std::uint32_t slots) const { return static_cast<std::int32_t>(handled_ - slots) >= 0; }
   bool idle() const { return works_.empty(); }
-  /// What the peer broke; empty: nothing.
+  /// The rule that the peer broke; empty if it broke none.
   std::string_view fault() const { return fault_; }
-  /// The status of a refused work; success: none was.
+  /// The status of a refused work request; success if none was refused.
   WorkStatus refusal() const { return refusal_; }
 
-  /// The peer has done something since the last turn.
+  /// True if the peer has done something since the last turn.
   bool has_news() const;
-  /// Something was published, or an answer taken, since the last call.
+  /// True if something was published, or an answer taken, since the last call.
   bool take_published() { return std::exchange(published_, false); }
-  /// To be called before sleeping.
+  /// Must be called before this side sleeps.
   void ask_to_be_woken();
   std::uint64_t bytes_copied() const { return bytes_copied_; }
 
  private:
   struct Posted {
     Work work;
-    std::uint32_t end = 0;           // behind its last slot, once that is published
-    std::uint32_t piece_offset = 0;  // published so far; of what asks: arrived so far
-    bool published = false;          // all of it
-    std::uint64_t original = 0;      // of an atomic
-    /// Where the answer goes; empty: none is due.
+    std::uint32_t end = 0;  // The number of slots up to and including its last one, once that is published.
+    // Bytes published so far; for a READ or atomic, bytes of the answer that have arrived.
+    std::uint32_t piece_offset = 0;
+    bool published = false;      // All pieces are published.
+    std::uint64_t original = 0;  // For an atomic: the value before the operation.
+    /// The memory for the answer; empty if the request has none.
     std::span<std::byte> target() {
       return work.kind == WorkKind::atomic ? std::as_writable_bytes(std::span(&original, 1)) : work.target;
     }
@@ -88,13 +90,13 @@ class Requester {
   PayloadSource& payload_;
   Completions& done_;
   roce::FixedRing<Posted> works_;
-  std::uint64_t next_ = 0;                            // the work to publish next
-  std::uint32_t posted_ = 0;                          // slots
-  std::uint32_t handled_ = 0;                         // of those, as the peer said last
-  std::uint32_t answers_taken_ = 0;                   // pieces of answers
-  std::uint64_t staged_ = 0;                          // bytes of staging memory ever used, gaps included
-  std::uint64_t staged_free_ = 0;                     // of those free again
-  std::array<std::uint64_t, kSlots> staged_until_{};  // by slot: `staged_` behind it
+  std::uint64_t next_ = 0;                            // The work request to publish next.
+  std::uint32_t posted_ = 0;                          // Slots published.
+  std::uint32_t handled_ = 0;                         // Slots that are done, as the peer reported last.
+  std::uint32_t answers_taken_ = 0;                   // Pieces of answers.
+  std::uint64_t staged_ = 0;                          // Bytes of staging memory used so far, including gaps.
+  std::uint64_t staged_free_ = 0;                     // Bytes of these that are free again.
+  std::array<std::uint64_t, kSlots> staged_until_{};  // By slot: the value of `staged_` after it.
   bool published_ = false;
   std::string_view fault_;
   WorkStatus refusal_ = WorkStatus::success;

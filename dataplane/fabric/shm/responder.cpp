@@ -8,16 +8,18 @@ namespace rdmc::fabric::shm {
 namespace {
 
 constexpr std::uint32_t kMostMessageBytes = 0x7FFF'FFFF;
-/// Rights are looked up again and a sign of life is given after so many bytes.
+/// After this number of bytes, the rights are checked again and a sign of life is given.
 constexpr std::size_t kCopyAtOnce = 1 << 20;
-/// Behind something that has arrived this is too long to wait for.
+/// A copy of this size or more is not begun in a turn in which a message has arrived.
 constexpr std::uint32_t kLongCopy = 64 << 10;
-/// What a request costs beside its bytes: a turn ends, though the peer posts as fast as we carry out.
+/// The cost of a request in addition to its bytes. So a turn ends even if the peer posts as fast as requests
+/// are done.
 constexpr std::size_t kRequestCost = 1 << 10;
 constexpr std::string_view kOutside = "the peer reached outside of what it was granted";
 constexpr std::string_view kInvalid = "the peer sent an invalid request";
 
-/// Whether `slot` is a further piece of the message that `first` began: in what names memory they are alike.
+/// True if `slot` is a further piece of the message that `first` began: all fields that name memory must be
+/// equal.
 bool continues(const RequestSlot& slot, const RequestSlot& first) {
   return slot.operation == first.operation && slot.flags == first.flags &&
          slot.message_bytes == first.message_bytes && slot.immediate == first.immediate &&
@@ -47,14 +49,14 @@ std::byte* Responder::resolve(RemoteAccess access) const {
   return regions_.resolve(RemoteKey{slot_.key}, slot_.remote_address, bytes, access, holder_);
 }
 
-/// Of the write under way.
+/// The target of the write in progress; null if it is not permitted.
 std::byte* Responder::place_of_write() const {
   std::byte* const begin = resolve(RemoteAccess::write);
   const auto* const instead = redirection();
   return begin == nullptr || instead == nullptr ? begin : instead->data();
 }
 
-/// Where the write under way goes instead; null: into its region.
+/// The memory to use instead of the region for the write in progress; null if it goes into its region.
 const std::span<std::byte>* Responder::redirection() const {
   const auto found = std::ranges::find(redirects_, slot_.key, &Redirect::key);
   return found == redirects_.end() || found->where.size() != slot_.message_bytes ? nullptr : &found->where;
@@ -64,7 +66,8 @@ bool Responder::redirect(RemoteKey key, std::span<std::byte> where) {
   const bool lands_now = next_offset_ != 0 || (has_slot_ && progress_ != 0);
   if (lands_now && slot_.operation == Operation::write && slot_.key == value_of(key)) return false;
   std::erase_if(redirects_, [&](const Redirect& one) {
-    return one.key == value_of(key) || regions_.extent(RemoteKey{one.key}) == 0;  // its region is gone
+    // The region of the redirection is gone.
+    return one.key == value_of(key) || regions_.extent(RemoteKey{one.key}) == 0;
   });
   if (!where.empty()) redirects_.push_back({value_of(key), where});
   return true;
@@ -132,7 +135,7 @@ Responder::Step Responder::place(std::size_t& budget) {
       return refuse(Refusal::invalid_request, "a message arrived that is longer than the posted receive");
     }
     begin = into.data();
-  } else if (slot_.message_bytes != 0) {  // a WRITE of no bytes names no memory (IBTA C9-88)
+  } else if (slot_.message_bytes != 0) {  // A WRITE of no bytes accesses no memory (IBTA C9-88).
     begin = place_of_write();
     if (begin == nullptr) return refuse(Refusal::remote_access, kOutside);
   }
@@ -154,8 +157,8 @@ Responder::Step Responder::copy(std::span<std::byte> to, std::size_t extent, std
       case PayloadSource::Outcome::gone: return end("the peer has gone");
       case PayloadSource::Outcome::malformed: return refuse(Refusal::invalid_request, kInvalid);
     }
-    // The sender's memory is its application's again once its queue pair is closed: what was read before that
-    // showed is as it was sent, what was read later may be anything.
+    // When its queue pair is closed, the sender's application may change the memory. So the bytes are valid
+    // only if the queue pair is still open after the copy.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (peers_->control.closed.load(std::memory_order_acquire) != 0) return end("the peer has gone");
   }

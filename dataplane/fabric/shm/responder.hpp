@@ -1,8 +1,9 @@
-// The answering end of a shm queue pair: carries out the peer's requests on memory of ours, in order, one
-// after the other. It pulls payload: the peer says where it lies, we copy it to where the request may put it
-// and nowhere else, so no peer ever writes memory of ours. Every field of a request is checked; the rights of
-// a key are looked up again for each piece that is copied, so that a revoked region is left alone from then
-// on. Pure but for the shared memory. Owned by a ShmQueuePair; one thread.
+// The responder of a shm queue pair. It executes the peer's requests on local memory, in order, one after the
+// other. It pulls payload: the peer's request says where the payload is, and this side copies it to where the
+// request may put it. So no peer ever writes local memory. Every field of a request is checked. The rights of
+// a key are checked again for each piece that is copied, so nothing is written to a revoked region. It is a
+// core: apart from the memory that it shares with the peer, it does no I/O. Owned by a ShmQueuePair; one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -23,37 +24,38 @@ class Responder {
  public:
   using Completions = roce::FixedRing<Completion>;
 
-  /// `done` has room for the completion of each receive. `holder`: whose keys the peer may use beside those
-  /// that anyone may.
+  /// Precondition: `done` has space for the completion of each receive. `holder`: the peer may use the keys
+  /// of this holder, and the keys that any connection may use.
   Responder(QueueMemory& ours, PayloadSource& payload, roce::RegionTable& regions, KeyHolder holder,
             Completions& done, std::uint32_t depth)
       : ours_(ours), payload_(payload), regions_(regions), holder_(holder), done_(done), receives_(depth) {}
 
   void attach(const QueueMemory& peers) { peers_ = &peers; }
 
-  /// The caller sees to it that no more than `depth` are posted.
+  /// The caller must not exceed `depth` posted receives.
   void post_receive(const ReceiveRequest& receive) { receives_.push(receive); }
 
-  /// QueuePair::redirect_write.
+  /// Implements QueuePair::redirect_write.
   bool redirect(RemoteKey key, std::span<std::byte> where);
 
-  /// Carries out requests until about `budget` bytes are copied, none is left, or one has to wait; returns
-  /// how much was done. What arrives is told before a long copy begins: the caller may have to pass it on.
+  /// Executes requests until about `budget` bytes are copied, none is left, or one has to wait. Returns how
+  /// much was done. Once a message has arrived, it returns before a long copy, because the caller may have to
+  /// send the message on.
   std::size_t turn(std::size_t budget);
-  /// All posted receives complete: the oldest with `status`, the others flushed.
+  /// Completes all posted receives: the oldest with `status`, the others as flushed.
   void fail(WorkStatus status);
 
-  /// Requests that another turn would carry out.
+  /// True if another turn would execute requests.
   bool has_more() const;
-  /// The peer's next request waits for a receive of ours.
+  /// True if the peer's next request waits for a receive to be posted here.
   bool not_ready() const { return not_ready_; }
-  /// What ended it; empty: nothing.
+  /// The fault that ended the queue pair; empty if there is none.
   std::string_view fault() const { return fault_; }
-  /// Of the oldest receive, if there was a fault.
+  /// The status for the oldest receive after a fault.
   WorkStatus receive_status() const { return receive_status_; }
-  /// Requests done, modulo 2^32.
+  /// The number of requests done, modulo 2^32.
   std::uint32_t handled() const { return handled_; }
-  /// A piece of an answer was published since the last call.
+  /// True if a piece of an answer was published since the last call.
   bool take_answered() { return std::exchange(answered_now_, false); }
   std::uint64_t bytes_copied() const { return bytes_copied_; }
 
@@ -84,17 +86,17 @@ class Responder {
   std::uint32_t handled_ = 0, answered_ = 0;
   bool answered_now_ = false;
   bool not_ready_ = false;
-  bool arrived_now_ = false;  // in this turn
+  bool arrived_now_ = false;  // A message arrived in this turn.
   bool has_slot_ = false;
-  RequestSlot slot_;               // the request under way, copied: the peer may change its own
-  std::uint32_t progress_ = 0;     // bytes of the slot copied or answered
-  std::uint32_t next_offset_ = 0;  // of the message's next piece
-  RequestSlot first_;              // of the message under way, if next_offset_ is not 0
+  RequestSlot slot_;               // A copy of the request in progress, because the peer may change its own.
+  std::uint32_t progress_ = 0;     // Bytes of the slot that are copied or answered.
+  std::uint32_t next_offset_ = 0;  // The offset of the message's next piece.
+  RequestSlot first_;              // The first piece of the message in progress, if next_offset_ is not 0.
   struct Redirect {
     std::uint32_t key = 0;
     std::span<std::byte> where;
   };
-  std::vector<Redirect> redirects_;  // one for each key
+  std::vector<Redirect> redirects_;  // At most one for each key.
   std::string_view fault_;
   WorkStatus receive_status_ = WorkStatus::flushed;
   std::uint64_t bytes_copied_ = 0;

@@ -9,9 +9,9 @@
 namespace rdmc::fabric::shm {
 namespace {
 
-// "RSHM", version, then the fields in order, big endian.
+// Layout: "RSHM", version, then the fields in order; big endian.
 constexpr std::uint32_t kMagic = 0x5253484D;
-/// Also of the layout of QueueMemory and of the messages on the socket.
+/// Also the version of the layout of QueueMemory and of the messages on the socket.
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 4 + 1;
 constexpr std::size_t kBlobBytes = kHeaderBytes + 16 + 16 + 8 + 4;

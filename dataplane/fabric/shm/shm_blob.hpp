@@ -1,6 +1,6 @@
-// What two ends of a shm queue pair tell each other before they connect, as a value and as the opaque bytes
-// that the control plane carries. Whoever has the blob of a queue pair may connect to it: its token is its
-// secret.
+// The values that two ends of a shm queue pair exchange before they connect, as a struct and as the bytes
+// that the control plane carries. A process that has a queue pair's blob may connect to it, so the token in
+// it must be kept secret.
 #pragma once
 
 #include <array>
@@ -16,20 +16,20 @@ namespace rdmc::fabric::shm {
 
 using Token = std::array<std::byte, 16>;
 
-/// Of unguessable numbers.
+/// Makes a token of unguessable numbers.
 Token fresh_token(const std::function<std::uint32_t()>& entropy);
 
 struct ShmBlob {
-  Token listener{};           ///< names the fabric's socket
-  Token queue_pair{};         ///< names the queue pair, and proves to it that one has this blob
+  Token listener{};           ///< The name of the fabric's socket.
+  Token queue_pair{};         ///< Names the queue pair, and proves to it that the sender has this blob.
   std::uint64_t host_id = 0;  ///< host_identity()
-  std::uint32_t user = 0;     ///< effective user id
+  std::uint32_t user = 0;     ///< The effective user id.
 
   friend bool operator==(const ShmBlob&, const ShmBlob&) = default;
 };
 
 ConnectionBlob encode(const ShmBlob& blob);
-/// Errors: protocol_error (not such a blob), version_mismatch (naming both versions).
+/// Errors: protocol_error if it is not such a blob, version_mismatch (names both versions).
 Result<ShmBlob> decode_shm_blob(std::span<const std::byte> bytes);
 
 }  // namespace rdmc::fabric::shm

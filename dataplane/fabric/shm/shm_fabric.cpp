@@ -16,16 +16,18 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::uint64_t kListenerTag = 0;
-/// Visitors that have not said hello; more are turned away.
+/// The most connections whose hello has not arrived. Further ones are closed.
 constexpr std::size_t kMostPendingConnections = 256;
-/// Let in at once: others get their turn. And how long each may say nothing: a peer's hello comes with it.
+/// The most connections accepted in a turn, so that others get their turn; and how long each may wait for its
+/// hello. A peer sends its hello right after it connects.
 constexpr std::size_t kVisitorsPerTurn = 64;
 constexpr Duration kPendingPatience = seconds(1);
 constexpr std::uint32_t kMostDepth = 1 << 20;
-/// Turns without work before the core is offered to others: on a core of one's own an answer is here sooner;
-/// where others took the core when it was offered last, what we wait for is likely to be theirs.
+/// The number of turns without work before the core is offered to other processes. On a core of one's own, an
+/// answer usually arrives before that. If another process took the core when it was last offered, the answer
+/// that this process waits for is likely to be computed there, so the core is offered sooner.
 constexpr std::uint32_t kTurnsBeforeYield = 32, kTurnsBesideOthers = 1;
-/// An offer that nobody takes is a system call and no more.
+/// If sched_yield() takes longer than this, another process has used the core.
 constexpr Duration kOfferTaken = nanoseconds(1500);
 
 }  // namespace
@@ -57,7 +59,8 @@ Result<std::unique_ptr<ShmFabric>> ShmFabric::open(ShmFabricOptions options) {
   auto watch = shm::SocketWatch::open([fabric = self.get()] {
     fabric->attention_ = true;
     fabric->wake();
-    // A peer whose message this is has taken the doorbell's word back: only the port knows who sleeps there.
+    // The peer that sent this message may have reset the doorbell's word. So it is not known here whether the
+    // engine sleeps in the port.
     if (fabric->options_.wake_elsewhere) fabric->options_.wake_elsewhere();
   });
   if (!watch) return std::unexpected(watch.error());
@@ -68,7 +71,7 @@ Result<std::unique_ptr<ShmFabric>> ShmFabric::open(ShmFabricOptions options) {
 }
 
 ShmFabric::~ShmFabric() {
-  watch_.reset();  // its thread calls us
+  watch_.reset();  // Its thread calls this object.
 }
 
 FabricInfo ShmFabric::info() const {
@@ -130,7 +133,7 @@ Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes, memory::Touch tou
 }
 
 std::size_t ShmFabric::progress(Time now) {
-  ring_all();  // for what was posted since the last turn, before anything is copied
+  ring_all();  // For what was posted since the last turn, before anything is copied.
   std::size_t done = attention_.exchange(false) ? serve_sockets(now) : 0;
   drop_silent_visitors(now);
   for (ShmQueuePair* const queue_pair : queue_pairs_) done += queue_pair->turn(now);
@@ -164,7 +167,7 @@ bool ShmFabric::has_news() const {
 }
 
 bool ShmFabric::begin_sleep(shm::Sleep how) {
-  ring_all();  // for what was posted since the last turn
+  ring_all();  // For what was posted since the last turn.
   for (ShmQueuePair* const queue_pair : queue_pairs_) queue_pair->requester_.ask_to_be_woken();
   sleeping_ = how;
   doorbell_.announce(how);
@@ -183,7 +186,7 @@ void ShmFabric::wait(Time deadline) {
 
 void ShmFabric::wake() noexcept {
   woken_ = true;
-  // Not by what the shared word says: a peer may have taken it and not woken us yet.
+  // The shared word is not used here: a peer may have reset it and not woken this process yet.
   const shm::Sleep sleeping = sleeping_;
   if (sleeping == shm::Sleep::on_futex) doorbell_.wake();
   if (const int watched = watched_wake_; watched >= 0 && sleeping == shm::Sleep::elsewhere) {
@@ -192,7 +195,7 @@ void ShmFabric::wake() noexcept {
   }
 }
 
-/// Never read: each write is an edge.
+/// The eventfd is never read, because each write is an edge.
 Result<std::vector<int>> ShmFabric::wait_descriptors() {
   if (!own_wake_) {
     own_wake_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -224,7 +227,8 @@ std::size_t ShmFabric::serve_sockets(Time now) {
 }
 
 void ShmFabric::take_visitors(Time now) {
-  // First, because a shortage of memory may end this early: what comes meanwhile wakes us once more.
+  // This comes first, because a lack of memory may end the loop early. Connections that arrive in the
+  // meantime wake this thread once more.
   (void)watch_->watch(listener_.descriptor(), kListenerTag);
   for (std::size_t taken = 0; taken < kVisitorsPerTurn; ++taken) {
     auto socket = listener_.accept();
@@ -232,7 +236,7 @@ void ShmFabric::take_visitors(Time now) {
     if (pending_connections_.size() == kMostPendingConnections) continue;
     const std::uint64_t tag = next_serial_++;
     pending_connections_.emplace(tag, PendingConnection{std::move(*socket), now});
-    on_visitor(tag);  // mostly its hello is here already
+    on_visitor(tag);  // In most cases, its hello has arrived already.
   }
 }
 

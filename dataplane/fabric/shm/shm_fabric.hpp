@@ -1,8 +1,8 @@
-// The shm provider: queue pairs between processes of one host, through memory that they share. Requests go
-// through ordered rings; payload is pulled by whoever receives it, straight from where it lies into where it
-// belongs: one copy, and no system call while both sides run. An engine with nothing to do sleeps on a futex
-// (Doorbell); a thread of the fabric sleeps on its sockets meanwhile, to notice peers that come and go. One
-// thread owns the fabric and everything made from it; it outlives its queue pairs and memory regions.
+// The shm provider: queue pairs between processes of one host, through shared memory. Requests go through
+// ordered rings. The receiver pulls the payload directly to where it belongs: one copy, and no system call
+// while both sides run. An engine with nothing to do sleeps on a futex (Doorbell). Meanwhile, a thread of the
+// fabric waits on its sockets, to notice peers that connect or end. One thread owns the fabric and everything
+// made from it. The fabric must outlive its queue pairs and memory regions.
 #pragma once
 
 #include <atomic>
@@ -25,23 +25,24 @@ namespace rdmc::fabric {
 class ShmQueuePair;
 
 struct ShmFabricOptions {
-  /// As SoftwareFabricOptions: unguessable.
+  /// Unguessable numbers, as in SoftwareFabricOptions.
   std::function<std::uint32_t()> entropy;
-  /// See host_identity(); 0: unknown, nobody is on this host.
+  /// See host_identity(). 0 if unknown; then open() fails.
   std::uint64_t host_id = 0;
-  /// Wakes the engine where it does not sleep in wait() (begin_sleep), when the sockets have something; any
-  /// thread. None: it always sleeps in wait().
+  /// Called when the sockets have something, to wake an engine that sleeps in another fabric's wait(); any
+  /// thread. Empty if the engine always sleeps in wait().
   std::function<void()> wake_elsewhere;
-  /// Let the kernel copy between address spaces (process_vm_readv) what lies in no arena, where it permits.
+  /// Let the kernel copy payload that is in no arena between address spaces (process_vm_readv), if it permits
+  /// that.
   bool read_processes = true;
 };
 
-/// By how their payload crossed; monotone.
+/// How payload was copied. The counts only grow.
 struct ShmFabricCounters {
-  std::uint64_t bytes_from_arenas = 0;     ///< one copy, ours
-  std::uint64_t bytes_from_processes = 0;  ///< one copy, the kernel's
-  std::uint64_t bytes_copied = 0;          ///< all copies by this process, those above included
-  std::uint64_t sleeps = 0, rings = 0;     ///< system calls beside the kernel's copies
+  std::uint64_t bytes_from_arenas = 0;     ///< One copy by this process.
+  std::uint64_t bytes_from_processes = 0;  ///< One copy by the kernel.
+  std::uint64_t bytes_copied = 0;          ///< All copies by this process, including bytes_from_arenas.
+  std::uint64_t sleeps = 0, rings = 0;     ///< System calls that sleep, and those that wake peers.
 };
 
 class ShmFabric final : public Fabric {
@@ -55,7 +56,8 @@ class ShmFabric final : public Fabric {
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         MemoryUse use = MemoryUse::general,
                                                         RemoteAccess access = RemoteAccess::write) override;
-  /// The same under a key and an address that another provider of ours gave it. Errors: already_exists.
+  /// Registers the memory with a key and an address that another provider of this process gave it. Errors:
+  /// already_exists.
   Result<std::unique_ptr<MemoryRegion>> register_as(RemoteKey key, std::uint64_t remote_address,
                                                     std::span<std::byte> memory, RemoteAccess access);
   Result<memory::Arena> make_arena(std::size_t bytes, memory::Touch touch = memory::Touch::now) override;
@@ -70,8 +72,8 @@ class ShmFabric final : public Fabric {
   void finish_wait() override { end_sleep(); }
   std::uint64_t bytes_copied() const override { return counters().bytes_copied; }
 
-  /// For an engine that sleeps elsewhere: announces it to the peers. False: there is something to do. Then,
-  /// and after the sleep, end_sleep().
+  /// For an engine that sleeps elsewhere: announces the sleep to the peers. Returns false if there is
+  /// something to do. In both cases, the caller must call end_sleep() afterwards.
   bool begin_sleep(shm::Sleep how);
   void end_sleep() {
     doorbell_.awake();
@@ -91,7 +93,7 @@ class ShmFabric final : public Fabric {
         name_(name),
         listener_(std::move(listener)) {}
   void forget(ShmQueuePair& queue_pair);
-  /// `holder`: the connection that alone may use the key.
+  /// `holder`: the only connection that may use the key.
   Result<std::unique_ptr<MemoryRegion>> add_region(RemoteKey key, std::uint64_t remote_address,
                                                    std::span<std::byte> memory, RemoteAccess access,
                                                    KeyHolder holder);
@@ -111,21 +113,22 @@ class ShmFabric final : public Fabric {
   std::unique_ptr<shm::SocketWatch> watch_;
   roce::RegionTable regions_;
   shm::LocalArenas arenas_;
-  std::vector<ShmQueuePair*> queue_pairs_;  // in order of their serials
+  std::vector<ShmQueuePair*> queue_pairs_;  // In the order of their serials.
   struct PendingConnection {
     shm::LocalSocket socket;
     Time came{};
   };
-  std::map<std::uint64_t, PendingConnection>
-      pending_connections_;  // whose hello has not come, in the order they came
+  // Connections whose hello has not arrived, in the order of their arrival.
+  std::map<std::uint64_t, PendingConnection> pending_connections_;
   std::uint64_t next_serial_ = 1;
-  std::atomic<bool> attention_{false};  // the watch has noted something
+  std::atomic<bool> attention_{false};  // The watch has found a socket with something to read.
   std::atomic<bool> woken_{false};
-  std::atomic<shm::Sleep> sleeping_{shm::Sleep::awake};  // ours to say, unlike the doorbell's word
-  Descriptor own_wake_;                                  // an eventfd, if anybody watches it
-  std::atomic<int> watched_wake_{-1};                    // the same, for all threads
+  // Only this process writes it, unlike the doorbell's word.
+  std::atomic<shm::Sleep> sleeping_{shm::Sleep::awake};
+  Descriptor own_wake_;                // An eventfd; empty until wait_descriptors() is called.
+  std::atomic<int> watched_wake_{-1};  // The same descriptor, for all threads.
   std::uint32_t idle_turns_ = 0, turns_before_yield_ = 1;
-  ShmFabricCounters counters_;  // of destroyed queue pairs, too
+  ShmFabricCounters counters_;  // Includes those of destroyed queue pairs.
 };
 
 }  // namespace rdmc::fabric

@@ -1,5 +1,5 @@
-// How a queue pair gets to know its peer - one side dials, both say hello with their memory - and how it
-// finds payload there afterwards.
+// The shm handshake, by which a queue pair meets its peer: one side dials, then both send a hello with their
+// memory. Also how a queue pair finds payload in the peer's memory afterwards.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -17,12 +17,13 @@ using shm::LocalSocket;
 using shm::Message;
 using shm::MessageKind;
 
-constexpr std::size_t kMostArenas = 1024;  // of one peer, at a time
-/// Messages taken at once: others get their turn. An arena is looked for behind all that can wait before it.
+constexpr std::size_t kMostArenas = 1024;  // Of one peer, at a time.
+/// Messages taken in one turn, so that others get their turn; and messages taken to find an arena, which is
+/// more than can be queued before its message.
 constexpr std::size_t kMessagesPerTurn = 64, kMessagesBeforeArena = 2 * kMostArenas;
-/// Until a peer that has too many visitors is dialled again.
+/// The time until a peer whose listener's queue is full is dialled again.
 constexpr Duration kDialAgain = milliseconds(10);
-/// The kernel's copy costs a system call: below this, staging twice in the cache is cheaper.
+/// The kernel's copy needs a system call. Below this size, staging with two copies in the cache is cheaper.
 constexpr std::size_t kLeastFromProcess = 16 << 10;
 
 }  // namespace
@@ -56,7 +57,7 @@ Result<void> ShmQueuePair::connect(std::span<const std::byte> peer_blob) {
   return {};
 }
 
-/// One of the two: the one with the smaller token.
+/// True on the side that dials: the one with the smaller token.
 bool ShmQueuePair::dials() const {
   return local_.queue_pair < peer_->queue_pair;
 }
@@ -99,7 +100,7 @@ Result<void> ShmQueuePair::send_hello() {
 
 void ShmQueuePair::visit(LocalSocket socket, LocalSocket::Received hello) {
   if (socket_ || failed_ || (peer_ && dials()))
-    return;  // a second visitor, or an uninvited one: it sees the end
+    return;  // A second or unwanted connection. Its other side sees that it is closed.
   socket_ = std::move(socket);
   if (!peer_) {
     early_hello_ = std::move(hello);
@@ -134,7 +135,7 @@ Result<void> ShmQueuePair::on_hello(LocalSocket::Received& hello) {
 
 void ShmQueuePair::on_socket() {
   if (failed_ || !peer_ || !socket_) return;
-  const bool ended = socket_.has_process_ended();  // before its last messages are read
+  const bool ended = socket_.has_process_ended();  // Checked before its last messages are read.
   const auto done = read_socket(kMessagesPerTurn);
   if (ended || (!done && done.error().code == Errc::peer_failed)) return on_hang_up();
   if (!done) return fail(WorkStatus::retry_exceeded, done.error().what);
@@ -161,7 +162,7 @@ Result<void> ShmQueuePair::read_socket(std::size_t most) {
   return {};
 }
 
-// What the peer did last still counts: it may have refused, or carried out what we wait for.
+// What the peer did last still counts: it may have refused a request, or completed one that waits here.
 void ShmQueuePair::on_hang_up() {
   requester_.turn();
   check_cores();
@@ -213,7 +214,8 @@ Result<void> ShmQueuePair::on_forget(const Message& forget) {
   return {};
 }
 
-/// Of arenas that are gone here: the peer keeps their pages until it hears that nothing names them any more.
+/// Reports to the peer which arenas are gone here and are named by no open request. The peer keeps their
+/// pages until it receives this message.
 void ShmQueuePair::forget_arenas() {
   std::erase_if(arenas_sent_, [&](const auto& sent) {
     if (fabric_.arenas_.is_alive(sent.first) || !requester_.is_handled(sent.second)) return false;
@@ -222,7 +224,7 @@ void ShmQueuePair::forget_arenas() {
   });
 }
 
-/// Whether the peer has the arena, or gets it before what it is named in.
+/// True if the peer has the arena, or will have it before the request that names it.
 bool ShmQueuePair::send_arena(const shm::LocalArenas::Found& arena) {
   if (arenas_sent_.contains(arena.number)) return true;
   forget_arenas();
@@ -233,8 +235,8 @@ bool ShmQueuePair::send_arena(const shm::LocalArenas::Found& arena) {
   return sent && *sent;
 }
 
-/// The arena that `bytes` lie in, which the peer knows by the time it looks for it; the next request names
-/// it.
+/// Finds the arena that contains `bytes` and makes sure that the peer knows it. The caller must name it in
+/// the next request or offer.
 std::optional<shm::LocalArenas::Found> ShmQueuePair::named_arena(std::span<const std::byte> bytes) {
   auto found = fabric_.arenas_.find(bytes);
   if (!found || !send_arena(*found)) return std::nullopt;
@@ -257,7 +259,8 @@ Result<MappedMemory> ShmQueuePair::map(const MappingOffer& offer, std::uint64_t 
   return MappedMemory{all.subspan(offer.offset, bytes), std::move(*pages)};
 }
 
-/// It was sent before it was first named. Errors: protocol_error (it was not), those of the socket.
+/// The message with an arena is sent before the arena is first named. Errors: protocol_error if it was not
+/// sent, and the errors of the socket.
 Result<std::shared_ptr<const memory::SharedPages>> ShmQueuePair::peer_arena(std::uint32_t number) {
   auto found = peer_arenas_.find(number);
   if (found == peer_arenas_.end()) {
@@ -305,7 +308,7 @@ shm::PayloadSource::Outcome ShmQueuePair::pull_from_arena(const shm::PayloadLoca
   return Outcome::copied;
 }
 
-// The number of a process that has ended may be another's by now; but then the socket has ended, too.
+// After the process has ended, its process id may belong to another one. But then the socket has ended too.
 shm::PayloadSource::Outcome ShmQueuePair::pull_from_process(std::uint64_t address, std::span<std::byte> to) {
   if (ours_.control.reads_processes.load(std::memory_order_relaxed) == 0) return Outcome::malformed;
   if (shm::read_process(socket_.process(), address, to) != to.size() || !socket_ || socket_.is_hung_up())

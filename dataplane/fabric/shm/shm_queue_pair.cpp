@@ -12,17 +12,19 @@ namespace {
 using shm::Operation;
 using shm::RequestSlot;
 
-/// So many bytes are pulled in a turn: others get theirs, and the engine looks at the time.
+/// A turn of one queue pair pulls about this number of bytes. Then other queue pairs get their turns.
 constexpr std::size_t kBytesPerTurn = 2 << 20;
 constexpr std::size_t kMostMessageBytes = 0x7FFF'FFFF;
-/// On a machine with more processes than cores an answer takes as long as the scheduler likes.
+/// On a machine with more processes than cores, the scheduler may delay an answer for a long time.
 constexpr Duration kLeastAckTimeout = milliseconds(40);
-/// A peer that shows signs of life and still does not get one request done.
+/// The limit for a peer that shows signs of life but completes no request.
 constexpr Duration kMostForOneRequest = seconds(60);
-/// A look at a peer that owes us something counts as no more, however late it comes: who was starved together
-/// with us needs turns of its own before its silence means anything.
+/// A look at a peer that owes an answer counts as at most this time, even if it comes later. If this process
+/// got no core, the peer may have got none either, and needs turns of its own before its silence means
+/// anything.
 constexpr Duration kMostPerLook = milliseconds(20);
-/// A turn as often as this while a peer waits for a receive: it takes that for a sign of life.
+/// While a peer waits for a receive, this side takes a turn at this interval, which the peer takes as a sign
+/// of life.
 constexpr Duration kHeartbeat = milliseconds(10);
 
 }  // namespace
@@ -174,7 +176,7 @@ void ShmQueuePair::ring() {
   const std::uint32_t handled = responder_.handled();
   if (!ring_for_requests_ && handled == told_handled_) return;
   if (peer_doorbell_->is_asleep()) {
-    // It asks to be woken when there is enough to do for it; or else when this is all for now.
+    // The peer wants to be woken when enough is done for it, or when no more will be done for now.
     const auto wanted = static_cast<std::int32_t>(handled - peers().control.wake_at.load());
     if (!ring_for_requests_ && wanted < 0 && responder_.has_more()) return;
     const shm::Sleep slept = peer_doorbell_->ring();
@@ -193,7 +195,7 @@ Duration ShmQueuePair::patience() const {
   return std::max(options_.ack_timeout, kLeastAckTimeout) * (options_.retry_limit + 1);
 }
 
-/// 0: for ever.
+/// 0 = no limit.
 Duration ShmQueuePair::receive_patience() const {
   constexpr std::uint8_t kForEver = 7;
   if (options_.rnr_retry_limit == kForEver) return options_.rnr_patience;
@@ -227,13 +229,13 @@ Time ShmQueuePair::next_deadline() const {
   if (failed_) return Time::never();
   const Time turn = std::min(dial_at_, responder_.not_ready() ? turned_at_ + kHeartbeat : Time::never());
   if (requester_.idle()) return turn;
-  return waits_ ? std::min(turn, looked_at_ + kMostPerLook) : Time{};  // just posted
+  return waits_ ? std::min(turn, looked_at_ + kMostPerLook) : Time{};  // A work request was just posted.
 }
 
 void ShmQueuePair::close(shm::Closed how) {
   if (failed_) return;
   ours_.control.closed.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
-  // Before anything that the application does with its memory from here on.
+  // Before anything that the application does with its memory afterwards.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   socket_.close();
 }

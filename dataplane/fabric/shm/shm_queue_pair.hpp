@@ -1,6 +1,6 @@
-// A queue pair between two processes of one host. It binds the two cores to the memory that it shares with
-// its peer, to the socket over which they introduce themselves, and to the ways in which payload crosses.
-// Owned by whoever created it; its fabric knows it by number until it is destroyed.
+// A queue pair between two processes of one host. It connects the two cores to the memory that it shares with
+// its peer, to the socket of the shm handshake, and to the ways in which payload is copied. The caller that
+// created it owns it. Its fabric finds it by serial number until it is destroyed.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ShmFabric;
 
 class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
  public:
-  /// `serial` names it within its fabric and is never used again; `memory` is its QueueMemory.
+  /// `serial` names it within its fabric and is never used again. `memory` is its QueueMemory.
   ShmQueuePair(ShmFabric& fabric, const QueuePairOptions& options, const shm::ShmBlob& local,
                std::uint64_t serial, memory::SharedPages memory);
   ~ShmQueuePair() override;
@@ -38,7 +38,7 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Result<void> post_read(const ReadRequest& request) override;
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
-  void expect_write(std::span<std::byte>) override {}  // who pulls needs no hint
+  void expect_write(std::span<std::byte>) override {}  // Not needed, because the receiver pulls.
   bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
     return !failed_ && responder_.redirect(key, where);
   }
@@ -54,22 +54,22 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   }
   std::shared_ptr<const PeerMemory> peer_memory() const override;
   ConnectionBlob local_blob() const override { return shm::encode(local_); }
-  /// Errors besides: unsupported (a process of another host, or of another user), peer_failed (its process
-  /// has gone).
+  /// Additional errors: unsupported if the peer is on another host or belongs to another user, peer_failed if
+  /// its process is gone.
   Result<void> connect(std::span<const std::byte> peer_blob) override;
 
  private:
   friend class ShmFabric;
 
-  // What the fabric calls.
+  // Called by the fabric.
   std::size_t turn(Time now);
-  /// Wakes a peer that sleeps and has something to do now.
+  /// Wakes the peer if it sleeps and has something to do now.
   void ring();
   bool has_news() const;
   Time next_deadline() const;
-  /// The socket has something, or the peer's process has ended.
+  /// Called when the socket has something, or the peer's process has ended.
   void on_socket();
-  /// The peer, as the side that is to dial, has come with its hello.
+  /// Called when the peer, which is the side that dials, has connected and sent its hello.
   void visit(shm::LocalSocket socket, shm::LocalSocket::Received hello);
 
   // shm_handshake.cpp
@@ -114,32 +114,33 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   std::uint64_t serial_;
   memory::SharedPages memory_;
   shm::QueueMemory& ours_;
-  std::uint64_t probe_;  // a number of ours that a peer that can read our address space finds there
+  std::uint64_t probe_;  // A random number. A peer that can read this process's memory finds it there.
   roce::FixedRing<Completion> done_;
   shm::Requester requester_;
   shm::Responder responder_;
-  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // posted and not yet polled
+  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // Posted and not yet polled.
 
   std::optional<shm::ShmBlob> peer_;
   shm::LocalSocket socket_;
   std::optional<shm::LocalSocket::Received> early_hello_;
   std::optional<memory::SharedPages> peer_memory_;
-  std::optional<memory::SharedPages> shared_pages_;  // from the peer, and not taken yet
+  std::optional<memory::SharedPages> shared_pages_;  // From the peer, and not taken yet.
   std::optional<shm::Doorbell> peer_doorbell_;
   std::unordered_map<std::uint32_t, std::shared_ptr<const memory::SharedPages>> peer_arenas_;
-  std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;  // with the last slot that named each
+  // By number: the count of slots up to the last one that named the arena.
+  std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;
   bool said_hello_ = false;
   bool failed_ = false;
   std::string cause_;
-  std::uint32_t told_handled_ = 0;  // what the peer was last woken for
+  std::uint32_t told_handled_ = 0;  // The count of handled() for which the peer was last woken.
   bool ring_for_requests_ = false;
 
   bool peer_left_ = false;
 
-  Time dial_at_ = Time::never();  // again
+  Time dial_at_ = Time::never();  // The time of the next attempt.
   Time turned_at_{};
 
-  // Patience with a peer that has works of ours, counted in looks of ours.
+  // How long the peer has made this side wait, counted in looks at the peer.
   bool waits_ = false;
   Time looked_at_{};
   Duration waited_{}, silent_{};

@@ -1,7 +1,7 @@
-// A thread that sleeps on a fabric's sockets while the engine sleeps on something else, a futex or a port: it
-// tells the fabric that some socket has something, and touches nothing else. It keeps nothing, so it needs no
-// memory. The engine then takes which sockets these are. A socket is watched until it has something, and
-// again when the engine has dealt with that (watch once more). Closing a socket ends its being watched.
+// A thread that waits on a fabric's sockets while the engine sleeps on a futex or in a port. It only reports
+// to the fabric that some socket has an event. It stores no events, so it allocates no memory. The engine
+// then takes the list of these sockets. A socket is watched for one event. When the engine has handled that
+// event, it must call watch() again. A socket that is closed is no longer watched.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace rdmc::fabric::shm {
 
 class SocketWatch {
  public:
-  /// `tell` is called on the watch's thread when there is something to take, and not again before take().
-  /// Errors: resource_limit.
+  /// `tell` is called on the watch's thread when there is something to take. It is not called again before
+  /// take(). Errors: resource_limit.
   static Result<std::unique_ptr<SocketWatch>> open(std::function<void()> tell);
   ~SocketWatch();
   SocketWatch(const SocketWatch&) = delete;
@@ -27,13 +27,13 @@ class SocketWatch {
 
   /// Errors: resource_limit.
   Result<void> watch(const Descriptor& socket, std::uint64_t tag);
-  /// The tags of sockets that have something, until the next call. There may be more: then `tell` is called
-  /// again.
+  /// Returns the tags of sockets that have events. The span is valid until the next call. If there are more,
+  /// `tell` is called again.
   std::span<const std::uint64_t> take();
 
  private:
   static constexpr std::size_t kMostTaken = 64;
-  /// What the thread is woken for.
+  /// The reasons why the thread is woken.
   static constexpr std::uint64_t kNews = 0, kStop = 1;
 
   SocketWatch(std::function<void()> tell, Descriptor sockets, Descriptor thread_waits, Descriptor stop)
@@ -44,8 +44,8 @@ class SocketWatch {
   void run();
 
   std::function<void()> tell_;
-  Descriptor sockets_;       // an epoll of all that is watched
-  Descriptor thread_waits_;  // an epoll of that one and of stop_
+  Descriptor sockets_;       // An epoll instance for all watched sockets.
+  Descriptor thread_waits_;  // An epoll instance for sockets_ and stop_.
   Descriptor stop_;
   std::array<std::uint64_t, kMostTaken> taken_{};
   std::thread thread_;

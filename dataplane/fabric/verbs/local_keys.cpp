@@ -77,7 +77,7 @@ void LocalKeys::drop_what_has_gone() {
   }
 }
 
-/// Its pages are watched on as long as another registration has some of them.
+/// Forgets a registration. Its pages stay watched if another registration contains some of them.
 void LocalKeys::forget(std::list<Registration>::iterator one) {
   const auto pages = one->pages;
   const bool watched = one->watched;
@@ -106,12 +106,12 @@ Result<LocalKeys::Registration*> LocalKeys::make(std::span<const std::byte> memo
     if (last_use(*oldest) != UINT64_MAX) forget(oldest);
   }
   const auto pages = pages_around(memory);
-  // First watched, then registered: whatever changes from here on is told.
+  // Watch the pages first and then register them, so that no later change of the mapping is missed.
   const bool watched = mappings_ && mappings_->watch(pages).has_value();
   const auto address = reinterpret_cast<std::uint64_t>(pages.data());
   auto handle = register_with_device(domain_, pages, address, IBV_ACCESS_LOCAL_WRITE);
   const bool writable = handle.has_value();
-  if (!handle && use == Use::read)  // what is mapped read-only can be sent
+  if (!handle && use == Use::read)  // Memory that is mapped read-only can still be sent.
     handle = register_with_device(domain_, pages, address, 0);
   if (!handle) return std::unexpected(handle.error());
   ++registrations_;

@@ -1,7 +1,7 @@
-// Which local key lets the device read and write the memory that a work names. Memory is registered when a
-// region or a work first names it, and stays so for the next one, for as long as it is mapped as it was. It
-// exists so that whoever posts a work need not know that a NIC knows memory by keys. These registrations give
-// peers no rights. Owned by a VerbsFabric; its thread.
+// Finds the local key with which the device reads and writes the memory that a work request names, so that
+// applications need not know these keys. Memory is registered when a region or a work request first names it.
+// The registration is kept for later ones, as long as the same memory stays mapped there. These registrations
+// give peers no rights. Owned by a VerbsFabric; used on its thread.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +18,27 @@ namespace rdmc::fabric {
 
 class LocalKeys {
  public:
-  /// Registrations kept though nothing uses them; each pins its pages.
+  /// The most registrations that are kept without being used. Each pins its pages.
   static constexpr std::size_t kMostKept = 256;
 
   explicit LocalKeys(ibv_pd* domain);
 
-  /// Who names the memory: a region vouches that it stays mapped, a work only until it is over.
+  /// The user of the memory. A region guarantees that the memory stays mapped; a work request guarantees it
+  /// only until it ends.
   enum class Holder : std::uint8_t { region, work };
-  enum class Use : std::uint8_t { read, write };  ///< by the device
+  enum class Use : std::uint8_t { read, write };  ///< What the device does with the memory.
   struct Registration;
   struct Lease {
     std::uint32_t key = 0;
-    Registration* registration = nullptr;  ///< none: no lease
+    Registration* registration = nullptr;  ///< Null if this is no lease.
   };
 
   /// Errors: those of register_with_device.
   Result<Lease> lease(std::span<const std::byte> memory, Holder holder, Use use);
-  /// Its holder is over.
+  /// Ends the lease. Must be called when its holder ends.
   void release(const Lease& lease, Holder holder);
 
-  /// Registrations made so far.
+  /// The number of registrations made so far.
   std::uint64_t registrations() const { return registrations_; }
 
   struct Registration {
@@ -46,8 +47,8 @@ class LocalKeys {
     std::uint32_t works = 0, regions = 0;
     std::uint64_t last_use = 0;
     bool writable = false;
-    bool watched = false;  ///< else it goes with its last holder
-    bool gone = false;     ///< not what is mapped there now
+    bool watched = false;  ///< If false, it ends with its last holder.
+    bool gone = false;     ///< Other memory may be mapped there now.
   };
 
  private:
@@ -57,13 +58,13 @@ class LocalKeys {
   Result<Registration*> make(std::span<const std::byte> memory, Use use);
 
   ibv_pd* domain_;
-  std::unique_ptr<memory::MappingWatch> mappings_;  // none: the kernel does not tell
-  std::list<Registration> known_;                   // the one found last comes first
+  std::unique_ptr<memory::MappingWatch> mappings_;  // Null if the kernel does not report changes of mappings.
+  std::list<Registration> known_;                   // The registration that was found last comes first.
   std::uint64_t uses_ = 0, registrations_ = 0;
 };
 
-/// Pins `memory` and makes it known to the device under `address`. Errors: resource_limit, naming the limit
-/// on locked memory if that is the cause; those of the operating system.
+/// Pins `memory` and registers it with the device under `address`. Errors: resource_limit (the text names the
+/// limit on locked memory if that is the cause), and the errors of the operating system.
 Result<VerbsHandle<ibv_mr>> register_with_device(ibv_pd* domain, std::span<const std::byte> memory,
                                                  std::uint64_t address, int access);
 

@@ -1,6 +1,6 @@
-// The receive queue that the queue pairs of a verbs fabric share, with its buffers: however many groups and
-// neighbours there are, the device sees this one queue of small slots, which it can keep in its cache. What
-// arrives is copied on from the slot into the receive that its queue pair has posted. Owned by a VerbsFabric;
+// The receive queue that the queue pairs of a verbs fabric share, and its buffers. For any number of groups
+// and neighbours, the device uses only this queue of small slots, which it can keep in its cache. A message
+// is copied from its slot into the receive that its queue pair has posted. Owned by a VerbsFabric; used on
 // its thread.
 #pragma once
 
@@ -17,21 +17,22 @@ namespace rdmc::fabric {
 
 class SharedReceives {
  public:
-  /// Room for the longest control frame several times over.
+  /// Several times the length of the longest control frame.
   static constexpr std::uint32_t kSlotBytes = 256;
-  /// Messages that may have arrived and not been looked at; more wait at their senders (RNR), who ask again.
+  /// The most messages that may wait to be read. The senders of further ones get RNR NAKs and try again.
   static constexpr std::uint32_t kSlots = 1024;
 
-  /// All slots posted. Errors: unsupported (the device has no shared receive queues), resource_limit.
+  /// Makes the queue. No slot is posted before the first post(). Errors: unsupported if the device has no
+  /// shared receive queues, resource_limit.
   static Result<SharedReceives> make(const VerbsDevice& device);
 
   ibv_srq* queue() const { return queue_.get(); }
   std::span<const std::byte> slot(std::uint32_t index, std::size_t bytes) const {
     return slots_.bytes().subspan(index * kSlotBytes).first(bytes);
   }
-  /// `index` has been read. It is posted again with the next post().
+  /// Must be called when slot `index` has been read. The next post() posts it again.
   void give_back(std::uint32_t index) { free_.push_back(index); }
-  /// Posts what was given back, all at once. `tag` | index names a slot in its completion.
+  /// Posts all slots that were given back. In the completion of a slot, the work id is `tag` | index.
   void post(std::uint64_t tag);
 
  private:
@@ -39,7 +40,7 @@ class SharedReceives {
   VerbsHandle<ibv_mr> region_;
   VerbsHandle<ibv_srq> queue_;
   std::vector<std::uint32_t> free_;
-  std::vector<ibv_recv_wr> works_;  // scratch
+  std::vector<ibv_recv_wr> works_;  // Scratch memory for post().
   std::vector<ibv_sge> pieces_;
 };
 

@@ -1,5 +1,5 @@
-// Connecting: what the two blobs agree on is told to the device by an BringUp; works posted meanwhile
-// wait for it here.
+// Connecting: a BringUp configures the device with what the two blobs agree on. Work requests that are posted
+// meanwhile wait here.
 #include <algorithm>
 #include <cstring>
 
@@ -10,8 +10,10 @@
 namespace rdmc::fabric {
 namespace {
 
-constexpr std::uint8_t kRetries = 6;  // the most that every device counts: Soft-RoCE takes 7 for "for ever"
-/// 640 us (IBTA vol. 1, table 45): a queue that our poll loop has let run empty is full again by then.
+// The most retries that every device counts. For Soft-RoCE, 7 means "for ever".
+constexpr std::uint8_t kRetries = 6;
+/// 640 us (IBTA vol. 1, table 45). By then, a receive queue that the poll loop has let run empty is full
+/// again.
 constexpr std::uint8_t kMinRnrTimer = 12;
 constexpr std::uint8_t kHopLimit = 64;
 
@@ -68,7 +70,7 @@ void VerbsQueuePair::check_introduction() {
   const int error = bring_up_->error();
   bring_up_.reset();
   --fabric_.introductions_;
-  if (failed_) return to_error();  // for another reason, while it went on
+  if (failed_) return to_error();  // It failed for another reason during the bring-up.
   if (error != 0)
     return fail("connecting through " + fabric_.device_.name + " to " + peer_ + ": " + std::strerror(error));
   for (; !waiting_.empty(); waiting_.pop_front()) {
@@ -81,7 +83,7 @@ void VerbsQueuePair::check_introduction() {
   }
 }
 
-/// Works that the device never saw end in their turn, behind those that it did.
+/// Completes the work requests that the device never got as flushed, after those that it got.
 void VerbsQueuePair::flush_unseen() {
   if (unseen_ == 0 || posted_.size() != unseen_) return;
   for (; unseen_ > 0; --unseen_) {

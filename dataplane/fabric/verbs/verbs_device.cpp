@@ -59,7 +59,7 @@ Result<VerbsDevice> VerbsDevice::open(const Address& address) {
     return fail_errno("the list of RDMA devices", errno);
   }
   const ibv_gid wanted = gid_of(address);
-  std::optional<Error> refused;  // by a device that may be the one
+  std::optional<Error> refused;  // The error of a device that could not be opened and may be the right one.
   for (ibv_device* const candidate : std::span(list.get(), static_cast<std::size_t>(count))) {
     VerbsHandle<ibv_context> context(ibv_open_device(candidate));
     if (!context) {

@@ -1,4 +1,4 @@
-// What the device tells: completions, and events of its own; and sleeping until it tells something.
+// Polls the completions and the asynchronous events of the device, and sleeps until it has some.
 #include <poll.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace rdmc::fabric {
 namespace {
 
-/// How often the device's own events and the queue pairs' patience are looked at.
+/// How often the device's events and the time limits of the queue pairs are checked.
 constexpr Duration kCheckInterval = milliseconds(20);
 
 }  // namespace
@@ -98,7 +98,7 @@ void VerbsFabric::poll_events() {
       case IBV_EVENT_CQ_ERR:
       case IBV_EVENT_SRQ_ERR:
       case IBV_EVENT_DEVICE_FATAL: fail_all(what); break;
-      default: break;  // ports and addresses that come and go show in retries
+      default: break;  // Changes of ports and addresses show as retries.
     }
     ibv_ack_async_event(&event);
   }
@@ -111,7 +111,8 @@ void VerbsFabric::fail_all(const std::string& cause) {
 
 Time VerbsFabric::prepare_wait(Time deadline) {
   if (undelivered_ != 0 || news_) return Time{};
-  // Ask to be told first, then look once more: what comes in between is seen by one of the two.
+  // Request the notification first, then poll once more. So a completion that arrives in between is not
+  // missed.
   if (ibv_req_notify_cq(completions_.get(), 0) != 0 || poll_device() != 0) return Time{};
   return deadline;
 }

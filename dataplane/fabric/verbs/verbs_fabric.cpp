@@ -25,14 +25,15 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::uint16_t kRocePort = 4791;
-/// Of payload on its way to a NIC: what its own packet buffers hold is not told, and this fits all.
+/// For payload in flight to a NIC. A NIC does not report the size of its packet buffers; this value suits all
+/// of them.
 constexpr std::uint32_t kReceiveWindow = 512 * 1024;
 constexpr std::uint32_t kFirstCompletions = 16'384;
-/// As SoftwareFabric has it.
+/// As in SoftwareFabric.
 constexpr std::uint32_t kMaxDepth = 1 << 16;
-/// What a group of a file takes, and as much again.
+/// Twice what a group needs for a file.
 constexpr rlim_t kLeastLockedBytes = 64 << 20;
-/// A device that has drained a queue pair says so in microseconds, or never.
+/// A device reports that it has drained a queue pair within microseconds, or never.
 constexpr Duration kDrainPatience = milliseconds(10);
 
 bool set_nonblocking(int fd) {
@@ -53,7 +54,7 @@ VerbsFabric::VerbsFabric(const Address& address, VerbsDevice device, std::functi
 
 VerbsFabric::~VerbsFabric() {
   assert(by_serial_.empty());
-  leaving_.clear();  // their threads wake this
+  leaving_.clear();  // Their threads wake this object.
 }
 
 Result<std::unique_ptr<VerbsFabric>> VerbsFabric::open(const Address& address,
@@ -145,7 +146,7 @@ Result<std::unique_ptr<QueuePair>> VerbsFabric::create_queue_pair(const QueuePai
                         .qp_type = IBV_QPT_RC,
                         .sq_sig_all = 1};
   made.handle.reset(ibv_create_qp(device_.domain.get(), &wish));
-  if (!made.handle) {  // without what not every device has
+  if (!made.handle) {  // Try again without inline data, which not every device supports.
     made.inline_bytes = wish.cap.max_inline_data = 0;
     made.handle.reset(ibv_create_qp(device_.domain.get(), &wish));
   }
@@ -193,8 +194,9 @@ void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
       .shares_receives = shares};
   bool stays = true;
   if (under_way) {
-    // The device refuses what the introduction does from here on, and places nothing more in memory that is
-    // the application's again; but the kernel destroys nothing that somebody waits in.
+    // From here on, the device refuses what the bring-up does, and places nothing more in memory that the
+    // application owns again. But the kernel cannot destroy a queue pair while a thread waits in a call for
+    // it.
     queue_pair.to_error();
   } else {
     leaving.bring_up.reset();
@@ -210,11 +212,12 @@ void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
   stays ? leaving_.push_back(std::move(leaving)) : make_room_of(leaving);
 }
 
-/// A queue pair that is destroyed takes along the shared receive that it has fetched, unless it has drained
-/// first and said so (ibv_destroy_qp; IBV_EVENT_QP_LAST_WQE_REACHED). So it drains while others are served,
-/// if nothing that is the application's is left in it: its works come back flushed, which most devices do at
-/// once. One that takes its time is destroyed with them, and a shared receive is lost until the queue is
-/// renewed.
+/// Tries to empty the queue pair before it is destroyed. True if it is empty. A queue pair that is destroyed
+/// takes with it the shared receive that it has fetched, unless it has drained first and reported that
+/// (ibv_destroy_qp; IBV_EVENT_QP_LAST_WQE_REACHED). So a queue pair without memory of the application drains
+/// while other queue pairs are served: its work requests complete as flushed, which most devices do at once.
+/// A queue pair that is not empty in time is destroyed at once. Then a shared receive is lost until the queue
+/// is renewed.
 bool VerbsFabric::gives_memory_back(VerbsQueuePair& queue_pair) {
   queue_pair.to_error();
   for (int left = completions_->cqe; left > 0 && !queue_pair.posted_.empty(); left -= kPolledAtOnce)
@@ -224,7 +227,8 @@ bool VerbsFabric::gives_memory_back(VerbsQueuePair& queue_pair) {
 
 void VerbsFabric::finish_those_leaving(Time now) {
   const auto drains = [](const Leaving& leaving) { return !leaving.bring_up && !leaving.drained; };
-  if (std::ranges::any_of(leaving_, drains)) poll_events();  // which may tell that it has
+  // An event may report that a queue pair has drained.
+  if (std::ranges::any_of(leaving_, drains)) poll_events();
   std::erase_if(leaving_, [&](Leaving& leaving) {
     if (leaving.bring_up && !leaving.bring_up->is_over()) return false;
     if (!leaving.drained && now < leaving.drained_at_latest) return false;
@@ -235,7 +239,8 @@ void VerbsFabric::finish_those_leaving(Time now) {
   });
 }
 
-/// Nothing follows what the device has completed by then: after this no completion names it any more.
+/// Destroys the queue pair. Then polls all completions that the device made before, so that no later
+/// completion names it.
 void VerbsFabric::destroy(VerbsHandle<ibv_qp>& handle) {
   handle.reset();
   for (int left = completions_->cqe; left > 0 && poll_device() != 0; left -= kPolledAtOnce) {
@@ -247,7 +252,8 @@ void VerbsFabric::make_room_of(const Leaving& leaving) {
   if (leaving.shares_receives && --sharing_ == 0) renew_shared_receives();
 }
 
-/// What queue pairs took along after all is back with a new queue, once nobody has the old one.
+/// Replaces the shared receive queue when no queue pair uses it. This restores the receives that destroyed
+/// queue pairs took with them.
 void VerbsFabric::renew_shared_receives() {
   auto fresh = SharedReceives::make(device_);
   if (!fresh) return;

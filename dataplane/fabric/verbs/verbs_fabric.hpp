@@ -1,8 +1,8 @@
-// The verbs provider: RC queue pairs of an RDMA NIC, whose protocol the NIC runs. It is the same wire as the
-// software provider's - RoCEv2, the NIC being the textbook endpoint - so members with and without a NIC join
-// one group. One completion queue and one receive queue serve all queue pairs; a thread with nothing to do
-// sleeps on the device's completion channel. One thread owns the fabric and everything made from it; it
-// outlives its queue pairs and memory regions.
+// The verbs provider: RC queue pairs of an RDMA NIC, which runs the protocol. The packets are RoCEv2, as
+// those of the software fabric, which talks to a NIC in standard mode. So members with and without a NIC can
+// join one group. One completion queue and one receive queue serve all queue pairs. A thread with nothing to
+// do sleeps on the device's completion channel. One thread owns the fabric and everything made from it. The
+// fabric must outlive its queue pairs and memory regions.
 #pragma once
 
 #include <poll.h>
@@ -28,28 +28,30 @@ namespace rdmc::fabric {
 class VerbsQueuePair;
 
 struct VerbsFabricCounters {
-  std::uint64_t registrations = 0;    ///< of local memory; peers' rights come on top
-  std::uint64_t shared_receives = 0;  ///< messages that came through the shared receive queue
-  std::uint64_t bytes_copied = 0;     ///< of those, out of its slots
+  std::uint64_t registrations = 0;  ///< Of local memory, without the registrations that give rights to peers.
+  std::uint64_t shared_receives = 0;  ///< Messages that arrived in the shared receive queue.
+  std::uint64_t bytes_copied = 0;     ///< The bytes that were copied from its slots.
   std::uint64_t asynchronous_events = 0;
 };
 
 class VerbsFabric final : public Fabric {
  public:
-  /// On the device that has `address` as RoCE v2 GID. `entropy`: as SoftwareFabricOptions. `traffic_class`:
-  /// of all packets' IP headers; the device minds the two bits of ECN. Errors: those of VerbsDevice::open,
-  /// resource_limit.
+  /// Opens the device that has `address` as RoCE v2 GID. `entropy`: as in SoftwareFabricOptions.
+  /// `traffic_class`: for the IP headers of all packets; the device sets the two ECN bits. Errors: those of
+  /// VerbsDevice::open, resource_limit.
   static Result<std::unique_ptr<VerbsFabric>> open(const Address& address,
                                                    std::function<std::uint32_t()> entropy,
                                                    std::uint8_t traffic_class = 0);
-  /// Waits until the kernel looks no more for peers of queue pairs that are gone: a second at most.
+  /// Waits until the kernel has stopped looking for the peers of destroyed queue pairs, for about a second at
+  /// most.
   ~VerbsFabric() override;
 
   FabricInfo info() const override;
-  /// Errors: invalid_argument (depths that the device does not have), unsupported (path MTU), resource_limit.
+  /// Errors: invalid_argument for depths that the device does not support, unsupported for the path MTU,
+  /// resource_limit.
   Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override;
-  /// Errors: resource_limit (memory cannot be pinned), unsupported (invalidation by peers: that takes memory
-  /// windows).
+  /// Errors: resource_limit if the memory cannot be pinned, unsupported for RemoteAccess::invalidate, which
+  /// would need memory windows.
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         MemoryUse use = MemoryUse::general,
                                                         RemoteAccess access = RemoteAccess::write) override;
@@ -64,7 +66,7 @@ class VerbsFabric final : public Fabric {
   std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const std::string& device() const { return device_.name; }
-  /// By the kernel, which has this vendor for it.
+  /// True if the kernel emulates the device (Soft-RoCE). It then reports this vendor id.
   bool is_emulated() const { return device_.limits.vendor_id == 0xFFFFFF; }
   VerbsFabricCounters counters() const;
 
@@ -73,7 +75,7 @@ class VerbsFabric final : public Fabric {
   class Region;
 
   static constexpr int kPolledAtOnce = 64;
-  /// In the work id of a shared receive's completion, beside the queue's generation and the slot.
+  /// Marks the work id of a shared receive, in addition to the queue's generation and the slot.
   static constexpr std::uint64_t kSharedReceive = std::uint64_t{1} << 63;
 
   VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy,
@@ -82,15 +84,15 @@ class VerbsFabric final : public Fabric {
     return std::uint64_t{serial} << 1 | (receive ? 1 : 0);
   }
   Result<void> make_room_in_completion_queue(std::uint32_t more);
-  /// Of a queue pair that was destroyed: what the device still has of it. It is in the error state, and no
-  /// memory of the application's is in it.
+  /// What the device still has of a destroyed queue pair. The queue pair is in the error state and refers to
+  /// no memory of the application.
   struct Leaving {
     VerbsHandle<ibv_qp> handle;
-    std::unique_ptr<BringUp> bring_up;  // ends before the handle; none: it is over
+    std::unique_ptr<BringUp> bring_up;  // Destroyed before the handle. Null if it is over.
     std::uint32_t completions = 0;
     bool shares_receives = false;
     Time drained_at_latest{};
-    bool drained = false;  ///< the device has said so
+    bool drained = false;  ///< The device has reported that the queue pair is drained.
   };
   void forget(VerbsQueuePair& queue_pair);
   bool gives_memory_back(VerbsQueuePair& queue_pair);
@@ -116,20 +118,20 @@ class VerbsFabric final : public Fabric {
   Descriptor wake_;
   VerbsHandle<ibv_comp_channel> channel_;
   VerbsHandle<ibv_cq> completions_;
-  std::uint32_t completions_wanted_ = 0;  // of all that is and may be posted
+  std::uint32_t completions_wanted_ = 0;  // For all work requests that are or may be posted.
   LocalKeys local_keys_;
-  std::optional<SharedReceives> shared_receives_;  // without: the device has none
+  std::optional<SharedReceives> shared_receives_;  // Empty if the device has no shared receive queues.
   std::unordered_map<std::uint32_t, VerbsQueuePair*> by_serial_, by_number_;
   std::uint32_t next_serial_ = 1;
-  std::uint32_t sharing_ = 0;            // queue pairs with the shared receive queue
-  std::uint32_t shared_generation_ = 0;  // of the shared receive queue
-  std::size_t undelivered_ = 0;          // completions that wait to be polled
-  bool news_ = false;                    // a queue pair failed since the last progress
-  bool broken_ = false;                  // the device failed, or kept a key that was revoked
-  std::uint32_t waiting_ = 0;            // queue pairs with works posted
-  std::uint32_t introductions_ = 0;      // queue pairs that are being connected
+  std::uint32_t sharing_ = 0;            // Queue pairs that use the shared receive queue.
+  std::uint32_t shared_generation_ = 0;  // Of the shared receive queue.
+  std::size_t undelivered_ = 0;          // Completions that wait to be polled.
+  bool news_ = false;                    // A queue pair has failed since the last progress().
+  bool broken_ = false;                  // The device has failed, or did not revoke a remote key.
+  std::uint32_t waiting_ = 0;            // Queue pairs with posted work requests.
+  std::uint32_t introductions_ = 0;      // Queue pairs in QP bring-up.
   Time now_{}, next_check_{};
-  std::vector<Leaving> leaving_;  // until the device has drained them and the kernel let go of them
+  std::vector<Leaving> leaving_;  // Kept until the device has drained them and their bring-up is over.
   VerbsFabricCounters counters_;
 };
 

@@ -1,5 +1,5 @@
-// What libibverbs gives out, owned: each object is given back when its handle ends, in the order in which
-// handles are destroyed. A member declared later may depend on those before it.
+// Owning handles for the objects of libibverbs. A handle releases its object when it is destroyed. Members
+// are destroyed in reverse order, so a member may depend on those declared before it.
 #pragma once
 
 #include <infiniband/verbs.h>

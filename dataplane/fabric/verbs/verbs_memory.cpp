@@ -1,4 +1,4 @@
-// Memory that peers may reach through a NIC.
+// Memory that peers may access through a NIC.
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
 #include "dataplane/fabric/verbs/verbs_queue_pair.hpp"
 #include "dataplane/fabric/verbs/verbs_terms.hpp"
@@ -6,13 +6,14 @@
 namespace rdmc::fabric {
 namespace {
 
-/// Large pages stay large ones to the device where both addresses agree on these bits.
+/// If both addresses agree in these bits, the device can map large pages as large pages.
 constexpr std::uint64_t kAlikeBytes = 2 << 20;
 
 }  // namespace
 
-/// Its key is the device's, so it dies with the registration: from then on the device refuses what names it.
-/// Works go by a registration without rights, which others may share and which may stay.
+/// The remote key belongs to this registration and ends with it: from then on, the device refuses requests
+/// that name it. Work requests use another registration without rights for peers, which may be shared and may
+/// be kept.
 class VerbsFabric::Region final : public MemoryRegion {
  public:
   Region(VerbsFabric& fabric, LocalKeys::Lease local, VerbsHandle<ibv_mr> handle, std::uint64_t address)
@@ -31,17 +32,18 @@ class VerbsFabric::Region final : public MemoryRegion {
  private:
   VerbsFabric& fabric_;
   LocalKeys::Lease local_;
-  VerbsHandle<ibv_mr> handle_;  // none: no bytes, or no rights
+  VerbsHandle<ibv_mr> handle_;  // Null for a region without bytes or without rights.
   std::uint64_t address_;
 };
 
 void VerbsFabric::revoke(VerbsHandle<ibv_mr> region) {
-  // What peers may still write would spread wrong bytes: without its registration gone nobody may go on.
+  // Peers might still write this memory and so spread wrong bytes. No queue pair may continue while the key
+  // is valid.
   if (ibv_dereg_mr(region.release()) != 0) fail_all("the RDMA device did not take back a remote key");
 }
 
-/// Peers are told nothing of this process's layout, and since a device may give a key out again, not the same
-/// addresses again either: an old key finds nothing there.
+/// A random address. It does not reveal the layout of this process's memory. A device may use a key again,
+/// but then with another address, so an old key with its old address does not fit.
 std::uint64_t VerbsFabric::fresh_address(std::span<const std::byte> memory) {
   const std::uint64_t random = std::uint64_t{entropy_()} << 14 ^ entropy_();
   return random % (std::uint64_t{1} << 25) * kAlikeBytes +

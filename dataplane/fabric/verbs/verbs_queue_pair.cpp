@@ -13,9 +13,10 @@
 namespace rdmc::fabric {
 namespace {
 
-/// Shared slots that one queue pair may hold before anybody posts receives for them.
+/// The most shared slots that one queue pair may hold while no receives are posted for them.
 constexpr std::size_t kMostEarly = SharedReceives::kSlots / 4;
-/// Works that are out may take this long for each byte beside all patience: a link of 1 Mb/s.
+/// Time that is added for each byte of a work request before it counts as stuck. It corresponds to a link of
+/// 1 Mb/s.
 constexpr std::int64_t kNanosecondsPerByte = 8'000;
 
 }  // namespace
@@ -138,7 +139,7 @@ Result<void> VerbsQueuePair::post_atomic(const AtomicRequest& request) {
               std::as_bytes(std::span(*result, 1)), false);
 }
 
-/// Where the device puts the old value for the work posted next.
+/// The memory into which the device puts the old value, for the atomic that is posted next.
 Result<std::uint64_t*> VerbsQueuePair::atomic_result() {
   if (fabric_.device_.limits.atomic_cap == IBV_ATOMIC_NONE)
     return rdmc::fail(Errc::unsupported, fabric_.device_.name + " has no atomics");
@@ -233,7 +234,8 @@ void VerbsQueuePair::on_work(const ibv_wc& completion) {
   if (posted_.empty()) --fabric_.waiting_;
   push_done(result);
   flush_unseen();
-  if (completion.status == IBV_WC_WR_FLUSH_ERR && !failed_) fabric_.poll_events();  // which may say why
+  // An event may report the reason.
+  if (completion.status == IBV_WC_WR_FLUSH_ERR && !failed_) fabric_.poll_events();
   if (completion.status != IBV_WC_SUCCESS) fail(text_of(completion.status));
 }
 
@@ -274,7 +276,7 @@ bool VerbsQueuePair::on_shared_receive(const ibv_wc& completion, std::uint32_t s
   return false;
 }
 
-/// Into the oldest posted receive.
+/// Copies the message into the oldest posted receive.
 void VerbsQueuePair::deliver(const ibv_wc& completion, std::uint32_t slot) {
   const bool in_slot = completion.opcode == IBV_WC_RECV;
   const auto bytes = fabric_.shared_receives_->slot(
@@ -292,7 +294,7 @@ void VerbsQueuePair::deliver(const ibv_wc& completion, std::uint32_t slot) {
   finish_receive(completion);
 }
 
-/// Everything posted comes back flushed. The device may have it there already.
+/// Everything posted completes as flushed. The queue pair may be in the error state already.
 void VerbsQueuePair::to_error() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
@@ -310,13 +312,13 @@ void VerbsQueuePair::fail(std::string cause) {
   flush_unseen();
   for (const Early& early : early_) fabric_.shared_receives_->give_back(early.slot);
   early_.clear();
-  if (!made_.shares_receives) return;  // the device flushes them
+  if (!made_.shares_receives) return;  // The device flushes the receives of its own queue.
   ibv_wc flushed{};
   flushed.status = IBV_WC_WR_FLUSH_ERR;
   while (!receives_.empty()) finish_receive(flushed);
 }
 
-/// The device has forgotten this queue pair.
+/// Precondition: the device has nothing left of this queue pair.
 void VerbsQueuePair::give_everything_back() {
   if (!posted_.empty()) --fabric_.waiting_;
   for (; !posted_.empty(); posted_.pop())
@@ -333,7 +335,7 @@ void VerbsQueuePair::check_patience(Time now) {
   if (options_.rnr_retry_limit < kRnrRetryForEver || options_.rnr_patience.ns == 0) return;
   const Duration silence = options_.ack_timeout * (options_.retry_limit + 1);
   const Duration transfer{static_cast<std::int64_t>(posted_.front().bytes) * kNanosecondsPerByte};
-  // Nothing but RNR NAKs can keep a work from ending that long: everything else counts a NIC's retries.
+  // Only RNR NAKs can delay a work request for so long, because a NIC counts all other retries.
   if (now - waiting_since_ > silence * 4 + options_.rnr_patience + transfer) {
     verdict_ = WorkStatus::rnr_retry_exceeded;
     fail("the peer posted no receive");

@@ -1,7 +1,7 @@
-// A queue pair of an RDMA NIC behind our interface. What is posted goes to the device at once, or as soon as
-// it is connected; what the device completed waits here until it is polled. Connecting returns at once: it
-// takes as long as the kernel looks for the peer, and that it failed is told as that the connection did.
-// Owned by whoever created it; its fabric finds it by number until it is destroyed.
+// A queue pair of an RDMA NIC. Work requests go to the device at once, or as soon as the queue pair can send.
+// Completions of the device wait here until they are polled. connect() returns at once, while the kernel
+// still looks for the peer. If that fails, it is reported like a failure of the connection. The caller that
+// created the queue pair owns it. Its fabric finds it by number until it is destroyed.
 #pragma once
 
 #include <array>
@@ -24,17 +24,17 @@ namespace rdmc::fabric {
 
 class VerbsFabric;
 
-/// Of the IBTA's counts of RNR retries: check_patience() bounds it.
+/// IBTA's value for an unlimited number of RNR retries. check_patience() limits the time.
 inline constexpr std::uint8_t kRnrRetryForEver = 7;
 
 class VerbsQueuePair final : public QueuePair {
  public:
-  /// Sends up to here travel in the work itself, where the device can.
+  /// SENDs and WRITEs up to this size are copied into the work request, if the device supports that.
   static constexpr std::uint32_t kInlineBytes = 64;
   struct Made {
     VerbsHandle<ibv_qp> handle;
-    std::uint32_t serial = 0;        ///< names it in its completions; never used again
-    std::uint32_t inline_bytes = 0;  ///< kInlineBytes or none
+    std::uint32_t serial = 0;        ///< Identifies it in its completions; never used again.
+    std::uint32_t inline_bytes = 0;  ///< kInlineBytes, or 0.
     bool shares_receives = false;
   };
 
@@ -50,7 +50,7 @@ class VerbsQueuePair final : public QueuePair {
   Result<void> post_read(const ReadRequest& request) override;
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
-  void expect_write(std::span<std::byte>) override {}  // a NIC puts it in place by itself
+  void expect_write(std::span<std::byte>) override {}  // A NIC places payload by itself.
   std::size_t poll_completions(std::span<Completion> out) override;
   ConnectionBlob local_blob() const override { return encode(local_); }
   Result<void> connect(std::span<const std::byte> peer_blob) override;
@@ -81,18 +81,19 @@ class VerbsQueuePair final : public QueuePair {
   void deliver(const ibv_wc& completion, std::uint32_t slot);
   void give_everything_back();
 
-  // What the device says, brought by the fabric.
+  // Called by the fabric for completions of the device.
   void on_work(const ibv_wc& completion);
   void on_receive(const ibv_wc& completion);
-  /// False: the slot has been read. True: it is kept until a receive is posted for it.
+  /// Returns false if the slot has been read. Returns true if the slot is kept until a receive is posted for
+  /// it.
   bool on_shared_receive(const ibv_wc& completion, std::uint32_t slot);
   void finish_receive(const ibv_wc& completion);
   // verbs_connect.cpp
   void check_introduction();
   void flush_unseen();
-  /// Brings the queue pair to the error state; everything posted comes back flushed.
+  /// Moves the queue pair to the error state. Everything posted completes as flushed.
   void fail(std::string cause);
-  /// Gives up on a peer that lets works wait for longer than RC and `rnr_patience` allow.
+  /// Fails if a work request has waited longer than the ACK timeouts and `rnr_patience` allow.
   void check_patience(Time now);
 
   VerbsFabric& fabric_;
@@ -101,30 +102,38 @@ class VerbsQueuePair final : public QueuePair {
   Made made_;
   bool connected_ = false, failed_ = false;
   std::string cause_;
-  roce::FixedRing<Posted> posted_;     // in the device, oldest first
-  roce::FixedRing<Receive> receives_;  // the same; of a shared queue: which slots are copied to
+  // The work requests that the device has or that wait for bring-up, oldest first.
+  roce::FixedRing<Posted> posted_;
+  // The receives that the device has. With a shared queue: those into which slots are copied.
+  roce::FixedRing<Receive> receives_;
   roce::FixedRing<Completion> done_;
-  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // posted and not yet polled
-  Time waiting_since_ = Time::never();  // works are out and none has completed since; never: since now
-  memory::Arena atomic_results_;        // made when first needed: 8 bytes for each work
+  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // Posted and not yet polled.
+  // The time since which work requests are posted and none has completed. Time::never() if check_patience()
+  // has not set it yet.
+  Time waiting_since_ = Time::never();
+  // Made when first needed: 16 bytes for each work request that may be outstanding.
+  memory::Arena atomic_results_;
   LocalKeys::Lease atomic_lease_;
   struct Early {
     ibv_wc completion;
     std::uint32_t slot;
   };
-  std::deque<Early> early_;            // shared receives that nothing was posted for yet
-  bool drained_ = false;               // takes no more shared receives
-  std::optional<WorkStatus> verdict_;  // ours, of the oldest work that comes back flushed
+  std::deque<Early> early_;  // Shared receives for which no receive is posted yet.
+  bool drained_ = false;     // The device takes no more shared receives for it.
+  // The local reason of the failure, as the status of the oldest work request that completes as flushed.
+  std::optional<WorkStatus> verdict_;
   struct Waiting {
     ibv_send_wr work;
-    std::span<const std::byte> bytes;          // where they are …
-    std::array<std::byte, kInlineBytes> copy;  // … or were, if they travel in the work itself
+    std::span<const std::byte> bytes;          // The payload in the caller's memory.
+    std::array<std::byte, kInlineBytes> copy;  // A copy of the payload, if it is sent inline.
     bool may_inline;
   };
-  std::deque<Waiting> waiting_;  // the newest of posted_, until the queue pair can send
-  std::uint32_t unseen_ = 0;     // the newest of posted_, which the device will not complete
+  // The newest work requests of posted_, which wait until the queue pair can send.
+  std::deque<Waiting> waiting_;
+  // The number of the newest work requests of posted_ that the device will not complete.
+  std::uint32_t unseen_ = 0;
   std::string peer_;
-  std::unique_ptr<BringUp> bring_up_;  // under way
+  std::unique_ptr<BringUp> bring_up_;  // Null if no bring-up is in progress.
 };
 
 }  // namespace rdmc::fabric

@@ -1,4 +1,5 @@
-// The same things in our words and in the verbs': addresses, path MTUs, timers, outcomes. Values only.
+// Converts addresses, path MTUs, timers and outcomes between the types of rdmc and those of verbs. Values
+// only.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,20 +13,20 @@
 
 namespace rdmc::fabric {
 
-/// The GID that a RoCE v2 endpoint with this address has: the IPv6 address, or the IPv4 one mapped into it.
+/// The GID of a RoCE v2 endpoint with this address: the IPv6 address, or the IPv4 address mapped into IPv6.
 ibv_gid gid_of(const Address& address);
 
-/// 256 … 4096.
+/// Returns 256 to 4096.
 std::uint32_t bytes_of(ibv_mtu mtu);
-/// `bytes`: one of those.
+/// Precondition: `bytes` is one of these five values.
 ibv_mtu mtu_of(std::uint32_t bytes);
 
-/// The local ACK timeout, as its exponent (4.096 us x 2^exponent; IBTA vol. 1, 9.7.6.1.3), with which a peer
-/// that is silent is given up after about `patience`, asked `tries` times: 8 … 31.
+/// The exponent of the local ACK timeout (4.096 us x 2^exponent; IBTA vol. 1, 9.7.6.1.3) with which a silent
+/// peer is given up after about `patience`, if the device tries `tries` times. Returns 8 to 31.
 std::uint8_t ack_timeout_exponent(Duration patience, std::uint32_t tries);
 
 WorkStatus status_of(ibv_wc_status status);
-/// What happened, for people.
+/// A text for people.
 std::string text_of(ibv_wc_status status);
 
 int access_flags(RemoteAccess access);

@@ -15,23 +15,26 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// Of a memif, where no hardware sets a limit: the usual size of jumbo frames.
+/// The MTU of a memif, for which no hardware sets a limit. It is the usual size of jumbo frames.
 constexpr std::uint32_t kMemifMtu = 9000;
-/// Packet buffers: for both rings of an AF_XDP socket, a burst, and what is held for neighbours.
+/// The limits for the number of packet buffers. They suffice for both rings of an AF_XDP socket, for a burst,
+/// and for the datagrams that are held for neighbours.
 constexpr std::uint32_t kMostBuffers = 8191, kLeastBuffers = 1023;
-/// What all buffers may take; large frames get fewer.
+/// The maximum memory of all buffers together. With large frames there are fewer buffers.
 constexpr std::uint32_t kBufferBytes = 80 << 20;
 constexpr std::uint32_t kMostDescriptors = 1024;
-/// What a frame has beyond its IP packet.
+/// The bytes of a frame that are not part of its IP packet.
 constexpr std::uint32_t kFraming = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 constexpr unsigned kBufferCache = 256;
-/// Of each buffer beyond the frame: AF_PACKET wants it as large as its slots.
+/// The extra bytes of each buffer beyond the frame. AF_PACKET requires buffers that are as large as its
+/// slots.
 constexpr std::uint32_t kSlack = 64;
-/// Of AF_PACKET, however small the frames.
+/// The smallest slot of AF_PACKET, for any frame size.
 constexpr std::uint32_t kLeastSlot = 2048;
-/// AF_XDP's kernel half keeps this free before a frame, and drops one that does not fit behind it.
+/// The kernel's part of AF_XDP leaves this space free before a frame. It drops a frame that does not fit into
+/// the rest of the buffer.
 constexpr std::uint32_t kXdpHeadroom = 256;
-/// How long opening waits for the link: a memif for its other end, a network card for the other card.
+/// How long opening waits for the link. A memif waits for its other end, a network card for the other card.
 constexpr auto kLinkPatience = std::chrono::seconds(3);
 constexpr auto kLinkNap = std::chrono::microseconds(500);
 
@@ -53,8 +56,8 @@ std::unexpected<Error> device_error(const std::string& what, int error) {
   return fail(code_of(error), what + ": " + (complaint.empty() ? rte_strerror(-error) : complaint));
 }
 
-/// The device arguments, and those that let it carry frames of this size where the user has not said
-/// otherwise.
+/// Returns the device arguments, with those added that allow frames of this size. Arguments that the user has
+/// given are not changed.
 std::string with_frame_size(const DpdkOptions& options, std::uint32_t frame_bytes) {
   const auto unless_given = [&](std::string_view key, std::uint32_t value) {
     return options.device_argument(key).empty() ? "," + std::string(key) + "=" + std::to_string(value) : "";
@@ -62,8 +65,9 @@ std::string with_frame_size(const DpdkOptions& options, std::uint32_t frame_byte
   std::string device = options.device;
   if (options.driver_name() == "net_memif") device += unless_given("bsize", std::max(frame_bytes, 2048U));
   if (options.driver_name() == "net_af_packet") {
-    // Where the kernel puts a frame in its slot. Slots are a multiple of 16 bytes; blocks hold whole slots,
-    // since DPDK expects no gaps between them, and whole pages: 256 slots are both.
+    // kSlotHeader is the offset of a frame in its slot. The size of a slot is a multiple of 16 bytes. A block
+    // contains whole slots, because DPDK expects no gaps between them, and whole pages. With 256 slots for
+    // each block, both are true.
     constexpr std::uint32_t kSlotHeader = 66, kSlotsPerBlock = 256, kBlocks = 2;
     const std::uint32_t slot = std::max((frame_bytes + kSlotHeader + 15) / 16 * 16, kLeastSlot);
     device += unless_given("framesz", slot) + unless_given("blocksz", slot * kSlotsPerBlock) +
@@ -112,12 +116,12 @@ Result<void> Device::find(const DpdkOptions& options) {
     id_ = RTE_MAX_ETHPORTS;
     return fail(Errc::already_exists, name_ + " is in use in this process");
   }
-  take_eal_complaints();  // a device that was made has complained about nothing that matters
+  take_eal_complaints();  // The complaints are discarded, because the device was created.
   const int error = rte_eth_dev_info_get(id_, &info_);
   if (error != 0) return device_error(name_, error);
   const std::string_view driver(info_.driver_name);
-  // These copy a frame into a ring that they share with their other end, or into the kernel, before they
-  // return - a memif unless it lends its own buffers to the other end.
+  // These drivers copy a frame before they return, into a ring that they share with their other end, or into
+  // the kernel. A memif does not copy if it lends its own buffers to the other end.
   const bool copies = (memif && options.device_argument("zero-copy") != "yes") || driver == "net_tap" ||
                       driver == "net_af_packet";
   reads_at_once_ = copies && (info_.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
@@ -130,7 +134,8 @@ Result<void> Device::find(const DpdkOptions& options) {
 Result<void> Device::choose_sizes(const DpdkOptions& options) {
   std::uint16_t set = 0;
   if (mtu_ == 0 && rte_eth_dev_get_mtu(id_, &set) == 0) mtu_ = set;
-  // A TAP drops what is larger than the frame that it claims, whatever the interface's MTU is.
+  // A TAP drops frames that are larger than the maximum that it reports, independently of the interface's
+  // MTU.
   if (options.driver_name() == "net_tap")
     info_.max_mtu =
         std::min<std::uint16_t>(info_.max_mtu, static_cast<std::uint16_t>(info_.max_rx_pktlen - kFraming));
@@ -158,17 +163,19 @@ Result<void> Device::make_buffers() {
 
 int Device::try_configure(bool wakes) {
   rte_eth_conf conf{};
-  // Software devices carry what a packet buffer holds, but claim the classic frame and refuse more here.
+  // Software devices accept frames as large as a packet buffer. But they report the classic frame size as
+  // their maximum and refuse a larger MTU here.
   conf.rxmode.mtu = std::min(mtu_, info_.max_rx_pktlen - kFraming);
   conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
   if (reads_at_once_) conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   conf.intr_conf.rxq = wakes ? 1 : 0;
-  return rte_eth_dev_configure(id_, receive_queues_, receive_queues_, &conf);  // a TAP wants as many of both
+  // A TAP requires the same number of queues in both directions.
+  return rte_eth_dev_configure(id_, receive_queues_, receive_queues_, &conf);
 }
 
 Result<void> Device::configure() {
-  // A second queue is worth having where flows can be steered into it: on hardware, and a TAP that has tc. A
-  // memif's other end would have to have as many.
+  // A second queue is useful where flows can be steered into it, which hardware and a TAP with tc support.
+  // The other end of a memif would need a second queue as well.
   receive_queues_ = memif_ == Memif::none && info_.max_rx_queues >= 2 ? 2 : 1;
   wakes_ = try_configure(true) == 0;
   if (!wakes_) {
@@ -192,16 +199,17 @@ Result<void> Device::start() {
   } else if (const int error = rte_eth_dev_start(id_); error != 0) {
     return device_error(name_ + " does not start", error);
   }
-  rte_eth_allmulticast_enable(id_);  // solicitations come to a group; a device that cannot filter needs none
+  // Solicitations are sent to a multicast group. A device that cannot filter does not need this call.
+  rte_eth_allmulticast_enable(id_);
   return {};
 }
 
-/// The client's end of a memif starts only when the server listens, and the two are often started at once.
-/// Its driver says -1 whatever was the matter; the system call's own error is left behind.
+/// The client's end of a memif can start only when the server listens, and the two are often started at the
+/// same time. The driver returns -1 for every failure, but leaves the system call's own error in errno.
 Result<void> Device::start_client() {
   const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
   for (;;) {
-    take_eal_complaints();  // the same over and over
+    take_eal_complaints();  // Discards the same message that each attempt logs.
     errno = 0;
     if (rte_eth_dev_start(id_) == 0) return {};
     const int error = errno;
@@ -215,7 +223,7 @@ Result<void> Device::start_client() {
 }
 
 bool Device::wait_for_link() {
-  if (memif_ == Memif::server) return true;  // the client comes when it comes
+  if (memif_ == Memif::server) return true;  // The client may connect at any later time.
   const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
   while (!link_is_up()) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
@@ -243,8 +251,8 @@ MacAddress Device::mac() const {
 
 Device::~Device() {
   if (id_ != RTE_MAX_ETHPORTS) {
-    // When the other end of a memif goes, DPDK's interrupt thread frees what the two shared, and takes no
-    // lock.
+    // When the other end of a memif disappears, DPDK's interrupt thread frees the shared memory without
+    // taking a lock. Therefore the device is closed on that thread.
     same_host_only_ ? on_interrupt_thread([this] { close(); }) : close();
   }
   rte_mempool_free(buffers_);

@@ -1,6 +1,7 @@
-// One Ethernet device of DPDK, made or found, configured and started with one or two queues each way, of
-// which it transmits through the first, and the pool that its packet buffers come from. Owns both: destroying
-// it stops the device and, if it is a virtual one, takes it away. One thread at a time.
+// One Ethernet device of DPDK, with the pool of its packet buffers. The device is created or found, then
+// configured and started. It has one or two queues in each direction, but transmits only through the first
+// queue. This object owns the device and the pool. Its destructor stops the device and removes it if it is
+// virtual. One thread at a time.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -21,36 +22,39 @@ namespace rdmc::port::dpdk {
 
 class Device {
  public:
-  /// EAL runs. Errors: already_exists (the device is in use), not_found (its interface, or the server of a
-  /// memif after 3 s), permission_denied, resource_limit, unsupported,
-  /// io_error; with what DPDK says about it.
+  /// Precondition: EAL runs. Errors: already_exists (the device is in use), not_found (the interface does not
+  /// exist, or the server of a memif did not appear within 3 s), permission_denied, resource_limit,
+  /// unsupported, io_error. The message contains DPDK's own error message.
   static Result<std::unique_ptr<Device>> open(const DpdkOptions& options);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// False if it did not come up in 3 s. A memif's server does not wait.
+  /// Waits until the link is up. Returns false if it did not come up in 3 s. For the server of a memif,
+  /// returns true at once.
   bool wait_for_link();
 
-  /// As of now: asks the kernel, or the device. What cannot be asked just now is not taken for lost.
+  /// Returns the present state, as the kernel or the device reports it. If the kernel cannot be asked at the
+  /// moment, the link counts as up.
   bool link_is_up() const;
 
   std::uint16_t id() const { return id_; }
   MacAddress mac() const;
-  std::uint32_t mtu() const { return mtu_; }  ///< of IP packets
+  std::uint32_t mtu() const { return mtu_; }  ///< The MTU of IP packets.
   std::uint16_t receive_queues() const { return receive_queues_; }
-  std::uint16_t descriptors() const { return descriptors_; }  ///< of each queue: frames that it holds
-  rte_mempool* buffers() const { return buffers_; }           ///< each holds a whole frame
-  bool wakes() const { return wakes_; }  ///< it can wake a sleeper when something arrives
+  std::uint16_t descriptors() const { return descriptors_; }  ///< The number of frames that each queue holds.
+  rte_mempool* buffers() const { return buffers_; }           ///< Each buffer holds a whole frame.
+  /// True if the device can wake a sleeping thread when a frame arrives.
+  bool wakes() const { return wakes_; }
 
-  /// Payload may be attached to a frame rather than copied into it: the device takes frames in pieces, and
-  /// has read them all by the time its transmit function returns.
+  /// True if payload may be attached to a frame instead of copied into it. The device then accepts frames in
+  /// several pieces, and has read all of them when its transmit function returns.
   bool reads_at_once() const { return reads_at_once_; }
-  /// It connects processes of one machine and cannot be congested.
+  /// True if the device connects processes of one machine and cannot be congested.
   bool same_host_only() const { return same_host_only_; }
   bool is_memif() const { return memif_ != Memif::none; }
-  /// It taps an interface whose other end may be this kernel's (a veth), which leaves the cutting of trains
-  /// to whoever needs them cut.
+  /// True if the device taps a network interface whose other end may belong to this kernel (a veth). Such an
+  /// interface delivers trains that are not cut into datagrams.
   bool may_receive_uncut() const { return may_receive_uncut_; }
 
  private:
@@ -71,7 +75,7 @@ class Device {
   std::uint16_t receive_queues_ = 1, descriptors_ = 0;
   bool ours_ = false, wakes_ = false, reads_at_once_ = false, same_host_only_ = false,
        may_receive_uncut_ = false;
-  std::optional<KernelInterfaces> kernel_;  // of a device that sits on one of its interfaces
+  std::optional<KernelInterfaces> kernel_;  // Set if the device uses one of the kernel's interfaces.
   enum class Memif : std::uint8_t { none, server, client } memif_ = Memif::none;
   rte_mempool* buffers_ = nullptr;
 };

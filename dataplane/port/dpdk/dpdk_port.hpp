@@ -1,10 +1,11 @@
-// DpdkPort, the Port on a DPDK device: UDP datagrams written and read as Ethernet frames, neighbours found
-// and answered, flows told apart by their UDP port. Its bodies are split by what they do: port_open.cpp,
-// port_transmit.cpp, port_receive.cpp, port_wait.cpp. It owns the device and every packet buffer; received
-// bytes lie in those buffers until the next burst. One thread at a time.
+// DpdkPort, the Port on a DPDK device. It writes and reads UDP datagrams as Ethernet frames, finds neighbours
+// and answers them, and distinguishes flows by their UDP port number. Its functions are in port_open.cpp,
+// port_transmit.cpp, port_receive.cpp and port_wait.cpp. It owns the device and every packet buffer. Received
+// bytes stay in those buffers until the next burst. One thread at a time.
 //
-// Landings are not planned: a frame's header can be read before its payload has to go anywhere, so the
-// payload is copied once, from the packet buffer to where it belongs, by whoever receives the train.
+// The port does not ask the scatter planner. A frame's header can be read before its payload has to be placed
+// anywhere. The receiver of the train therefore copies the payload once, from the packet buffer to its final
+// memory.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -32,28 +33,31 @@ namespace rdmc::port::dpdk {
 
 class DpdkPort final : public Port {
  public:
-  /// Frames that go to or come from the device in one call.
+  /// The number of frames that one call exchanges with the device.
   static constexpr std::uint16_t kBurst = 32;
-  /// Payload below this is copied into the frame: cheaper than a further packet buffer to attach it to.
+  /// Payload that is shorter than this is copied into the frame. That is cheaper than to attach it in a
+  /// further packet buffer.
   static constexpr std::size_t kLeastAttached = 512;
-  /// The share of the packet buffers that may hold datagrams whose neighbour is being looked for: a whole
-  /// window, but for the largest frames. More are refused while the answer to the first request may come;
-  /// then they are dropped, so that a host which is gone holds up nobody else.
+  /// The reciprocal of the share of packet buffers that may hold datagrams for neighbours that are being
+  /// resolved. Except for the largest frames, this share holds a whole window. Beyond it, datagrams are
+  /// refused while the first request may still be answered. After that they are dropped, so that a dead host
+  /// does not delay traffic to other hosts.
   static constexpr std::uint32_t kHeldShare = 4;
-  /// The clock is read, and timers run, once in so many bursts.
+  /// The clock is read, and the timers run, once in this number of bursts.
   static constexpr std::uint32_t kBurstsPerTick = 32;
   static constexpr std::size_t kPaths = 256;
   static constexpr std::size_t kKnown = 64;
 
-  /// How often the link is looked at.
+  /// The interval at which the state of the link is checked.
   static constexpr Duration kLinkCheckInterval = milliseconds(50);
 
-  /// What of a request is the port's: a concrete address, and the byte of IP headers that has its DSCP.
+  /// The parts of a request that the port needs: an address that is not a wildcard, and the byte of IP
+  /// headers that contains the DSCP.
   struct Sender {
     Address address;
     std::uint8_t traffic_class = 0;
   };
-  /// `device` is started. `ports`: for its flows, from a random start.
+  /// `device` must be started. `ports` supplies the port numbers of the flows, from a random start.
   static Result<std::unique_ptr<Port>> open(std::unique_ptr<Device> device, const Sender& sender,
                                             const DpdkOptions& options, SourcePorts ports);
   ~DpdkPort() override;
@@ -72,33 +76,34 @@ class DpdkPort final : public Port {
 
  private:
   struct Flow {
-    std::uint16_t udp_port = 0;  // 0: closed
+    std::uint16_t udp_port = 0;  // 0 if the flow is closed.
     std::optional<SteeringRule> rule;
   };
-  /// What a flow's datagrams to one destination begin with; good while nothing was learned since.
+  /// The headers of a flow's datagrams to one destination. They are valid as long as the generation of the
+  /// neighbours is the same.
   struct Path {
     Address destination;
     FlowId source{};
     std::uint64_t generation = 0;
     Time looked_up{};
-    std::optional<UdpHeaders> headers;  // none: the neighbour is being looked for …
-    bool asked_once = false;            // … and may answer at any moment
+    std::optional<UdpHeaders> headers;  // Empty while the neighbour is being resolved.
+    bool asked_once = false;  // True if only the first request was sent, which may still be answered.
   };
-  /// Where datagrams came from lately, and how their frames begin.
+  /// A recent source of datagrams, and the common beginning of its frames.
   struct Known {
     UdpPattern pattern;
     Address source;
-    std::uint16_t udp_port = 0;  // of ours
+    std::uint16_t udp_port = 0;  // The local UDP port number.
     bool congestion_experienced = false;
   };
-  /// A datagram whose neighbour is being looked for: the payload alone, in a packet buffer.
+  /// A datagram whose neighbour is being resolved. The packet buffer contains only the payload.
   struct Held {
     rte_mbuf* payload;
     Address destination;
     FlowId source;
     bool ecn_capable;
   };
-  /// Frames on their way to the device, and the train that each belongs to.
+  /// Frames for the device, and the index of the train that each frame belongs to.
   struct Batch {
     std::array<rte_mbuf*, kBurst> frames;
     std::array<std::size_t, kBurst> train;
@@ -151,37 +156,43 @@ class DpdkPort final : public Port {
   void count_drops();
 
   std::unique_ptr<Device> device_;
-  std::optional<MemifGate> gate_;  // of a memif
+  std::optional<MemifGate> gate_;  // Present if the device is a memif.
   PortInfo info_;
   PortCounters counters_;
   Neighbours neighbours_;
   std::optional<Steering> steering_;
-  std::vector<Flow> flows_;                  // by FlowId
-  std::vector<std::uint16_t> flow_of_port_;  // by UDP port: FlowId + 1; 0: nobody listens
+  std::vector<Flow> flows_;  // Indexed by FlowId.
+  // Indexed by UDP port number. The value is FlowId + 1, or 0 if no flow uses the number.
+  std::vector<std::uint16_t> flow_of_port_;
   SourcePorts source_ports_;
   const std::uint8_t traffic_class_;
-  std::vector<Path> paths_;   // by a hash of destination and source
-  std::vector<Known> known_;  // by a hash of the UDP ports
+  std::vector<Path> paths_;   // Indexed by a hash of destination and source.
+  std::vector<Known> known_;  // Indexed by a hash of the UDP port numbers.
   std::deque<Held> held_;
-  std::uint64_t held_generation_ = 0;      // of the neighbours when held_ was last looked through to its end
-  std::array<rte_mbuf*, kBurst> spare_{};  // packet buffers taken from the pool, the first `spares_`
+  // The generation of the neighbours when held_ was last processed to its end.
+  std::uint64_t held_generation_ = 0;
+  // Packet buffers that were taken from the pool in advance. The first `spares_` entries are valid.
+  std::array<rte_mbuf*, kBurst> spare_{};
   std::uint16_t spares_ = 0;
-  // Packet buffers refer to callers' memory by it. Its count is 1 whatever they are, and set so again by each
-  // that lets go: DPDK would count up and down by locked operations, and each waits until all of a frame's
-  // bytes have reached the other end's cache lines. One thread attaches and frees.
+  // Packet buffers refer to callers' memory through this object. Its reference count is always 1, and each
+  // buffer that is freed sets it to 1 again. DPDK would count up and down with locked operations, and each of
+  // those waits until all bytes of the frame have reached the cache lines of the other end. Only one thread
+  // attaches and frees.
   rte_mbuf_ext_shared_info lent_payload_{};
-  std::size_t attached_ = 0;  // packet buffers that refer to callers' memory
+  std::size_t attached_ = 0;  // The number of packet buffers that refer to callers' memory.
 
-  std::array<rte_mbuf*, kBurst> received_{};  // of the last burst; the first `lent_` are lent to the caller
+  // The frames of the last burst. The first `lent_` of them are lent to the caller.
+  std::array<rte_mbuf*, kBurst> received_{};
   std::uint16_t held_packets_ = 0, lent_ = 0;
   std::array<iovec, kBurst> pieces_{};
   std::uint16_t next_queue_ = 0;
   std::uint32_t bursts_ = 0;
-  Time now_{};  // as of the last tick
+  Time now_{};  // The time of the last tick.
   Time next_link_check_{};
-  bool link_was_up_ = false;  // ever
+  bool link_was_up_ = false;  // True if the link has ever been up.
   WakeEvent wake_;
-  Descriptor interrupts_;  // of the receive queues, by epoll; none: the device has no interrupts
+  // An epoll descriptor for the interrupts of the receive queues. Empty if the device has no interrupts.
+  Descriptor interrupts_;
 };
 
 }  // namespace rdmc::port::dpdk

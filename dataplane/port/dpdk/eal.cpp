@@ -22,12 +22,13 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// Without hugepages, memory is one mapping of this size made at the start; only what is used counts.
+/// Without hugepages, the memory is one mapping of this size, made at the start. Only the pages that are used
+/// consume memory.
 constexpr const char* kOrdinaryMegabytes = "1024";
-/// What is kept of the log.
+/// The maximum length of the log text that is kept.
 constexpr std::size_t kMostComplaint = 600;
 
-/// The last complaints, newest at the end.
+/// The last complaints. The newest is at the end.
 class Complaints {
  public:
   void add(std::string_view text) {
@@ -48,7 +49,7 @@ class Complaints {
   std::string text_;
 };
 
-/// Never destroyed: DPDK's threads log until the process is gone.
+/// Never destroyed, because DPDK's threads log until the process has ended.
 Complaints& complaints() {
   static auto* const all = new Complaints;
   return *all;
@@ -71,11 +72,12 @@ void keep_log() {
 std::vector<std::string> arguments(const DpdkOptions& options, const cpu_set_t& affinity) {
   int cpu = 0;
   while (cpu + 1 < CPU_SETSIZE && !CPU_ISSET(cpu, &affinity)) ++cpu;
-  // EAL takes one core for each thread of its own; we bring the threads.
+  // EAL binds each thread that it creates to a core. It gets only one core, because this library creates the
+  // threads itself.
   std::vector<std::string> words{"rdmc",
                                  "--no-telemetry",
                                  "--log-level=*:5",
-                                 "--single-file-segments",  // memif without copies demands it
+                                 "--single-file-segments",  // A memif without copies requires this option.
                                  "--file-prefix=rdmc-" + std::to_string(getpid()),
                                  "--lcores=0@" + std::to_string(cpu)};
   if (options.hugepages)
@@ -89,7 +91,7 @@ std::vector<std::string> arguments(const DpdkOptions& options, const cpu_set_t& 
   return words;
 }
 
-/// How EAL was started, if it was.
+/// The options with which EAL was started.
 struct Started {
   bool hugepages, pci;
 };
@@ -123,15 +125,16 @@ Result<void> start_eal(const DpdkOptions& options) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   const int result = rte_eal_init(static_cast<int>(pointers.size()), pointers.data());
-  // EAL binds the thread that starts it to a core; which core is ours to say.
+  // EAL binds the thread that starts it to a core. This restores the thread's own affinity.
   sched_setaffinity(0, sizeof affinity, &affinity);
   if (result < 0) {
     const int error = rte_errno;
     return fail(error == ENOMEM ? Errc::resource_limit : Errc::unsupported,
                 "DPDK does not start: " + take_eal_complaints());
   }
-  rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_DEBUG);  // MemifGate goes by it
-  if (!options.hugepages) rmdir(rte_eal_get_runtime_dir());   // made in any case, and empty
+  rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_DEBUG);  // MemifGate reads these log lines.
+  // EAL creates the directory in any case and leaves it empty.
+  if (!options.hugepages) rmdir(rte_eal_get_runtime_dir());
   eal().started = Started{.hugepages = options.hugepages, .pci = !options.is_virtual};
   return {};
 }

@@ -1,7 +1,7 @@
-// DPDK's environment (EAL), which exists once in a process whatever we would like: started by the first port,
-// shared by the others, never stopped. It runs here with as little as it can: no configuration shared with
-// other processes, no files, no telemetry, no threads on cores, and its log kept for error messages instead
-// of printed. Any thread.
+// DPDK's environment (EAL). It can exist only once in a process. The first port starts it, the other ports
+// share it, and it is never stopped. It is started with as few features as possible: no configuration that
+// other processes share, no files, no telemetry and no threads on cores. Its log is not printed, but kept for
+// error messages. Any thread.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,24 @@
 
 namespace rdmc::port::dpdk {
 
-/// Errors: resource_limit (room_for_descriptors, EAL's own words), unsupported (EAL's own words),
-/// invalid_argument (it runs already, with other memory or without the PCI bus).
+/// Starts EAL. Errors: resource_limit (see room_for_descriptors, or EAL is out of memory), unsupported (EAL
+/// failed), invalid_argument (EAL already runs with the other kind of pages, or without the PCI bus). The
+/// message contains EAL's own error message.
 Result<void> start_eal(const DpdkOptions& options);
 
-/// How it runs, if it does; what else is asked of it has to be the same.
+/// Returns whether EAL runs with hugepages, or nullopt if it does not run. All later ports must use the same
+/// kind of pages.
 std::optional<bool> eal_has_hugepages();
 
-/// What DPDK has complained about since the last call, one line; empty if about nothing.
+/// Returns the warnings and errors that DPDK has logged since the last call, on one line. Empty if there are
+/// none.
 std::string take_eal_complaints();
 
-/// Gives the calling thread a number of DPDK's, without which packet buffers are not cached; keeps it until
-/// the thread ends. Cheap when done before.
+/// Registers the calling thread with DPDK, until the thread ends. Without it, packet buffers are not cached.
+/// A repeated call is cheap.
 void register_this_thread();
 
-/// Runs `call` on the thread that handles DPDK's events, between two of them, and waits for its end.
+/// Runs `call` on the thread that handles DPDK's events, between two events, and waits until it has returned.
 void on_interrupt_thread(const std::function<void()>& call);
 
 }  // namespace rdmc::port::dpdk

@@ -1,8 +1,8 @@
-// Ethernet frames as bytes: reading what concerns a RoCE port (UDP, ARP, neighbour discovery) and writing it.
-// Pure functions; nothing is allocated and nothing kept. A frame is read in place: what is returned are
-// offsets into it. The kernel does this for the udp driver; a DPDK port has nobody below it.
+// Reads and writes Ethernet frames as bytes: UDP, ARP and neighbour discovery, which are all that a RoCE port
+// needs. The functions are pure; they allocate nothing and keep nothing. A frame is read in place, and the
+// results are offsets into it. The kernel does this work for the udp driver; a DPDK port must do it itself.
 //
-// UDP checksums are not written (0, as RoCE NICs send it) and not checked: the ICRC is stronger, and on a
+// UDP checksums are written as 0, as RoCE NICs do, and are not checked. The ICRC is stronger, and on a
 // virtual link a neighbouring kernel leaves them half computed.
 #pragma once
 
@@ -31,85 +31,96 @@ struct UdpFrame {
   Address source, destination;
   std::size_t payload_offset = 0;
   std::size_t payload_bytes = 0;
-  std::uint16_t identification = 0;  ///< of the IPv4 header; 0 for IPv6
+  std::uint16_t identification = 0;  ///< From the IPv4 header; 0 for IPv6.
   bool congestion_experienced = false;
 };
 
-/// An ARP packet (RFC 826) or a neighbour solicitation or advertisement (RFC 4861, 4.3 and 4.4): one meaning,
-/// two formats. Addresses without ports.
+/// An ARP packet (RFC 826), or a neighbour solicitation or advertisement (RFC 4861, 4.3 and 4.4). Both
+/// formats have the same meaning. The addresses have no port numbers.
 struct NeighbourMessage {
   enum class Kind : std::uint8_t { request, reply };
   Kind kind = Kind::request;
-  Address sender;  ///< whose MAC is told; all zero in a request that only looks for duplicates
+  /// The address whose MAC address the message announces. It is all zeros in a request that only looks for
+  /// duplicate addresses.
+  Address sender;
   MacAddress sender_mac{};
-  Address target;            ///< request: whose MAC is wanted; reply: to whom it is told
-  MacAddress target_mac{};   ///< where the frame is sent: broadcast or a group's for a first request
-  bool solicited = false;    ///< reply: it answers a request
-  bool may_replace = false;  ///< reply: what was known before is to be forgotten; ARP knows no other way
+  /// In a request, the address whose MAC address is wanted. In a reply, the address that the reply is for.
+  Address target;
+  /// The destination of the frame. In a first request, it is the broadcast address or that of a multicast
+  /// group.
+  MacAddress target_mac{};
+  bool solicited = false;  ///< In a reply: true if it answers a request.
+  /// In a reply: true if it replaces a MAC address that was known before. Always true for ARP.
+  bool may_replace = false;
 };
 
 enum class Unusable : std::uint8_t {
-  truncated,        ///< a header promises more bytes than there are
-  other_protocol,   ///< not UDP, ARP or neighbour discovery: none of ours
-  fragment,         ///< of an IP packet: RoCE never fragments
-  options,          ///< IPv4 options or IPv6 extension headers: the ICRC knows none
-  bad_checksum,     ///< of the IPv4 header or ICMPv6
-  wrong_hop_limit,  ///< neighbour discovery that was forwarded, so not from a neighbour (RFC 4861, 7.1)
+  truncated,       ///< A header promises more bytes than there are.
+  other_protocol,  ///< Neither UDP nor ARP nor neighbour discovery.
+  fragment,        ///< A fragment of an IP packet. RoCE never fragments.
+  options,         ///< IPv4 options or IPv6 extension headers, which the ICRC does not support.
+  bad_checksum,    ///< The checksum of the IPv4 header or of ICMPv6 is wrong.
+  /// Neighbour discovery that was forwarded and therefore does not come from a neighbour (RFC 4861, 7.1).
+  wrong_hop_limit,
 };
 
 using Frame = std::variant<UdpFrame, NeighbourMessage, Unusable>;
 
-/// Reads a frame (without the Ethernet checksum). Bytes behind the IP packet are padding.
+/// Reads a frame (without the Ethernet checksum). Bytes after the IP packet are padding.
 Frame read_frame(std::span<const std::byte> frame);
 
-/// What the datagrams from one UDP port to another have in common, as read from one of them and found again
-/// in the next: most of what arrives comes from where the last did, and need not be taken apart anew. IPv4
-/// only, where there is a checksum; other frames match nothing.
+/// The bytes that all datagrams from one UDP port to another have in common. They are taken from one frame
+/// and compared with the next. Most frames come from the same source as the frame before, and then they need
+/// not be parsed again. Only IPv4 is supported, where a checksum protects the header. Other frames match
+/// nothing.
 class UdpPattern {
  public:
   UdpPattern() = default;
-  /// `frame`: one that read_frame takes for a datagram.
+  /// Precondition: read_frame accepts `frame` as a datagram.
   explicit UdpPattern(std::span<const std::byte> frame);
 
-  /// The payload's bytes if `frame` differs from that one in lengths and identification alone, and
-  /// read_frame would take it too. It begins where that one's did.
+  /// Returns the number of payload bytes if `frame` differs from the constructor's frame only in lengths and
+  /// identification, and if read_frame would accept it too. The payload starts at the same offset as in that
+  /// frame.
   std::optional<std::size_t> match(std::span<const std::byte> frame) const;
 
  private:
-  std::uint32_t type_and_class_ = 0;  // 0: matches nothing
+  std::uint32_t type_and_class_ = 0;  // If it is 0, the pattern matches nothing.
   std::uint32_t lifetime_and_protocol_ = 0, ports_ = 0;
   std::uint64_t addresses_ = 0;
-  std::uint32_t checksum_ = 0;  // of the IP header: the sum of all that does not change
+  std::uint32_t checksum_ = 0;  // The sum of all fields of the IP header that do not change.
 };
 
-/// What all datagrams from one UDP port to one destination have in common, ready to be copied.
+/// The headers that all datagrams from one UDP port to one destination have in common, ready to be copied.
 class UdpHeaders {
  public:
-  /// `traffic_class`: its two lower bits, of ECN, are 0.
+  /// Precondition: the two lower bits of `traffic_class` (ECN) are 0.
   UdpHeaders(const MacAddress& from_mac, const MacAddress& to_mac, const Address& from, const Address& to,
              std::uint8_t traffic_class = 0);
 
   std::size_t bytes() const { return bytes_; }
-  /// Writes bytes() bytes at `to`, for a payload that fits an IP packet. Not fragmented, identification 0.
+  /// Writes bytes() bytes at `to`. The payload must fit an IP packet. The packet must not be fragmented (IPv4
+  /// DF flag), and its identification is 0.
   void write(std::byte* to, std::size_t payload_bytes, bool ecn_capable) const;
 
  private:
   std::array<std::byte, kMostHeaderBytes> template_{};
   std::size_t bytes_;
   std::uint8_t traffic_class_;
-  std::uint32_t checksum_ = 0;  // of the IPv4 header: the sum of all that does not change
+  std::uint32_t checksum_ = 0;  // The sum of all fields of the IPv4 header that do not change.
 };
 
-/// Writes a whole frame; returns its bytes. `to` has room for kMostNeighbourBytes.
+/// Writes a whole frame and returns its length. `to` must have at least kMostNeighbourBytes.
 std::size_t write_neighbour(const NeighbourMessage& message, std::span<std::byte> to);
 
-/// The Internet checksum (RFC 1071) of `bytes` as it is stored, network order read as an integer. `sum` is
-/// what comes before, unfolded.
+/// Returns the Internet checksum (RFC 1071) of `bytes`, with the two bytes in network order read as an
+/// integer. `sum` is the sum of earlier bytes, without folded carries.
 std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t sum = 0);
 
-/// Where IPv6 listens for solicitations of `address`: ff02::1:ffXX:XXXX (RFC 4291, 2.7.1).
+/// Returns the multicast group where IPv6 receives solicitations of `address`: ff02::1:ffXX:XXXX (RFC 4291,
+/// 2.7.1).
 Address solicited_node_group(const Address& address);
-/// The Ethernet address of an IPv6 multicast group (RFC 2464, 7).
+/// Returns the Ethernet address of an IPv6 multicast group (RFC 2464, 7).
 MacAddress group_mac(const Address& group);
 
 }  // namespace rdmc::port::dpdk

@@ -37,7 +37,8 @@ Frame read_arp(std::span<const std::byte> arp) {
       .may_replace = true};
 }
 
-// The link-layer address option of a solicitation (type 1) or advertisement (type 2), if there is one.
+// Returns the address in the link-layer address option of a solicitation (type 1) or advertisement (type 2),
+// or null if there is no such option.
 const std::byte* link_layer_option(std::span<const std::byte> options, std::byte type) {
   while (options.size() >= 8) {
     const std::size_t bytes = std::to_integer<std::size_t>(options[1]) * 8;
@@ -70,7 +71,8 @@ Frame read_neighbour_discovery(std::span<const std::byte> ip, std::span<const st
                           .may_replace = !request && (message[4] & kOverride) != std::byte{0}};
 }
 
-// The rest of a UDP datagram whose addresses and marks are in `found`; `ip_bytes` is the IP header's length.
+// Reads the rest of a UDP datagram. `found` already has its addresses and marks. `ip_bytes` is the length of
+// the IP header.
 Frame read_udp(std::span<const std::byte> packet, std::size_t ip_bytes, UdpFrame& found) {
   const auto udp = packet.subspan(ip_bytes);
   if (udp.size() < kUdpBytes) return Unusable::truncated;

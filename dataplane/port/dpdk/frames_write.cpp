@@ -49,7 +49,8 @@ std::size_t write_arp(const NeighbourMessage& message, std::byte* to) {
   return kEthernetBytes + kArpBytes;
 }
 
-// A request goes to whom it asks for, through a group while that one's MAC is not known.
+// A request is sent to the address that it asks for. While that address's MAC address is not known, it is
+// sent to a multicast group.
 std::size_t write_discovery(const NeighbourMessage& message, std::byte* to) {
   const bool request = message.kind == NeighbourMessage::Kind::request;
   const bool by_group = (message.target_mac[0] & 1) != 0;
@@ -65,7 +66,7 @@ std::size_t write_discovery(const NeighbourMessage& message, std::byte* to) {
   if (!request && message.may_replace) discovery[4] |= kOverride;
   put_ip(discovery + 8, request ? message.target : message.sender);
   discovery[kDiscoveryBytes] = request ? kSourceOption : kTargetOption;
-  discovery[kDiscoveryBytes + 1] = std::byte{1};  // in units of 8 bytes
+  discovery[kDiscoveryBytes + 1] = std::byte{1};  // The length in units of 8 bytes.
   put_mac(discovery + kDiscoveryBytes + 2, message.sender_mac);
   const std::span message_bytes(discovery, bytes);
   const std::uint32_t sum = kIcmpv6 + static_cast<std::uint32_t>(bytes) +

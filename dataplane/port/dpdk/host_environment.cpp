@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a memif that names none.
+/// The default for a memif whose arguments name no socket.
 constexpr const char* kMemifSocket = "/run/memif.sock";
 
 std::uint64_t number_in(const std::string& path) {
@@ -50,18 +50,20 @@ void look_at_pci(std::string_view address, HostEnvironment& host) {
   host.vfio_group_accessible = access(host.vfio_group.c_str(), R_OK | W_OK) == 0;
 }
 
-/// A driver of DPDK that works beside the kernel's own.
+/// True for a kernel driver that stays bound while DPDK uses the device.
 bool shares_with_kernel(std::string_view driver) {
   return driver == "mlx5_core" || driver == "mlx4_core";
 }
 
-/// With the rights that opening would have, which are not those of who started the program (setcap).
+/// Checks the effective rights, with which the file would be opened. They can differ from the rights of the
+/// user who started the program (setcap).
 bool may(const fs::path& path, int how) {
   return faccessat(AT_FDCWD, path.c_str(), how, AT_EACCESS) == 0;
 }
 
-/// What keeps a client from this socket by its rights, but for the directory that it lies in; empty: nothing,
-/// whether it is there yet or not.
+/// Returns the path that its rights close to this client: the socket itself, or a directory above the
+/// socket's own directory. Returns an empty string if no right is missing, even if the socket does not exist
+/// yet.
 std::string closed_at(const fs::path& socket) {
   std::error_code error;
   const fs::path directory = fs::absolute(socket, error).parent_path();
@@ -72,7 +74,7 @@ std::string closed_at(const fs::path& socket) {
   return closed ? socket.string() : "";
 }
 
-/// An abstract socket, memif's default, lies in no directory.
+/// An abstract socket, which is memif's default, is in no directory.
 void look_at_socket(const DpdkOptions& options, HostEnvironment& host) {
   const std::string_view named = options.device_argument("socket");
   const fs::path socket = named.empty() ? kMemifSocket : named;
@@ -80,11 +82,11 @@ void look_at_socket(const DpdkOptions& options, HostEnvironment& host) {
   const bool client = options.device_argument("role") == "client";
   if (in_directory && client) host.socket_closed = closed_at(socket);
   const fs::path directory = socket.has_parent_path() ? socket.parent_path() : ".";
-  // The driver asks this of a client too, which makes no socket.
+  // The driver also requires these rights of a client, although a client creates no socket.
   host.socket_directory_writable = !in_directory || may(directory, R_OK | W_OK | X_OK);
 }
 
-/// What asking the kernel takes.
+/// The remedy if there are too few file descriptors.
 constexpr const char* kMoreDescriptors = "ulimit -n 65536";
 
 Usability unusable(std::string reason, std::string remedy) {
@@ -96,7 +98,8 @@ struct Capability {
   const char* name;
 };
 
-/// The capabilities that are missing of those wanted, as setcap takes them; empty: none.
+/// Returns the missing ones of the wanted capabilities in setcap's syntax, or an empty string if none is
+/// missing.
 std::string missing(std::span<const Capability> wanted, const HostEnvironment& host) {
   std::string names;
   for (const auto& [bit, name] : wanted) {
@@ -155,7 +158,8 @@ Usability judge_virtual(const DpdkOptions& options, const HostEnvironment& host)
   if (driver == "net_memif" && !host.socket_directory_writable) {
     const std::string_view socket = options.device_argument("socket");
     const std::string directory = fs::path(socket.empty() ? kMemifSocket : socket).parent_path();
-    if (options.device_argument("role") == "client")  // the directory is the server's, and stays so
+    // The directory belongs to the server, and its owner must not change.
+    if (options.device_argument("role") == "client")
       return unusable("no right to read and write " + directory, "sudo chmod a+rwxt " + directory);
     return unusable("no right to make " + directory + "'s socket",
                     "sudo install -d -o $(id -u) " + directory);
@@ -169,7 +173,7 @@ Usability judge_virtual(const DpdkOptions& options, const HostEnvironment& host)
 }  // namespace
 
 Result<void> room_for_descriptors() {
-  constexpr std::size_t kTaken = 64;  // some 20 with two memifs, more with cards
+  constexpr std::size_t kTaken = 64;  // Two memifs need about 20; network cards need more.
   std::array<Descriptor, kTaken> taken;
   for (Descriptor& one : taken) {
     one = Descriptor(eventfd(0, EFD_CLOEXEC));

@@ -1,5 +1,6 @@
-// Whether this machine lets a DPDK device be used, and if not, the exact command that changes it. Looking
-// (inspect_host) is apart from judging (judge), which is pure, so that every remedy can be tested.
+// Checks whether this machine allows the use of a DPDK device. If not, names the exact command that changes
+// it. The inspection of the host (inspect_host) is separate from the judgement (judge). The judgement is
+// pure, so that every remedy can be tested.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +11,43 @@
 
 namespace rdmc::port::dpdk {
 
-/// What matters for one device.
+/// The state of the host, as far as one device needs it.
 struct HostEnvironment {
-  std::string no_descriptors;  ///< why DPDK would not get those it takes; empty: it would
-  std::uint64_t total_hugepages = 0, free_hugepages = 0;  ///< of 2 MB
-  std::uint64_t free_giant_pages = 0;                     ///< of 1 GB
-  std::uint64_t capabilities = 0;                         ///< effective, as bits (capabilities(7))
-  std::string program;                                    ///< the running program's path
+  /// The reason why DPDK would not get the file descriptors that it needs. Empty if it would get them.
+  std::string no_descriptors;
+  std::uint64_t total_hugepages = 0, free_hugepages = 0;  ///< Pages of 2 MB.
+  std::uint64_t free_giant_pages = 0;                     ///< Pages of 1 GB.
+  std::uint64_t capabilities = 0;  ///< The effective capabilities as bits (capabilities(7)).
+  std::string program;             ///< The path of the running program.
 
-  bool interface_there = false, interface_up = false;  ///< the one that iface= names
-  std::string interface_unknown;           ///< why the kernel cannot be asked of it; empty: it was
-  bool tun_there = false;                  ///< /dev/net/tun
-  bool socket_directory_writable = false;  ///< where socket= of a memif lies
-  std::string
-      socket_closed;  ///< the socket of a memif's client that it may not open, or a directory on the way
+  /// True if the interface that iface= names exists, and if it is up.
+  bool interface_there = false, interface_up = false;
+  /// The reason why the kernel could not be asked about the interface. Empty if it could.
+  std::string interface_unknown;
+  bool tun_there = false;  ///< True if /dev/net/tun exists.
+  /// True if the directory of a memif's socket= can be read and written.
+  bool socket_directory_writable = false;
+  /// The path that a memif's client has no right to open: its socket, or a directory above it. Empty if there
+  /// is none.
+  std::string socket_closed;
 
   bool pci_there = false;
-  std::string pci_driver;  ///< the kernel's for this device, empty: none
-  std::string vfio_group;  ///< "/dev/vfio/7", empty: it is in none
+  std::string pci_driver;  ///< The name of the kernel's driver for this device. Empty if there is none.
+  std::string vfio_group;  ///< For example "/dev/vfio/7". Empty if the device is in no group.
   bool vfio_group_accessible = false;
 };
 
-/// Whether DPDK would get the file descriptors that it takes; it panics, or ends the process, where it does
-/// not. They are taken for the moment of the call. Errors: resource_limit.
+/// Checks that DPDK would get the file descriptors that it needs. Without them, DPDK panics or ends the
+/// process. The check opens them and closes them again. Errors: resource_limit.
 Result<void> room_for_descriptors();
 
 HostEnvironment inspect_host(const DpdkOptions& options);
 
-/// Pure.
+/// Decides from `host` whether the device can be used. Pure.
 Usability judge(const DpdkOptions& options, const HostEnvironment& host);
 
-/// Free 2 MB pages that a port asks for: its packet buffers, DPDK's own tables, and some room.
+/// The number of free 2 MB pages that a port needs, for its packet buffers and DPDK's own tables, with a
+/// reserve.
 inline constexpr std::uint64_t kHugepagesWanted = 64;
 
 }  // namespace rdmc::port::dpdk

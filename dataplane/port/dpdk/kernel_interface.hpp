@@ -1,5 +1,5 @@
-// What the kernel says of a network interface by its name, for devices that sit on one (AF_PACKET, AF_XDP):
-// DPDK does not look. Owns the socket that it asks through, so that asking again can fail for no want of
+// Asks the kernel about a network interface by its name, for devices that use one (AF_PACKET, AF_XDP),
+// because DPDK does not ask. Owns the socket for these queries, so that a later query cannot fail for lack of
 // descriptors. Any thread.
 #pragma once
 
@@ -12,16 +12,18 @@
 namespace rdmc::port::dpdk {
 
 struct KernelInterface {
-  bool up = false;      ///< switched on
-  bool linked = false;  ///< … and there is somebody at the other end
+  bool up = false;      ///< True if the interface is switched on.
+  bool linked = false;  ///< True if the interface is also connected to an active other end.
   std::uint32_t mtu = 0;
 };
 
 class KernelInterfaces {
  public:
-  /// Errors: resource_limit (no descriptor left), others of socket(2): nothing is known of any interface.
+  /// Errors: resource_limit (no free descriptor), or another error of socket(2). No interface can be queried
+  /// then.
   static Result<KernelInterfaces> open();
-  /// Errors: not_found (there is no such interface), others of the kernel's: nothing is known of it.
+  /// Errors: not_found (there is no such interface), or another error of the kernel. Then nothing is known
+  /// about the interface.
   Result<KernelInterface> find(std::string_view name) const;
 
  private:

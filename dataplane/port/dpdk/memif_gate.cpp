@@ -11,10 +11,11 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// What the driver says before it ends a connection: that the other end is gone, or has said that it goes.
+/// The log lines that the driver writes before it ends a connection. The first means that the other end has
+/// disappeared, the second that it has announced its end.
 constexpr std::string_view kGone = "Invalid message size", kGoes = "Disconnect received";
-/// A burst takes microseconds, and its thread may wait for a CPU. No longer than this: it might wait for the
-/// log.
+/// The maximum time to wait for bursts to end. A burst takes microseconds, but its thread may have to wait
+/// for a CPU. The wait is limited because that thread may itself wait for the log.
 constexpr auto kPatience = std::chrono::seconds(1);
 constexpr auto kNap = std::chrono::microseconds(50);
 
@@ -23,7 +24,7 @@ struct Lanes {
   std::vector<const std::atomic<bool>*> busy;
 };
 
-/// Never destroyed: DPDK's threads log until the process is gone.
+/// Never destroyed, because DPDK's threads log until the process has ended.
 Lanes& lanes() {
   static auto* const all = new Lanes;
   return *all;
@@ -47,7 +48,8 @@ void MemifGate::on_log(std::string_view line) {
   if (line.find(kGone) != std::string_view::npos || line.find(kGoes) != std::string_view::npos) close();
 }
 
-/// On the interrupt thread, which opens the gate again when it is done with what it is about to do.
+/// Runs on the interrupt thread. An alarm opens the gate again on the same thread, after the thread has
+/// unmapped the rings.
 void MemifGate::close() {
   closed_.store(true);
   const auto open = [](void*) { closed_.store(false); };

@@ -1,8 +1,8 @@
-// Keeps bursts on a memif apart from the end of its connection. When the other end goes, DPDK's interrupt
-// thread unmaps the rings that the two shared, without asking whether somebody is in the middle of a burst
-// there (22.11), and the process dies. What it is about to do it says in its log and nowhere else; the log is
-// ours, so there it is held up until every burst on a memif has ended. Bursts on other threads, which find
-// the gate closed meanwhile, move nothing.
+// Prevents a burst on a memif at the moment when its connection ends. When the other end disappears, DPDK's
+// interrupt thread (22.11) unmaps the rings that both ends shared. It does not check whether another thread
+// is in the middle of a burst there; such a burst crashes the process. DPDK announces the unmapping only in
+// its log. This process receives the log, so the log function blocks until every burst on a memif has ended.
+// Bursts that begin on other threads meanwhile find the gate closed and transfer nothing.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace rdmc::port::dpdk {
 
-/// A memif port's way through the gate: one thread at a time. Owned by the port.
+/// The gate of one memif port. The port owns it. One thread at a time enters it.
 class MemifGate {
  public:
   MemifGate();
@@ -18,7 +18,7 @@ class MemifGate {
   MemifGate(const MemifGate&) = delete;
   MemifGate& operator=(const MemifGate&) = delete;
 
-  /// True: a burst may begin, and ends with leave().
+  /// Returns true if a burst may begin. The burst must then end with leave().
   bool enter() noexcept {
     busy_.store(true);
     if (!closed_.load()) return true;
@@ -27,7 +27,7 @@ class MemifGate {
   }
   void leave() noexcept { busy_.store(false, std::memory_order_release); }
 
-  /// A line of the memif driver's log, on the thread that wrote it.
+  /// Called with each line of the memif driver's log, on the thread that wrote the line.
   static void on_log(std::string_view line);
 
  private:
@@ -37,7 +37,8 @@ class MemifGate {
   std::atomic<bool> busy_ = false;
 };
 
-/// A burst, from before to after; `gate` is null where there is no gate.
+/// A scope guard for one burst: the constructor enters the gate, and the destructor leaves it. `gate` is null
+/// if the port has no gate.
 class MemifPass {
  public:
   explicit MemifPass(MemifGate* gate) noexcept : gate_(gate), open_(gate == nullptr || gate->enter()) {}

@@ -1,4 +1,4 @@
-// The module librdmc_dpdk.so, as module_driver.hpp describes modules: its driver makes ports of DPDK devices.
+// The module librdmc_dpdk.so (see module_driver.hpp). Its driver makes ports on DPDK devices.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// The address of the port: the request's or the options'.
+/// Returns the address of the port, from the request or from the options.
 Result<Address> address_of(const PortRequest& request, const DpdkOptions& options) {
   const auto concrete = [](const Address& address) {
     const bool multicast = address.ipv6 ? address.bytes[0] == 0xFF : address.bytes[0] >= 0xE0;
@@ -40,7 +40,7 @@ std::uint32_t random_number() {
   return value;
 }
 
-/// 64 bits in a form that fits device arguments.
+/// Returns 64 random bits in a form that fits device arguments.
 std::string random_word() {
   return std::to_string(std::uint64_t{random_number()} << 32 | random_number());
 }
@@ -55,11 +55,12 @@ class DpdkDriver final : public Driver {
     return judge(*options, inspect_host(*options));
   }
 
-  /// A memif. Its frames are copied in and out of its ring, although a client may lend its packet buffers for
-  /// the server to write into (zero-copy=yes): these lie scattered over the pool, the ring's in one place
-  /// that stays in the cache, and large packets go faster by a third (docs/benchmarks.md). An abstract socket
-  /// leaves nothing behind; nobody guesses its name before it is there, and who reads it then (it is in
-  /// /proc/net/unix) lacks the secret.
+  /// Returns the two ends of a memif. Frames are copied into its ring and out of it. A client could instead
+  /// lend its packet buffers, so that the server writes into them (zero-copy=yes). But those buffers are
+  /// scattered over the pool, while the ring is one range of memory that stays in the cache. Through the
+  /// ring, large packets are faster by a third (docs/benchmarks.md). An abstract socket leaves no file
+  /// behind. Its name is random, so that other programs cannot guess it in advance. A program that reads the
+  /// name later (in /proc/net/unix) does not know the secret.
   std::array<PortRequest, 2> pair_on_this_host() override {
     const bool huge = eal_has_hugepages().value_or(inspect_host({}).free_hugepages >= 2 * kHugepagesWanted);
     const std::string socket = random_word(), secret = random_word();

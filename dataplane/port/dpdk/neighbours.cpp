@@ -14,7 +14,7 @@ Address without_port(Address address) {
   return address;
 }
 
-/// A MAC address that one station can have: neither all zeros nor a group's.
+/// True for a MAC address that one station can have: neither all zeros nor a group address.
 bool is_station(const MacAddress& mac) {
   return mac != MacAddress{} && (mac[0] & 1) == 0;
 }
@@ -119,14 +119,15 @@ void Neighbours::on_message(const NeighbourMessage& message, Time now) {
     if (request || message.may_replace || !has_mac || neighbour.mac == message.sender_mac)
       learn(neighbour, message.sender_mac, now);
   } else if (request && for_us && !is_zero(message.sender) && on_link(message.sender)) {
-    // Who asks for us is about to talk to us (RFC 826).
+    // A host that asks for the local address is about to send to it (RFC 826).
     learn(insert(message.sender, {.state = State::resolving, .used = now}), message.sender_mac, now);
   }
   if (request && for_us) answer(message);
 }
 
 void Neighbours::answer(const NeighbourMessage& request) {
-  const bool nobody = is_zero(request.sender) && request.sender.ipv6;  // has no address to be answered at
+  // The sender has no address to which an answer could be sent.
+  const bool nobody = is_zero(request.sender) && request.sender.ipv6;
   queue({.kind = NeighbourMessage::Kind::reply,
          .sender = ours_.ip,
          .sender_mac = ours_.mac,
@@ -152,7 +153,8 @@ void Neighbours::on_timer(Time now) {
     if (neighbour.requests < kRequests) {
       request(address, neighbour, now);
     } else {
-      // An old address that is not confirmed is asked for again by broadcast: its host may have another card.
+      // If an old MAC address is not confirmed, the next request goes to the broadcast address or the
+      // multicast group, because the host may have another network card now.
       const bool was_probing = neighbour.state == State::probing;
       neighbour.state = was_probing ? State::resolving : State::unreachable;
       neighbour.requests = 0;

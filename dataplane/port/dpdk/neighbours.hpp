@@ -1,10 +1,12 @@
-// Who has which MAC address on our link: ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861) as one pure
-// state machine, since they differ only in their packets. It answers for our address, finds the next hop of a
-// destination, and asks again before it gives up. No clock, no I/O: time is passed in, messages are drained.
-// Owned by a DPDK port; one thread.
+// Finds the MAC addresses of the neighbours on the local link. ARP (RFC 826) and IPv6 neighbour discovery
+// (RFC 4861) are one state machine here, because they differ only in their packets. It answers requests for
+// the local address, finds the next hop of a destination, and repeats requests before it gives up. It is
+// pure: the caller passes the time in and drains the messages. A DPDK port owns it. One thread.
 //
-// A neighbour is unknown, resolving (asked, nothing known), known (an answer within kReachableFor), probing
-// (in use, its answer is old, asked by unicast), or unreachable (asked in vain; asked anew after a while).
+// A neighbour has one of these states. Unknown: there is no entry. Resolving: a request was sent, and no
+// answer has arrived. Known: an answer arrived within kReachableFor. Probing: the neighbour is in use, its
+// answer is old, and a request was sent to it by unicast. Unreachable: no request was answered. Requests are
+// sent again after a while.
 #pragma once
 
 #include <cstddef>
@@ -19,54 +21,59 @@
 
 namespace rdmc::port::dpdk {
 
-/// Our place on the link.
+/// The local port's addresses on the link.
 struct LinkAddress {
   MacAddress mac{};
-  Address ip;                      ///< without a port
-  std::uint8_t prefix_bits = 24;   ///< what shares these bits is on the link
-  std::optional<Address> gateway;  ///< the next hop of everything else
+  Address ip;                      ///< Without a port number.
+  std::uint8_t prefix_bits = 24;   ///< Addresses that share these leading bits with `ip` are on the link.
+  std::optional<Address> gateway;  ///< The next hop of all other addresses.
 };
 
 class Neighbours {
  public:
-  /// How long an answer is believed before the neighbour is asked again (RFC 4861, REACHABLE_TIME).
+  /// The time for which an answer is valid. After it, the neighbour is asked again (RFC 4861,
+  /// REACHABLE_TIME).
   static constexpr Duration kReachableFor = seconds(30);
-  /// The first request is repeated after this, each further one after twice the time: far below the 67 ms
-  /// after which RC sends again.
+  /// The first request is repeated after this time, and each further one after twice the time before. It is
+  /// far below the 67 ms after which RC sends again.
   static constexpr Duration kFirstRetry = milliseconds(10);
-  /// Requests without an answer, after which a neighbour is unreachable: 1.27 s in all.
+  /// A neighbour is unreachable after this number of requests without an answer, which take 1.27 s together.
   static constexpr std::uint32_t kRequests = 7;
-  /// For how long an unreachable neighbour is not asked again.
+  /// The time for which an unreachable neighbour is not asked again.
   static constexpr Duration kUnreachableFor = seconds(1);
-  /// Entries; a full table forgets the one not used for longest.
+  /// The maximum number of entries. A full table drops the entry that was not used for the longest time.
   static constexpr std::size_t kMostNeighbours = 1024;
-  /// Messages to be drained; more are not made.
+  /// The maximum number of queued messages. Further messages are dropped.
   static constexpr std::size_t kMostQueued = 64;
 
   struct Lookup {
     enum class State : std::uint8_t {
-      known,        ///< `mac` is the next hop's
-      resolving,    ///< ask again when `generation()` has changed
-      unreachable,  ///< nobody answers, or it is not on the link and there is no gateway
+      known,      ///< `mac` is the MAC address of the next hop.
+      resolving,  ///< The caller looks up again when `generation()` has changed.
+      /// The next hop does not answer, or the destination is not on the link and there is no gateway.
+      unreachable,
     };
     State state;
     MacAddress mac{};
-    bool asked_once = false;  ///< resolving: the answer to the first request may still be on its way
+    bool asked_once = false;  ///< For `resolving`: true if the answer to the first request may still arrive.
   };
 
   explicit Neighbours(LinkAddress ours) : ours_(ours) {}
 
-  /// Tells the link our address (RFC 5227, 2.3; RFC 4861, 7.2.6): to be called when the link comes up.
+  /// Announces the local address on the link (RFC 5227, 2.3; RFC 4861, 7.2.6). Must be called when the link
+  /// comes up.
   void announce();
-  /// The next hop's MAC; asks for it if it is not known or old. `destination` without regard to its port.
+  /// Returns the next hop's MAC address. Sends a request if it is not known or is old. The port number of
+  /// `destination` is ignored.
   Lookup lookup(const Address& destination, Time now);
-  /// A message from the link. What is not addressed to us changes at most what we know already.
+  /// Handles a message from the link. A message that is not addressed to this port changes only entries that
+  /// already exist.
   void on_message(const NeighbourMessage& message, Time now);
 
   void on_timer(Time now);
   Time next_deadline() const;
 
-  /// The next message to be sent, if there is one.
+  /// Returns the next message to be sent, or nullopt if there is none.
   std::optional<NeighbourMessage> poll();
 
   /// Changes whenever a lookup may give another answer than before.
@@ -78,7 +85,9 @@ class Neighbours {
   struct Neighbour {
     State state;
     MacAddress mac{};
-    Time deadline;  ///< resolving, probing: of the next request; known: end of belief; unreachable: of that
+    /// For resolving and probing, the time of the next request. For known, the end of the answer's validity.
+    /// For unreachable, the time from which requests are sent again.
+    Time deadline;
     Time used;
     std::uint32_t requests = 0;
   };

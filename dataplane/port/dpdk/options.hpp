@@ -1,4 +1,4 @@
-// What a user says about a DPDK port, parsed from one line of words:
+// The user's options for a DPDK port, parsed from one line of words, for example:
 //   vdev=net_memif0,role=server,socket=/tmp/s address=10.0.0.1/24 gateway=10.0.0.254 mtu=4242 huge=no
 // Pure; values only.
 #pragma once
@@ -14,23 +14,27 @@
 namespace rdmc::port::dpdk {
 
 struct DpdkOptions {
-  std::string device;              ///< EAL device arguments: a name, and KEY=VALUE after commas
-  bool is_virtual = true;          ///< vdev= rather than pci=: needs no bus to be scanned
-  std::optional<Address> address;  ///< of the port, if it is named here; without a port number
-  std::uint8_t prefix_bits = 0;    ///< 0: 24, for IPv6 64
+  std::string device;      ///< EAL device arguments: a name, then KEY=VALUE pairs after commas.
+  bool is_virtual = true;  ///< True for vdev=, which needs no scan of a bus. False for pci=.
+  /// The address of the port, if the options have one. Without a port number.
+  std::optional<Address> address;
+  std::uint8_t prefix_bits = 0;  ///< 0 means 24 for IPv4 and 64 for IPv6.
   std::optional<Address> gateway;
-  std::uint32_t mtu = 0;  ///< largest IP packet; 0: what the device is set to
-  bool hugepages = true;  ///< huge=no: ordinary pages, for a try
+  /// The largest IP packet. 0 means the MTU that the device is set to, or 9000 for a memif.
+  std::uint32_t mtu = 0;
+  bool hugepages = true;  ///< False for huge=no: ordinary pages, for tests.
 
-  /// The device's name without arguments: "net_memif0".
+  /// The device's name without arguments, for example "net_memif0".
   std::string_view device_name() const;
-  /// The driver's name in it, without the number: "net_memif"; the whole name of a PCI device.
+  /// The name of the driver, which is the device's name without its number, for example "net_memif". For a
+  /// PCI device, the whole name.
   std::string_view driver_name() const;
-  /// The value of a device argument, empty if it is not given.
+  /// The value of a device argument. Empty if it is not given.
   std::string_view device_argument(std::string_view key) const;
 };
 
-/// Errors: invalid_argument, naming the word and the words there are.
+/// Errors: invalid_argument. The message contains the wrong word, and for an unknown word the words that
+/// exist.
 Result<DpdkOptions> parse_options(std::string_view text);
 
 }  // namespace rdmc::port::dpdk

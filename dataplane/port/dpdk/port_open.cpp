@@ -1,4 +1,4 @@
-// Opening a DPDK port, its flows, and closing it.
+// Opens and closes a DPDK port and its flows.
 #include <rte_interrupts.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -83,7 +83,7 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   check_link();
   register_this_thread();
   held_packets_ =
-      take_burst(kBurst);  // a memif's client offers room for frames only when it has looked for some
+      take_burst(kBurst);  // A memif's client offers space for frames only after it has polled once.
   neighbours_.announce();
   send_neighbour_messages();
   return {};
@@ -101,7 +101,7 @@ std::optional<std::uint16_t> DpdkPort::free_udp_port() {
   return std::nullopt;
 }
 
-/// All receive queues' interrupts come together in one descriptor to wait for.
+/// Combines the interrupts of all receive queues in one descriptor, on which the port waits.
 void DpdkPort::watch_interrupts() {
   if (!device_->wakes()) return;
   interrupts_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -142,7 +142,8 @@ DpdkPort::~DpdkPort() {
   release_received();
   for (const Held& held : held_) rte_pktmbuf_free(held.payload);
   rte_pktmbuf_free_bulk(spare_.data(), spares_);
-  flows_.clear();  // rules, while there is a device
+  // Removes the steering rules while the device still exists.
+  flows_.clear();
   for (std::uint16_t queue = 0; interrupts_ && queue < device_->receive_queues(); ++queue)
     rte_eth_dev_rx_intr_ctl_q(device_->id(), queue, interrupts_.get(), RTE_INTR_EVENT_DEL, nullptr);
 }

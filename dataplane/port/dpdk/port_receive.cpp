@@ -1,5 +1,6 @@
-// Receiving: frames are read in place; what is for a flow is lent to the caller as a train of one, what
-// concerns neighbours goes to them, the rest is dropped. The first burst that asks also runs the timers.
+// Receiving. Frames are read in place. A frame for a flow is lent to the caller as a train of one datagram. A
+// frame of ARP or neighbour discovery goes to the Neighbours object. All other frames are dropped. Every
+// kBurstsPerTick-th burst also runs the timers.
 #include <rte_prefetch.h>
 
 #include <algorithm>
@@ -12,15 +13,15 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// Of an IPv4 frame: its headers, and where the identification and the UDP ports are.
+/// Offsets in an IPv4 frame: the length of its headers, the identification, and the UDP port numbers.
 constexpr std::size_t kLeastUdpFrame = kEthernetBytes + kIpv4Bytes + kUdpBytes, kIdentificationAt = 18,
                       kPortsAt = 34;
 
-/// How many frames ahead of the one being looked at: on a memif the other end's core has just written them,
-/// and a line comes from there in the time that a few take.
+/// The number of frames that are prefetched ahead of the current one. On a memif, the other end's core has
+/// just written them. A cache line arrives from there in the time that it takes to process a few frames.
 constexpr std::uint16_t kPrefetched = 8;
 
-/// Headers, and what follows them: all of a small frame.
+/// Prefetches the headers and the bytes after them, which is all of a small frame.
 void prefetch(const rte_mbuf& frame) {
   const auto* const start = rte_pktmbuf_mtod(&frame, const char*);
   rte_prefetch0(start);
@@ -61,7 +62,7 @@ std::size_t DpdkPort::receive_burst(ScatterPlanner&, std::span<RxTrain> out) {
   return count;
 }
 
-/// Gives back what the last burst lent; what it had no room for moves to the front.
+/// Frees the buffers that the last burst lent to the caller. The other frames move to the front.
 void DpdkPort::release_received() {
   if (lent_ == 0) return;
   rte_pktmbuf_free_bulk(received_.data(), lent_);
@@ -70,7 +71,7 @@ void DpdkPort::release_received() {
   lent_ = 0;
 }
 
-/// The queues take turns; an empty one gives its turn to the next.
+/// Polls the queues alternately. If a queue is empty, polls the next one.
 std::uint16_t DpdkPort::take_burst(std::uint16_t at_most) {
   const MemifPass pass(gate());
   if (!pass) return 0;
@@ -83,10 +84,11 @@ std::uint16_t DpdkPort::take_burst(std::uint16_t at_most) {
   return 0;
 }
 
-/// True if the frame carries a datagram for one of our flows: then it is described in `train`.
+/// Returns true if the frame carries a datagram for one of this port's flows. Then `train` describes it.
 bool DpdkPort::accept(rte_mbuf& buffer, RxTrain& train, iovec& piece) {
   if (buffer.nb_segs != 1) {
-    ++counters_.receive_truncated;  // larger than the MTU: it did not fit one packet buffer
+    // The frame is larger than the MTU and did not fit one packet buffer.
+    ++counters_.receive_truncated;
     return false;
   }
   const std::span bytes(rte_pktmbuf_mtod(&buffer, std::byte*), buffer.data_len);
@@ -152,13 +154,13 @@ void DpdkPort::tick(Time now) {
   send_held();
 }
 
-/// A link that has not been there yet is not lost: the first datagrams to it wait.
+/// A link that has never been up does not count as lost. The first datagrams on it wait.
 void DpdkPort::check_link() {
   next_link_check_ = now_ + kLinkCheckInterval;
   const bool up = device_->link_is_up();
   if (up && link_is_lost()) {
     ++counters_.link_returns;
-    neighbours_.announce();  // there may be others now, or another switch
+    neighbours_.announce();  // The link may now connect to other hosts or to another switch.
   } else if (!up && link_was_up_ && !link_is_lost()) {
     ++counters_.link_losses;
   }

@@ -1,5 +1,6 @@
-// Sending: each datagram of a train becomes a frame - its headers in a packet buffer, its payload attached
-// where the device reads it at once, else copied - and frames go to the device in bursts.
+// Sending. Each datagram of a train becomes a frame. The headers are written into a packet buffer. The
+// payload is attached if the device reads it before its transmit function returns, and copied otherwise.
+// Frames go to the device in bursts.
 #include <rte_memcpy.h>
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// A path is looked up anew this often, so that its neighbour counts as in use and is confirmed in time.
+/// The interval at which a path is looked up again. The lookup marks the neighbour as used, so that it is
+/// confirmed in time.
 constexpr Duration kPathLife = seconds(1);
 
 std::size_t index_of(const Address& destination, FlowId source) {
@@ -30,12 +32,13 @@ static_assert(DpdkPort::kPaths == 256, "index_of gives eight bits");
 
 std::size_t DpdkPort::send_burst(std::span<const TxTrain> trains) {
   register_this_thread();
-  if (!send_held()) {  // they come first
+  if (!send_held()) {  // Held datagrams are sent first.
     ++counters_.send_refused;
     return 0;
   }
   Batch batch;
-  std::size_t unsent = trains.size();  // the first train that the device had no room for
+  // The index of the first train that the device did not accept completely.
+  std::size_t unsent = trains.size();
   for (std::size_t i = 0; i < trains.size() && unsent == trains.size(); ++i) {
     assert(trains[i].segment_bytes > 0 && udp_port(trains[i].source) != 0);
     if (!send_train(trains[i], i, batch, unsent)) break;
@@ -45,9 +48,10 @@ std::size_t DpdkPort::send_burst(std::span<const TxTrain> trains) {
   return unsent;
 }
 
-/// Makes the frames of a train, and hands frames to the device whenever there are enough. False: no room, and
-/// `unsent` says from which train on. The caller sends that train again from its start; datagrams of it that
-/// left already are duplicates, which a network may make at any time.
+/// Makes the frames of a train. Hands frames to the device whenever a burst is complete. Returns false if
+/// there is no room; then `unsent` is the index of the first train that must be sent again. The caller sends
+/// that train again from its start. Datagrams of it that have left already are then sent twice, which is
+/// harmless because a network may also duplicate datagrams.
 bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch, std::size_t& unsent) {
   if (train.total_bytes <= std::min<std::size_t>(train.segment_bytes, kLeastAttached)) {
     if (const Path& path = path_to(train.destination, train.source); path.headers) {
@@ -82,7 +86,8 @@ bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch,
   return true;
 }
 
-/// A train of one datagram that is copied whole, as most are where messages are small.
+/// Sends a train of one datagram, which is copied completely. If messages are small, most trains are like
+/// this.
 bool DpdkPort::send_small(const TxTrain& train, const Path& path, std::size_t index, Batch& batch,
                           std::size_t& unsent) {
   rte_mbuf* const frame = take_buffer();
@@ -122,7 +127,7 @@ DpdkPort::Path& DpdkPort::path_to(const Address& destination, FlowId source) {
     from.port = udp_port(source);
     path.headers.emplace(neighbours_.ours().mac, next_hop.mac, from, destination, traffic_class_);
   } else {
-    path.looked_up = now_ - kPathLife;  // ask each time
+    path.looked_up = now_ - kPathLife;  // The path is looked up again at the next use.
     send_neighbour_messages();
   }
   return path;
@@ -167,7 +172,8 @@ bool DpdkPort::append(rte_mbuf*& first, rte_mbuf*& last, const iovec& piece) {
   return true;
 }
 
-/// One of the pool's, of which a burst's worth is taken at a time. Null: there are none.
+/// Returns a packet buffer of the pool, or null if the pool is empty. Buffers are taken from the pool in
+/// batches of kBurst.
 rte_mbuf* DpdkPort::take_buffer() {
   if (spares_ == 0) {
     if (rte_pktmbuf_alloc_bulk(device_->buffers(), spare_.data(), kBurst) != 0)
@@ -183,7 +189,8 @@ void DpdkPort::attach(rte_mbuf& buffer, const iovec& piece) {
                             &lent_payload_);
 }
 
-/// How many the device took, or dropped because it has no link: then nobody waits for room that never comes.
+/// Hands frames to the device and returns how many were accepted. If the link is down, drops all frames and
+/// counts them as accepted, so that no caller waits for a device that does not send.
 std::uint16_t DpdkPort::to_device(rte_mbuf** frames, std::uint16_t count) {
   if (count == 0) return 0;
   if (link_is_lost()) {
@@ -197,7 +204,7 @@ std::uint16_t DpdkPort::to_device(rte_mbuf** frames, std::uint16_t count) {
   return taken;
 }
 
-/// Hands the batch to the device. False if it had no room for all; then `unsent` is set.
+/// Hands the batch to the device. Returns false, and sets `unsent`, if the device had no room for all frames.
 bool DpdkPort::flush(Batch& batch, std::size_t& unsent) {
   const std::uint16_t sent = to_device(batch.frames.data(), batch.count);
   if (sent < batch.count) {
@@ -210,7 +217,7 @@ bool DpdkPort::flush(Batch& batch, std::size_t& unsent) {
   return all;
 }
 
-/// Keeps a copy of a datagram until its neighbour is known; it counts as sent.
+/// Keeps a copy of a datagram until its neighbour is known. The datagram counts as sent.
 DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, const Path& path, PieceCutter& payload,
                                  std::size_t bytes) {
   const bool room = held_.size() < device_->buffers()->size / kHeldShare;
@@ -232,8 +239,8 @@ DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, const Path& path, PieceCu
   return Outcome::done;
 }
 
-/// Sends what was held for neighbours that are known now, drops what was for those that do not answer. False
-/// if the device has no room: the rest waits on, and what comes later must not overtake it.
+/// Sends held datagrams whose neighbour is known now. Drops those whose neighbour does not answer. Returns
+/// false if the device has no room. The rest then stays held, and later datagrams must not overtake it.
 bool DpdkPort::send_held() {
   if (held_.empty() || held_generation_ == neighbours_.generation()) return true;
   const std::uint64_t generation = neighbours_.generation();
@@ -248,7 +255,7 @@ bool DpdkPort::send_held() {
   return room;
 }
 
-/// made: it has left, or was dropped; done: it goes on waiting.
+/// Returns `made` if the datagram was sent or dropped, `done` if it stays held.
 DpdkPort::Outcome DpdkPort::send_held(const Held& held) {
   const Path& path = path_to(held.destination, held.source);
   if (!path.headers) {
@@ -281,7 +288,7 @@ void DpdkPort::send_neighbour_messages() {
   }
 }
 
-/// One frame, on its own; dropped if the device has no room.
+/// Sends one frame alone. Drops it if the device has no room.
 void DpdkPort::send_now(rte_mbuf* frame) {
   if (to_device(&frame, 1) == 1) return;
   ++counters_.send_failed;

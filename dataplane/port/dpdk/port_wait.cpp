@@ -1,4 +1,5 @@
-// Waiting: on the device's interrupts where it has them; otherwise by looking again after ever longer naps.
+// Waiting. If the device has interrupts, the port sleeps until one arrives. Otherwise it polls the device
+// between naps that become longer.
 #include <poll.h>
 #include <rte_epoll.h>
 #include <unistd.h>
@@ -13,19 +14,20 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// The first nap and the longest: what an idle port without interrupts costs (1 % of a core), and what its
-/// first packet may wait for.
+/// The first and the longest nap. The longest one determines what an idle port without interrupts costs (1 %
+/// of a core), and how long its first packet may wait.
 constexpr Duration kFirstNap = microseconds(20), kLongestNap = microseconds(500);
 
-/// Takes back the event of a wake() that ended a sleep; its flag says what it said.
+/// Consumes the eventfd's event after a wake() has ended a sleep. The flag of the WakeEvent still shows the
+/// wake().
 void drain(const pollfd& event) {
   std::uint64_t count = 0;
   if (event.revents != 0) [[maybe_unused]]
     const auto bytes = read(event.fd, &count, sizeof count);
 }
 
-/// Reads what raised them, as each device wants it read (of a TAP, whose descriptor holds the packets,
-/// nothing): an interrupt that was not taken would end every further sleep at once.
+/// Consumes the pending interrupts in the way that each device requires. Otherwise they would end every
+/// further sleep at once. For a TAP, whose descriptor contains the packets, nothing is read.
 void take_interrupts(int descriptor) {
   std::array<rte_epoll_event, 2> events;
   rte_epoll_wait(descriptor, events.data(), static_cast<int>(events.size()), 0);
@@ -55,7 +57,8 @@ void DpdkPort::wait(Time deadline) {
   }
 }
 
-/// Interrupts would have to be armed and disarmed around each wait. Instead, the caller naps and looks again.
+/// Interrupts would have to be armed and disarmed around each wait. Instead, the caller sleeps for a short
+/// time and calls again.
 Time DpdkPort::prepare_wait(Time deadline) {
   register_this_thread();
   release_received();
@@ -68,7 +71,7 @@ Time DpdkPort::prepare_wait(Time deadline) {
   return std::min(deadline, now + kLongestNap);
 }
 
-/// False if the device has no interrupt to wait for just now.
+/// Returns false if the device has no interrupt that could be waited for at the moment.
 bool DpdkPort::sleep_until_interrupt(Time until) {
   std::uint16_t armed = 0;
   while (armed < device_->receive_queues() && rte_eth_dev_rx_intr_enable(device_->id(), armed) == 0) ++armed;
@@ -79,7 +82,7 @@ bool DpdkPort::sleep_until_interrupt(Time until) {
     disarm();
     return false;
   }
-  // What came before the interrupt was armed raises none.
+  // Frames that arrived before the interrupt was armed do not raise it.
   held_packets_ = take_burst(kBurst);
   if (held_packets_ == 0) {
     const timespec left = until_deadline(monotonic_now(), until);
@@ -93,7 +96,7 @@ bool DpdkPort::sleep_until_interrupt(Time until) {
   return true;
 }
 
-/// Naps until something has come, `until`, or wake().
+/// Naps until a frame has arrived, until the time `until`, or until wake().
 void DpdkPort::doze(Time until) {
   Duration nap = kFirstNap;
   pollfd event{wake_.descriptor(), POLLIN, 0};

@@ -1,5 +1,5 @@
-// Numbers of the protocols that frames.hpp reads and writes, each used by both sides. The field's values; the
-// clause that assigns them stands beside each group.
+// The numbers of the protocols that frames.hpp reads and writes. Both sides use them. Each group names the
+// document that defines its values.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ inline constexpr std::uint16_t kArpEthernet = 1, kArpRequest = 1, kArpReply = 2;
 inline constexpr std::uint8_t kUdp = 17, kIcmpv6 = 58;
 inline constexpr std::byte kFragmentHeader{44};
 
-// IPv4 flags and fragment offset (RFC 791): what makes a packet a fragment, and the flag against it
+// IPv4 flags and fragment offset (RFC 791). A packet is a fragment if a bit of the mask is set. The other
+// value is the flag that forbids fragmentation.
 inline constexpr std::uint16_t kFragmentMask = 0x3FFF, kDontFragment = 0x4000;
 
 // Neighbour discovery (RFC 4861, 4.3, 4.4, 4.6.1)
@@ -26,9 +27,10 @@ inline constexpr std::byte kSolicitation{135}, kAdvertisement{136};
 inline constexpr std::byte kSourceOption{1}, kTargetOption{2};
 inline constexpr std::byte kSolicited{0x40}, kOverride{0x20};
 inline constexpr std::byte kNeighbourHopLimit{255};
-inline constexpr std::size_t kDiscoveryBytes = 24;  ///< without options
+inline constexpr std::size_t kDiscoveryBytes = 24;  ///< Without options.
 
-/// Time to live of what we send: the usual one; pingpong's 1 would not pass a router.
+/// The time to live of all packets that are sent. It is the usual value. A value of 1, as ibv_*_pingpong
+/// uses, would not pass a router.
 inline constexpr std::byte kHopLimit{64};
 
 /// ECT(0) (RFC 3168), in the two low bits of the traffic class.

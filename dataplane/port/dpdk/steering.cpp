@@ -8,7 +8,8 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// A rule as DPDK takes it: Ethernet, IP to us, UDP to one port -> the bulk queue.
+/// A rule in DPDK's format: it matches Ethernet, IP to the local address, and UDP to one port number, and
+/// directs the frame to the bulk queue.
 class Pattern {
  public:
   Pattern(const Address& local, std::uint16_t udp_port) {

@@ -1,6 +1,7 @@
-// Steers the datagrams of bulk flows into a receive queue of their own, by rules in the device (rte_flow):
-// then a flood of bulk data never fills the queue that first contact, acknowledgements of strangers and
-// neighbour discovery come through. Devices without rules do without. Owned by a DPDK port; one thread.
+// Directs the datagrams of bulk flows to a receive queue of their own, by rules in the device (rte_flow). A
+// flood of bulk data then cannot fill the queue that receives first contacts, acknowledgements of foreign
+// endpoints and neighbour discovery. Devices without such rules work without steering. A DPDK port owns this
+// object. One thread.
 #pragma once
 
 #include <rte_flow.h>
@@ -13,7 +14,7 @@
 
 namespace rdmc::port::dpdk {
 
-/// One rule; taken back when it is destroyed.
+/// One rule. The destructor removes it from the device.
 class SteeringRule {
  public:
   SteeringRule(std::uint16_t device, rte_flow* flow) : device_(device), flow_(flow) {}
@@ -33,13 +34,15 @@ class SteeringRule {
 
 class Steering {
  public:
-  /// The queue of bulk flows; everything else comes through queue 0.
+  /// The queue of bulk flows. All other frames use queue 0.
   static constexpr std::uint16_t kBulkQueue = 1;
 
-  /// None if the device says that it cannot; it is started and has two receive queues.
+  /// Precondition: the device is started and has two receive queues. Returns nullopt if the device does not
+  /// support such rules.
   static std::optional<Steering> try_on(std::uint16_t device, const Address& local);
 
-  /// Steers what comes to `udp_port`. None if the device has no room for a further rule.
+  /// Adds a rule that directs the datagrams for `udp_port` to the bulk queue. Returns nullopt if the device
+  /// accepts no further rule.
   std::optional<SteeringRule> steer(std::uint16_t udp_port) const;
 
  private:

@@ -1,16 +1,17 @@
-// The files by which a process proves itself where each has a certificate of its own instead of the cluster
-// key.
+// The files by which a process proves who it is, if each process has a certificate instead of the common
+// cluster key.
 #pragma once
 
 #include <string>
 
 namespace rdmc {
 
-/// PEM files, in a cluster key's place: whoever the authority has signed takes part.
+/// The paths of three PEM files, which replace the cluster key. Every process with a certificate of the
+/// authority may take part.
 struct Certificates {
   std::string certificate;
-  std::string private_key;  ///< of the certificate; mode 0600
-  std::string authority;    ///< must sign for this cluster and nothing else
+  std::string private_key;  ///< the key of the certificate; the file's mode must be 0600
+  std::string authority;    ///< the authority's certificate; the authority must sign for this cluster only
 };
 
 }  // namespace rdmc

@@ -1,5 +1,6 @@
-// What the nodes, sockets and memberships of one process share: the threads that move its bytes, and the
-// connections to each other process. A program that makes no Context uses the one of its process.
+// A Context is what the nodes, endpoints, sockets and memberships of one process share: the fabric threads,
+// and the connections to other processes. A program that makes no Context uses the Context of its process.
+// Any thread may call any function.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +11,26 @@ namespace rdmc {
 namespace peer {
 class Context;
 }
-/// Shared by whatever is created with it, and ended with the last of them. Any thread.
+/// A Context ends when the application and all objects that were made with it have released it.
 using Context = peer::Context;
 
 struct ContextOptions {
-  /// The most threads that move bytes for one set of: the address of this host, fabric, device, encryption,
-  /// DSCP and way of waiting (busy_poll). At least 1. What is created takes the one that the fewest others
-  /// use. An explicit port has one thread, which those who ask for port 0 use as well.
+  /// The most fabric threads for each set of options: address of this host, fabric, device, encryption, DSCP
+  /// and busy_poll. At least 1. A new object uses the thread that the fewest other objects use. An explicit
+  /// port has exactly one thread, which objects with port 0 may use as well.
   std::size_t threads = 1;
 };
 
-/// A Context beside that of the process: for a program that wants more threads, or two parts that share
-/// nothing.
+/// Makes a Context in addition to that of the process, for a program that wants more threads, or two parts
+/// that share nothing.
 std::shared_ptr<Context> make_context(const ContextOptions& options = {});
-/// The Context of this process. A child of fork() has its own.
+/// Returns the Context of this process. A child of fork() has its own.
 std::shared_ptr<Context> process_context();
 
-/// From now on, ContextOptions::threads of `context` are `most`; 0 means 1. Threads that run already go on.
-/// For the Context of the process, which has one such thread unless a program says otherwise here.
+/// Changes ContextOptions::threads of `context` to `most`; 0 means 1. Threads that already run go on. Use it
+/// for the Context of the process, whose limit is 1 otherwise.
 void set_most_fabric_threads(Context& context, std::size_t most);
-/// How many fabric threads `context` has now.
+/// Returns the number of fabric threads that `context` has now.
 std::size_t fabric_threads(const Context& context);
 
 }  // namespace rdmc

@@ -1,9 +1,9 @@
-// Finds the processes that a launcher has started together, so that a program needs no list of hosts
-// under mpirun, prterun or srun, and one in RDMC_HOSTS elsewhere:
+// Finds the processes that a launcher has started together. A program then needs no list of hosts under
+// mpirun, prterun or srun; elsewhere it needs one in RDMC_HOSTS. Example:
 //   auto job = rdmc::launched_job();
 //   auto node = rdmc::Node::create({.id = job->id, .address = job->address});
 //   auto connected = rdmc::connect_mesh(**node, job->members, job->mesh);
-// and then groups of job->nodes().
+// After that, the program makes groups of job->nodes().
 #pragma once
 
 #include <cstdint>
@@ -17,40 +17,45 @@
 namespace rdmc {
 
 struct LaunchOptions {
-  /// "pmix", "slurm", "hostlist", or "auto": the first of these that is there.
+  /// "pmix", "slurm" or "hostlist". "auto" takes the first of these that is present.
   std::string launcher = "auto";
-  /// For hostlist: "n[1-4]", or with ports, "n1:[7801-7804]" (pdsh's syntax); empty: RDMC_HOSTS.
+  /// For hostlist: the hosts in pdsh's syntax, "n[1-4]", or with port numbers, "n1:[7801-7804]". If empty,
+  /// RDMC_HOSTS.
   std::string hosts;
-  /// Which of `hosts` this process is, from 0; else RDMC_RANK says, or the only host that is this one.
+  /// For hostlist: the index of this process in the list, from 0. Without a value, RDMC_RANK gives it.
+  /// Without RDMC_RANK, the list must name this host exactly once.
   std::optional<std::uint32_t> rank;
-  /// For slurm: the processes of a host listen here and on the ports above; 0: as the step's number gives.
+  /// For slurm: the first port number. The processes of a host listen there and at the following port
+  /// numbers. 0 means that it is derived from the number of the job step.
   std::uint16_t first_port = 0;
-  /// The cluster key; empty: RDMC_KEY_FILE, or rdmc/key under XDG_CONFIG_HOME or ~/.config.
+  /// The file of the cluster key. If empty, RDMC_KEY_FILE, or else rdmc/key under XDG_CONFIG_HOME or
+  /// ~/.config.
   std::string key_file;
-  Certificates certificates;       ///< in the key's place
-  bool insecure = false;           ///< no key
-  Duration timeout = seconds(30);  ///< for names to be resolved and all others to tell where they are
+  Certificates certificates;       ///< used in place of the cluster key
+  bool insecure = false;           ///< if true, no key is used
+  Duration timeout = seconds(30);  ///< the limit for resolving names and for the exchange of addresses
 };
 
-/// This process's part of a job.
+/// This process's part of a job. Use `members` and `mesh` for connect_mesh().
 struct LaunchedJob {
-  NodeId id{};                      ///< its rank
-  Address address;                  ///< by which the others meet it, port 0: for NodeOptions
-  std::vector<MeshMember> members;  ///< by rank
+  NodeId id{};                      ///< the rank of this process
+  Address address;                  ///< for NodeOptions; other processes reach it; port 0
+  std::vector<MeshMember> members;  ///< in the order of their ranks
   MeshOptions mesh;
-  std::string why;  ///< the launcher, and how it was found, for people
-  /// Keeps this process's port from others until the mesh is made; of no other use.
+  std::string why;  ///< the launcher and how it was found, for people
+  /// Reserves this process's port until the mesh is made. The application only has to keep it.
   std::shared_ptr<void> port;
 
-  /// The ids of all, by rank.
+  /// Returns the ids of all members, in the order of their ranks.
   std::vector<NodeId> nodes() const;
 };
 
-/// Reads the environment, and under PMIx talks to its server until all have called this, at most for the
-/// timeout. Errors: not_found (nothing says who belongs together, or no key: with the remedy),
-/// invalid_argument (options, variables, hostlists), unsupported (a distribution of ranks that Slurm's
-/// variables do not tell; no PMIx in this build), timed_out, peer_failed (PMIx's server), authentication is
-/// for connect_mesh to find out.
+/// Finds the job of this process from its environment. Under PMIx, this also exchanges addresses through the
+/// PMIx server. It then waits until all processes of the job have called it, for at most the timeout. Errors:
+/// not_found if nothing names the processes or there is no key (the text gives the remedy), invalid_argument
+/// if the options, the variables or a host list are not valid, unsupported if Slurm's variables do not
+/// describe the distribution of the ranks or this build has no PMIx, timed_out, peer_failed if the PMIx
+/// server fails. The key is not checked here; connect_mesh() does that.
 Result<LaunchedJob> launched_job(const LaunchOptions& options = {});
 
 }  // namespace rdmc

@@ -1,5 +1,6 @@
-// Connects a node with others whose addresses are known, for applications that have no way of their own to
-// carry offers: over TLS 1.3, proved by a cluster key that all hold (rdmc_bcast keygen makes one).
+// Connects a node with other nodes whose addresses are known, for applications that have no way of their own
+// to carry offers. The offers travel over TLS 1.3. All processes must hold the same cluster key (`rdmc_bcast
+// keygen` makes one).
 #pragma once
 
 #include <cstdint>
@@ -11,31 +12,35 @@
 
 namespace rdmc {
 
-/// Where a node listens while the mesh is made. Names are resolved; its own must be a numeric address.
+/// The address at which a node listens while the mesh is made. Host names are resolved, but the calling
+/// node's own host must be a numeric address.
 struct MeshMember {
   NodeId node{};
   std::string host;
   std::uint16_t port = 0;
 };
 
-/// With a key file, certificates, or insecure: one of the three.
+/// Give exactly one of `key_file`, `certificates` and `insecure`.
 struct MeshOptions {
   std::string key_file;
   Certificates certificates;
-  /// No key and no protection. You must ask for it.
+  /// If true, the mesh uses no key and has no protection.
   bool insecure = false;
-  Duration timeout = seconds(30);  ///< for all of them to be there
-  /// The name of their job, the same for all members. A process of another job that listens at the address of
-  /// a member is not taken for it. At most 255 bytes.
+  Duration timeout = seconds(30);  ///< the time limit for connecting with all members
+  /// The name of the members' job, which must be the same at all members. It protects against a process of
+  /// another job that listens at the address of a member. At most 255 bytes.
   std::string job;
 };
 
-/// Connects `node` with all other members; they call it, too, at about the same time. Blocks, at most for the
-/// timeout. The thread that drives a node without a thread of its own calls it, and the node has its turns
-/// meanwhile. Errors: invalid_argument (we are no member; a member twice; not one of the three; a job's name
-/// that is too long; an upcall, or a thread that does not drive the node), those of reading the key or
-/// certificates and of listening, authentication (another key), not_found (another job is where a member
-/// should be), timed_out (naming who is missing), protocol_error.
+/// Connects `node` with all other members. They must call this too, at about the same time. Blocks for at
+/// most the timeout. If the node has no thread of its own, the thread that drives the node must call this,
+/// and the node gets its turns meanwhile.
+/// Errors: invalid_argument if this node is not a member, a member appears twice, the key options are not
+/// exactly one of the three, the mesh is insecure although the node encrypts, the job's name is too long, or
+/// the caller is an upcall or a thread that does not drive the node; authentication if a member holds another
+/// key; not_found if a process of another job listens at the address of a member; timed_out, whose text names
+/// the missing members; protocol_error; and the errors of reading the key or the certificates and of
+/// listening.
 Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const MeshOptions& options);
 
 }  // namespace rdmc

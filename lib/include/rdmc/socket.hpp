@@ -1,7 +1,7 @@
-// rdmc/socket.h for C++: a descriptor that closes itself, spans instead of pointers and lengths,
-// std::expected instead of errno. Nothing else: every function is the C one of its name, whose comments say
-// what it does. Any thread may call any; whoever owns a Socket closes it when no other thread uses it any
-// more.
+// A C++ interface to rdmc/socket.h: a descriptor that closes itself, spans instead of pointers and lengths,
+// and std::expected instead of errno. Each function calls the C function of the same name; see its comment
+// there. Any thread may call any function. A Socket must be destroyed or closed only when no other thread
+// uses it any longer.
 #pragma once
 
 #include <netinet/in.h>
@@ -21,7 +21,8 @@ using SocketResult = std::expected<T, std::error_code>;
 
 class Socket {
  public:
-  /// `type`: SOCK_STREAM, SOCK_SEQPACKET or RDMC_GROUP, with SOCK_NONBLOCK and SOCK_CLOEXEC or without.
+  /// Makes a socket. `type` is SOCK_STREAM, SOCK_SEQPACKET or RDMC_GROUP, optionally with SOCK_NONBLOCK and
+  /// SOCK_CLOEXEC.
   static SocketResult<Socket> open(int type, int domain = AF_INET) {
     return adopted(rdmc_socket(domain, type, 0));
   }
@@ -45,40 +46,43 @@ class Socket {
     return done(rdmc_connect(descriptor_, as_sockaddr(address), sizeof address));
   }
   SocketResult<void> listen(int backlog = SOMAXCONN) { return done(rdmc_listen(descriptor_, backlog)); }
+  /// Calls rdmc_accept4() without asking for the peer's address.
   SocketResult<Socket> accept(int flags = 0) {
     return adopted(rdmc_accept4(descriptor_, nullptr, nullptr, flags));
   }
 
-  /// As much as is said to have been sent; all of it, if the socket blocks.
+  /// Returns the number of bytes sent. If the socket blocks, this is all of them.
   SocketResult<std::size_t> send(std::span<const std::byte> bytes, int flags = MSG_NOSIGNAL) {
     return counted(rdmc_send(descriptor_, bytes.data(), bytes.size(), flags));
   }
   SocketResult<std::size_t> send(std::string_view text, int flags = MSG_NOSIGNAL) {
     return send(std::as_bytes(std::span(text)), flags);
   }
-  /// 0: the end.
+  /// Returns the number of bytes received. 0 means the end of the stream.
   SocketResult<std::size_t> receive(std::span<std::byte> bytes, int flags = 0) {
     return counted(rdmc_recv(descriptor_, bytes.data(), bytes.size(), flags));
   }
   SocketResult<void> shutdown(int how) { return done(rdmc_shutdown(descriptor_, how)); }
-  /// Closes now, and says how that went.
+  /// Closes the socket now and returns the result of closing.
   SocketResult<void> close() { return done(rdmc_close(std::exchange(descriptor_, -1))); }
 
   template <typename Value>
   SocketResult<void> set(int level, int name, const Value& value) {
     return done(rdmc_setsockopt(descriptor_, level, name, &value, sizeof value));
   }
+  /// For RDMC_GROUP: sets the name of the group, see RDMC_SO_GROUP.
   SocketResult<void> join_as(std::string_view group) {
     return done(rdmc_setsockopt(descriptor_, RDMC_SOL_SOCKET, RDMC_SO_GROUP, group.data(),
                                 static_cast<socklen_t>(group.size())));
   }
+  /// Returns the value of an option of the type int.
   SocketResult<int> get(int level, int name) const {
     int value = 0;
     socklen_t length = sizeof value;
     if (rdmc_getsockopt(descriptor_, level, name, &value, &length) != 0) return std::unexpected(failure());
     return value;
   }
-  /// Its own address, with the port that it got.
+  /// Returns the local address, with the port number that was assigned.
   template <typename SocketAddress = sockaddr_in>
   SocketResult<SocketAddress> name() const {
     SocketAddress address{};
@@ -87,7 +91,7 @@ class Socket {
       return std::unexpected(failure());
     return address;
   }
-  /// Ready for epoll, poll and io_uring.
+  /// Returns a descriptor for epoll, poll and io_uring; see rdmc_pollfd().
   SocketResult<int> pollfd() {
     const int descriptor = rdmc_pollfd(descriptor_);
     if (descriptor < 0) return std::unexpected(failure());

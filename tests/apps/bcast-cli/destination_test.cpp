@@ -17,7 +17,7 @@ using namespace rdmc::bcast;
 
 namespace {
 
-/// A root inside a scratch directory, with something outside that nobody may touch.
+/// A receive directory in a scratch directory, and a directory beside it that must stay empty.
 struct Fixture {
   ScratchDirectory scratch;
   fs::path root = scratch / "root";
@@ -35,7 +35,7 @@ ReceiveDirectory open_root(const fs::path& path, ReceiveDirectory::Confinement c
   return std::move(*root);
 }
 
-/// Where the copy of "src.bin" would go, relative to the root, or the error.
+/// Returns the path of the copy of "src.bin", relative to the receive directory, or the error's text.
 std::string placed(const fs::path& path, const std::string& destination, bool overwrite = false,
                    ReceiveDirectory::Confinement confinement = ReceiveDirectory::Confinement::beneath) {
   const auto root = open_root(path, confinement);
@@ -154,11 +154,13 @@ BOOST_FIXTURE_TEST_CASE(names_that_cannot_be_are_refused, Fixture) {
   const auto root_directory = open_root(root);
   for (const auto& name : {std::string(), std::string("."), std::string(".."), std::string("a/b"),
                            std::string("a\0b", 3), std::string(".x.rdmc-partial"), std::string(256, 'n')})
-    BOOST_TEST(!place(root_directory, {"./", name, false}).has_value(), "accepted '" << name << "'");
-  BOOST_TEST(!place(root_directory, {".y.rdmc-partial", "src.bin", false}).has_value());
-  BOOST_TEST(!place(root_directory, {std::string("a\0b", 3), "src.bin", false}).has_value());
-  BOOST_TEST(!place(root_directory, {std::string(300, 'd') + "/x", "src.bin", false}).has_value());
-  BOOST_TEST(place(root_directory, {"./", std::string(255, 'n'), false}).has_value());
+    BOOST_TEST(!resolve_destination(root_directory, {"./", name, false}).has_value(),
+               "accepted '" << name << "'");
+  BOOST_TEST(!resolve_destination(root_directory, {".y.rdmc-partial", "src.bin", false}).has_value());
+  BOOST_TEST(!resolve_destination(root_directory, {std::string("a\0b", 3), "src.bin", false}).has_value());
+  BOOST_TEST(
+      !resolve_destination(root_directory, {std::string(300, 'd') + "/x", "src.bin", false}).has_value());
+  BOOST_TEST(resolve_destination(root_directory, {"./", std::string(255, 'n'), false}).has_value());
   BOOST_TEST(entries(root) == 0u);
 }
 

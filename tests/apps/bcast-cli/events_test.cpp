@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// A line is one JSON object and ends with its only newline.
+/// Checks that the line ends with its only newline, and parses it as one JSON object.
 json parsed(const std::string& line) {
   BOOST_REQUIRE(line.ends_with('\n'));
   BOOST_REQUIRE(line.find('\n') == line.size() - 1);
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(any_bytes_in_a_cause_make_one_valid_line_and_harmless_text)
     auto text = text_line(event);
     text.pop_back();
     RC_ASSERT(!has_control_characters(text));
-    RC_ASSERT(json::parse(json(text).dump()) == text);  // dump() throws at invalid UTF-8
+    RC_ASSERT(json::parse(json(text).dump()) == text);  // dump() throws if the text is not valid UTF-8
   }));
 }
 
@@ -133,10 +133,11 @@ BOOST_AUTO_TEST_CASE(what_would_move_a_terminals_cursor_is_spelled_out) {
              "plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
   BOOST_TEST(printable("\x1b[2J\n\t") == "\\x1b[2J\\x0a\\x09");
   BOOST_TEST(printable("\x7f") == "\\x7f");
-  BOOST_TEST(printable("\xc2\x9b") == "\\xc2\\x9b");           // a C1 control: CSI in one character
-  BOOST_TEST(printable("\xe2\x80\xae") == "\\xe2\\x80\\xae");  // right-to-left override
+  BOOST_TEST(printable("\xc2\x9b") == "\\xc2\\x9b");           // the C1 control character CSI
+  BOOST_TEST(printable("\xe2\x80\xae") == "\\xe2\\x80\\xae");  // the right-to-left override
   BOOST_TEST(printable("\xff\xc3") == "\\xff\\xc3");
-  BOOST_TEST(printable("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80");  // overlong, surrogate
+  // An overlong sequence and a surrogate.
+  BOOST_TEST(printable("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

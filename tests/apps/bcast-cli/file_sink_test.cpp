@@ -45,14 +45,13 @@ ReceivedFile received(const fs::path& directory, const std::string& name, FileSh
   return std::move(*file);
 }
 
-/// One epoch at a receiver, with the test in the place of the network: it puts blocks of `content` into the
-/// ring.
+/// One epoch at a receiver. The test replaces the network: it puts blocks of `content` into the ring.
 struct Epoch {
   Bell bell;
   std::vector<std::byte> ring;
   std::unique_ptr<FileSink> sink;
   std::set<std::uint64_t> consumed;
-  std::uint64_t limit = 0;  ///< blocks below are consumed
+  std::uint64_t limit = 0;  ///< all blocks below it are consumed
 
   Epoch(ReceivedFile& file, BlockMap map, std::size_t slots) : ring(slots * file.shape().block_size) {
     auto started = FileSink::start(file, std::move(map), ring, [this] { bell.ring(); });
@@ -76,7 +75,7 @@ struct Epoch {
     while (consumed.contains(limit)) ++limit;
     return polled;
   }
-  /// Until block `index` and all before it are consumed, or the error.
+  /// Waits until block `index` and all blocks before it are consumed. Returns the error if there is one.
   Result<void> wait_for(std::uint64_t index) {
     Result<void> polled;
     bell.wait_until([&] {
@@ -85,8 +84,7 @@ struct Epoch {
     });
     return polled;
   }
-  /// Everything but the first `skip` blocks of the message, in an order that `random` picks within the
-  /// window.
+  /// Delivers all blocks of the message. `random` chooses the order within the window.
   Result<void> deliver_all(std::string_view content, Random& random) {
     std::set<std::uint64_t> waiting;
     for (std::uint64_t next = 0; limit < sink->blocks().count();) {
@@ -128,7 +126,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_wanted_any_more_is_not_written) {
   auto file = received(scratch.path(), "copy", {content.size(), kBlock});
   std::vector<std::byte> ring(content.size());
   std::memcpy(ring.data(), content.data(), content.size());
-  // The writer is held up when the first block is in the file.
+  // The wake-up function blocks the writer after it has written the first block.
   std::promise<void> written, go_on;
   std::stop_source unwanted;
   auto sink = FileSink::start(
@@ -185,7 +183,8 @@ BOOST_AUTO_TEST_CASE(what_is_omitted_is_the_matter_of_the_next_epoch_and_the_dig
     auto file = received(scratch.path(), "copy", shape);
     std::uint64_t omitted = 0;
     while (!file.held().is_full()) {
-      // Some of what is held is sent again: another member may lack it.
+      // One more random block is sent. It may be a block that this receiver holds and only another member
+      // lacks.
       auto map = file.held().complement();
       map.insert(random.below(shape.blocks()));
       Epoch epoch(file, map, slots);
@@ -220,7 +219,8 @@ BOOST_AUTO_TEST_CASE(what_is_omitted_is_the_matter_of_the_next_epoch_and_the_dig
   }));
 }
 
-/// The writer is at its first block while the others come: at most an eighth of the ring is written then.
+/// The other blocks arrive while the writer is blocked after its first block. The writer then writes at most
+/// an eighth of the ring.
 BOOST_AUTO_TEST_CASE(a_stragglers_disk_takes_what_it_can_and_consumes_the_rest) {
   const ScratchDirectory scratch;
   const auto content = random_text(65 * kBlock, 1);
@@ -261,11 +261,11 @@ BOOST_AUTO_TEST_CASE(epochs_that_end_early_are_continued_by_successors_that_send
     const FileShape shape{size, kBlock};
     auto file = received(scratch.path(), "copy", shape);
     for (int round = 0; round < 3; ++round) {
-      // What somebody lacks: all that this receiver lacks, and some that others do.
+      // The epoch sends all blocks that this receiver lacks, and some that only other members lack.
       auto map = file.held().complement();
       for (int i = 0; i < 5; ++i) map.insert(random.below(shape.blocks()));
       Epoch epoch(file, map, 1 + random.below(8));
-      // A random part of the window, then the epoch is over.
+      // Delivers a random part of the blocks. Then the epoch ends.
       for (auto steps = random.below(6); steps > 0; --steps) {
         std::vector<std::uint64_t> order;
         for (auto index = epoch.limit; index < epoch.window_end(); ++index) order.push_back(index);
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_meanwhile_is_named_and_the_sink_still_
 BOOST_AUTO_TEST_CASE(a_directory_that_cannot_be_written_is_named) {
   const ScratchDirectory scratch;
   fs::permissions(scratch.path(), fs::perms::owner_read | fs::perms::owner_exec);
-  // ReceiveDirectory may write everywhere; in /proc it finds out only when it tries.
+  // The user root may write to every directory. In /proc a failure shows only when a file is made.
   const auto directory = ::geteuid() == 0 ? fs::path("/proc") : scratch.path();
   const auto file = receive(directory, "copy", {1, kBlock});
   fs::permissions(scratch.path(), fs::perms::owner_all);

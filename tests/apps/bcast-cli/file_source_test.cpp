@@ -28,7 +28,7 @@ SourceFile opened(const fs::path& path, std::uint32_t block_size) {
   return std::move(*file);
 }
 
-/// Starts a source whose reader can be waited for.
+/// A running source. The test can wait for its reader.
 struct Running {
   Bell bell;
   std::vector<std::byte> ring;
@@ -41,7 +41,7 @@ struct Running {
     source = std::move(*started);
   }
 
-  /// Until block `index` can be sent, or the error.
+  /// Waits until block `index` can be sent. Returns the error if there is one.
   Result<void> wait_for(std::uint64_t index) {
     Result<std::uint64_t> available;
     bell.wait_until([&] {
@@ -51,7 +51,7 @@ struct Running {
     if (!available) return std::unexpected(available.error());
     return {};
   }
-  /// All blocks of the message in a row, each slot released as soon as it is copied out.
+  /// Returns the bytes of all blocks of the message. Each slot is released when its block has been copied.
   Result<std::string> drain() {
     std::string content;
     for (std::uint64_t index = 0; index < source->blocks().count(); ++index) {
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_limited_source_takes_its_time) {
   write_file(scratch / "f", random_text(10 * 4096, 5));
   auto file = opened(scratch / "f", 4096);
   const auto start = std::chrono::steady_clock::now();
-  Running running(file, BlockMap::full(10), 10, 40'960 * 8 * 5);  // the whole in a fifth of a second
+  Running running(file, BlockMap::full(10), 10, 40'960 * 8 * 5);  // the whole file takes a fifth of a second
   BOOST_REQUIRE(running.drain().has_value());
   BOOST_TEST((std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(200)));
 }
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_ends_does_not_wait_for_its_rate) {
   const ScratchDirectory scratch;
   write_file(scratch / "f", random_text(4096, 6));
   auto file = opened(scratch / "f", 4096);
-  const Running running(file, BlockMap::full(1), 1, 1);  // nine hours
+  const Running running(file, BlockMap::full(1), 1, 1);  // at 1 bit/s the block would take nine hours
   BOOST_TEST(running.source->available().value() == 0u);
 }
 

@@ -1,5 +1,5 @@
-// The receivers here are this test program itself, started again: its first argument says that it is one, and
-// its directory's name how it behaves.
+// The receivers of this test are the test program itself, started again. The first argument makes it a
+// receiver, and the name of its directory determines how it behaves.
 #define BOOST_TEST_NO_MAIN
 #include "apps/bcast-cli/local_receivers.hpp"
 
@@ -23,7 +23,7 @@ using namespace rdmc::bcast;
 
 namespace {
 
-/// Until the link's other end is closed.
+/// Waits until the other end of the link is closed.
 void wait_for_the_sender_to_go() {
   char byte = 0;
   while (::read(kLinkDescriptor, &byte, 1) > 0) {
@@ -44,12 +44,13 @@ int receiver_main(std::string_view address, std::string_view directory) {
     ::pause();
     return 0;
   }
-  // An honest one: it has the key, and says so with a port that the test knows.
+  // A correct receiver. It has the key, and proves this by a port number that the test can compute.
   const auto key = control::ClusterKey::load(kKeyDescriptor);
   int signal_at_death = 0;
   ::prctl(PR_GET_PDEATHSIG, &signal_at_death);
   struct sigaction interrupt {};
-  ::sigaction(SIGINT, nullptr, &interrupt);  // ignored from the first moment on: the terminal asks the sender
+  // The sender handles Ctrl-C, so a receiver must ignore SIGINT from its start.
+  ::sigaction(SIGINT, nullptr, &interrupt);
   if (!key || signal_at_death != SIGTERM || interrupt.sa_handler != SIG_IGN) return 2;
   auto answer = *listen;
   answer.port = static_cast<std::uint16_t>(7000 + key->text().size());
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(each_receiver_gets_the_key_and_an_address_and_a_directory_o
     BOOST_TEST(receiver.cause == "");
     BOOST_TEST(receiver.directory == "copies/" + std::to_string(i));
     BOOST_TEST(to_string(receiver.address) ==
-               "127.0.1." + std::to_string(i + 1) + ":7075");  // 75: a key's length
+               "127.0.1." + std::to_string(i + 1) + ":7075");  // 75 is the length of a key
   }
 }
 
@@ -124,7 +125,7 @@ BOOST_AUTO_TEST_CASE(the_wait_for_a_receiver_that_hangs_can_be_interrupted) {
   BOOST_REQUIRE(!receivers.has_value());
   BOOST_TEST((receivers.error().code == Errc::cancelled));
   BOOST_TEST((monotonic_now() - before < seconds(60)));
-  BOOST_TEST(::waitpid(-1, nullptr, WNOHANG) == -1);  // nobody is left
+  BOOST_TEST(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child process is left
 }
 
 BOOST_AUTO_TEST_CASE(a_receiver_that_was_stopped_ends_by_itself_when_it_is_told_to) {
@@ -180,14 +181,15 @@ BOOST_AUTO_TEST_CASE(receivers_end_when_their_sender_is_killed) {
   pid_t pids[2] = {};
   for (auto& pid : pids) BOOST_REQUIRE(::read(news[0], &pid, sizeof pid) == sizeof pid);
   ::close(news[0]);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // so that they become ours to wait for
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // this process can then wait for the receivers
   ::kill(sender, SIGKILL);
   BOOST_TEST(::waitpid(sender, nullptr, 0) == sender);
   for (const auto pid : pids) BOOST_TEST(::waitpid(pid, nullptr, 0) == pid);
 }
 
 int main(int argc, char** argv) {
-  // At once: LeakSanitizer's look at an ending process hangs when a SIGCONT strikes it.
+  // Exits without a normal shutdown. LeakSanitizer's check at the end of a process hangs if a SIGCONT
+  // arrives.
   if (argc == 4 && std::string_view(argv[1]) == kLocalReceiverArgument)
     std::_Exit(receiver_main(argv[2], argv[3]));
   return boost::unit_test::unit_test_main([] { return true; }, argc, argv);

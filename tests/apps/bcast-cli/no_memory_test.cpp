@@ -1,5 +1,5 @@
-// The threads of an agent while they meet the end of memory: none of them ends the process. What lacked the
-// memory fails by name, and the next transfer works.
+// The threads of an agent while memory is lacking. No thread ends the process. The operation that lacks
+// memory fails with a named error, and the next transfer works.
 #include <algorithm>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@
 #include "tests/failing_memory.hpp"
 #include "tests/sampled.hpp"
 
-/// What is posted to a control loop lies in memory from here.
+/// A control loop allocates posted tasks with this function.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   void* memory = nullptr;
   if (rdmc::testing::may_allocate()) static_cast<void>(::posix_memalign(&memory, alignment, size));
@@ -34,7 +34,8 @@ namespace {
 
 constexpr std::uint32_t kBlock = 4096;
 
-/// One agent, and transfers to it one after the other, while its fabric thread may lack memory.
+/// One agent, and several transfers to it one after the other. Memory may be lacking on the agent's fabric
+/// thread.
 struct Transfers {
   Transfers() {
     write_file(scratch / "source", content);
@@ -77,8 +78,8 @@ struct Transfers {
     return ok;
   }
 
-  /// A transfer in which `count` allocations of the fabric thread fail, behind so many. False: it has needed
-  /// so little memory that none failed.
+  /// Runs a transfer in which `spared` allocations of the fabric thread succeed and the next `count` fail.
+  /// Returns false if the transfer needed so few allocations that none failed.
   bool meets_failures(long spared, long count) {
     thread->call([&] { fail_allocations(spared, count); });
     const bool ok = is_copied();
@@ -94,7 +95,7 @@ struct Transfers {
   const Address address = Address::ipv4(127, 0, 8, 1, 0);
   const control::Security security =
       control::TlsContext::create(control::ClusterKey::generate().value()).value();
-  /// The agent's: it asks for the same one, which is kept here.
+  /// The agent's fabric thread. The agent asks for the same thread, which is kept alive here.
   const std::shared_ptr<peer::FabricThread> thread =
       peer::Context::of_process()
           ->fabric_thread({.fabric = "udp", .address = address, .device = {}, .idle = {}})
@@ -106,7 +107,7 @@ struct Transfers {
   std::unique_ptr<Agent> agent;
 };
 
-/// On the calling thread; and so many of its next allocations fail, too.
+/// Throws std::bad_alloc. The next `next` allocations of the calling thread also fail.
 [[noreturn]] void lack_memory(long next = 0) {
   fail_allocations(0, next);
   throw std::bad_alloc();
@@ -122,7 +123,7 @@ BOOST_DATA_TEST_CASE(an_agent_whose_fabric_thread_lacks_memory_loses_one_transfe
   for (; transfers.meets_failures(spared, count); spared += all_or(1L, 3L))
     BOOST_TEST_CONTEXT("allocation " << spared) BOOST_TEST_REQUIRE(transfers.is_copied());
   BOOST_TEST(spared > 20);
-  // Not only commands have met it, but also the data path's own turns.
+  // Memory was lacking not only for commands, but also in the turns of the data path.
   BOOST_TEST(std::ranges::count(transfers.causes, "no memory for the transfer's data") > 0);
 }
 
@@ -176,10 +177,12 @@ BOOST_AUTO_TEST_CASE(a_writer_that_lacks_memory_tells_the_engine) {
   const ScratchDirectory scratch;
   const FileShape shape{.size = 3 * kBlock, .block_size = kBlock};
   const auto root = ReceiveDirectory::open(scratch.path()).value();
-  auto file = ReceivedFile::create(
-                  PartialFile::claim(place(root, {"copy", "unused", false}).value(), false, 0600).value(),
-                  shape, shape.size)
-                  .value();
+  auto file =
+      ReceivedFile::create(
+          PartialFile::claim(resolve_destination(root, {"copy", "unused", false}).value(), false, 0600)
+              .value(),
+          shape, shape.size)
+          .value();
   std::vector<std::byte> ring(shape.size);
   Bell bell;
   std::binary_semaphore have_arrived(0);
@@ -188,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_writer_that_lacks_memory_tells_the_engine) {
     bell.ring();
     if (!std::exchange(is_first, false)) return;
     have_arrived.acquire();
-    fail_allocations(0);  // of the writer, which has room to note one block and gets two
+    fail_allocations(0);  // on the writer's thread, whose list has space for one block and gets two
   };
   const auto sink = FileSink::start(file, BlockMap::full(shape.blocks()), ring, wake_engine).value();
   Result<void> polled;

@@ -89,7 +89,8 @@ BOOST_FIXTURE_TEST_CASE(a_partial_file_that_a_dead_transfer_left_open_to_others_
   put(file, "secret");
   BOOST_TEST(mode_of(root / ".copy.rdmc-partial") == 0600u);
   std::array<char, 16> seen{};
-  BOOST_TEST(::read(reader.get(), seen.data(), seen.size()) == 4);  // what was left, and nothing of ours
+  // The reader sees only the old content, and no byte of the new file.
+  BOOST_TEST(::read(reader.get(), seen.data(), seen.size()) == 4);
 }
 
 BOOST_FIXTURE_TEST_CASE(the_second_of_two_transfers_to_one_name_is_refused_by_name, Fixture) {
@@ -108,7 +109,7 @@ BOOST_FIXTURE_TEST_CASE(the_partial_file_of_a_dead_process_is_taken_over, Fixtur
   int ready[2];
   BOOST_REQUIRE(::pipe(ready) == 0);
   const auto child = ::fork();
-  if (child == 0) {  // claims, says so, and waits to be killed
+  if (child == 0) {  // claims the file, reports that, and waits until it is killed
     auto file = claim("copy");
     const char answer = file ? 'y' : 'n';
     if (::write(ready[1], &answer, 1) == 1) ::pause();

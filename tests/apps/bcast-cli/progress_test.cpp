@@ -22,7 +22,7 @@ Time at(std::int64_t ms) {
   return Time{} + milliseconds(ms);
 }
 
-/// What a program writes on a terminal of 60 columns.
+/// Returns the text that ProgressLine writes to a terminal of 60 columns.
 std::string shown_on_a_terminal(const ProgressEvent& event) {
   int master = -1;
   int slave = -1;

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(members_of_a_rack_are_side_by_side_and_those_of_none_share_
   BOOST_CHECK((ranking.racks.sizes() == std::vector<std::uint32_t>{2, 2, 2}));
 }
 
-// The epoch after a failure, or after the sender's death, with another source.
+// The next epoch after a failure can have another source, for example after the sender's death.
 BOOST_AUTO_TEST_CASE(survivors_of_an_epoch_rank_themselves_by_the_same_racks) {
   BOOST_TEST(rc::check([] {
     RackOf racks;

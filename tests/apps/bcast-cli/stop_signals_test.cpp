@@ -1,4 +1,4 @@
-// What is tried here ends processes, so each try has one of its own.
+// The tested functions end the process, so each test runs them in a child process.
 #include "apps/bcast-cli/stop_signals.hpp"
 
 #include <signal.h>
@@ -23,7 +23,8 @@ constexpr int kWentOn = 77;
   for (;;) ::pause();
 }
 
-/// The exit code of a process that does this with the signals blocked; -1 if it died of a signal.
+/// Blocks the signals in a child process, runs `deed` there, and returns its exit code. Returns -1 if a
+/// signal killed it.
 int exit_code_of(const std::function<void(StopSignals&)>& deed) {
   const auto child = ::fork();
   if (child == 0) {

@@ -1,5 +1,5 @@
-// What the tests of file stores share: a bell for the engine's part (to wait without sleeping), random bytes,
-// and the digest by a program that is not ours.
+// Helpers for the tests of file stores: a bell that replaces the engine's wake-up (so that a test can wait
+// without sleeping), random bytes, and the digest that an independent program computes.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 namespace rdmc::bcast {
 
-/// The store's wake-up: rung by its thread, waited for by the test.
+/// The wake-up of a store. The store's thread rings it, and the test waits for it.
 class Bell {
  public:
   void ring() {
@@ -29,7 +29,7 @@ class Bell {
     changed_.notify_one();
   }
 
-  /// Looks at `condition` now and after each ring.
+  /// Checks `condition` now and after each ring, until it is true.
   template <typename Condition>
   void wait_until(Condition condition) {
     std::unique_lock lock(mutex_);
@@ -59,7 +59,7 @@ inline std::string random_text(std::size_t size, std::uint64_t seed) {
   return text;
 }
 
-/// By the package xxhash.
+/// Computed by the program xxh128sum of the package xxhash.
 inline std::string xxh128sum(const std::filesystem::path& path) {
   FILE* const program = ::popen(fmt::format("xxh128sum -q '{}'", path.string()).c_str(), "r");
   BOOST_REQUIRE(program != nullptr);

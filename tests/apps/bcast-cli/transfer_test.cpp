@@ -1,5 +1,5 @@
-// Whole transfers within this process: agents and a sender on loopback addresses, over the real control
-// channels and the real data path. What needs processes that are killed is in tests/system.
+// Whole transfers within this process: agents and a sender on loopback addresses, with the real control
+// channels and the real data path. Tests that must kill processes are in tests/system.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -31,7 +31,7 @@ control::Security with_new_key() {
   return control::TlsContext::create(control::ClusterKey::generate().value()).value();
 }
 
-/// Some agents with a root each, and what is needed to send to them.
+/// Some agents, each with a receive directory, and everything that is needed to send to them.
 struct Cluster {
   ScratchDirectory scratch;
   control::Security security = with_new_key();
@@ -71,7 +71,7 @@ struct Cluster {
     return result;
   }
 
-  /// A transfer under way.
+  /// A transfer that is running.
   struct Running {
     std::promise<SenderResult> ended;
     std::shared_ptr<Sender> sender;
@@ -90,7 +90,7 @@ struct Cluster {
     loop->call([&] { running.sender.reset(); });
     return result;
   }
-  /// A transfer to its end; `meanwhile` is given the sender on the loop's thread, once it has begun.
+  /// Runs a transfer to its end. After the start, `meanwhile` is called with the sender on the loop's thread.
   SenderResult send(SourceFile& source, SenderConfig config,
                     const std::function<void(Sender&)>& meanwhile = {}) {
     const auto running = begin(source, std::move(config));
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_says_so) {
   const FileDescriptor captured(::open(told.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   ::dup2(captured.get(), STDERR_FILENO);
   const auto result = cluster.send(source, cluster.config(source, "copy"));
-  cluster.reporter.reset();  // all is written
+  cluster.reporter.reset();  // waits until all text is written
   ::dup2(errors.get(), STDERR_FILENO);
   BOOST_TEST(result.summary.ok == 1u);
   BOOST_TEST(result.summary.failed == 1u);
@@ -160,15 +160,16 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_still_listens_to_survivors_o
   auto source = source_of(cluster.scratch / "source", random_text(1'000'000, 1), 65'536);
   auto config = cluster.config(source, "copy");
   const auto targets = config.targets;
-  config.job.limit_rate = 1'000'000;  // it would take eight seconds
+  config.job.limit_rate = 1'000'000;  // the transfer would take eight seconds
   const auto running = cluster.begin(source, config);
   while (!fs::exists(cluster.root_of(0) / ".copy.rdmc-partial")) std::this_thread::yield();
 
-  // Another file finds no room.
+  // The agent refuses another file.
   auto other = source_of(cluster.scratch / "other", random_text(1000, 2));
   BOOST_TEST(cluster.send(other, cluster.config(other, "other")).summary.failed == 1u);
 
-  // Who leads on with the first one is answered by its reception, here that its sender is alive.
+  // A new coordinator connects for the first transfer. The transfer's reception answers with a refusal,
+  // because the sender is alive.
   session::wire::Envelope hello;
   hello.mutable_hello()->set_version(session::kProtocolVersion);
   hello.mutable_hello()->set_session(std::string(session::SessionId{}.size(), '\0'));
@@ -253,11 +254,11 @@ BOOST_AUTO_TEST_CASE(an_agent_that_stops_in_the_middle_is_named_and_the_survivor
   const auto content = random_text(4'000'000, 4);
   auto source = source_of(cluster.scratch / "source", content, 65'536);
   auto config = cluster.config(source, "copy");
-  config.job.limit_rate = 40'000'000;  // 0.8 s
+  config.job.limit_rate = 40'000'000;  // the transfer takes 0.8 s
   std::thread stopper;
   const auto result = cluster.send(source, std::move(config), [&](Sender&) {
     stopper = std::thread([&] {
-      // In the middle: when the partial file has begun to fill.
+      // Stops the agent in the middle of the transfer, when its partial file has begun to fill.
       const auto partial = cluster.root_of(2) / ".copy.rdmc-partial";
       struct stat status {};
       while (::stat(partial.c_str(), &status) != 0 || status.st_blocks == 0) std::this_thread::yield();
@@ -276,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_sender_that_is_stopped_leaves_no_trace_anywhere) {
   Cluster cluster(3);
   auto source = source_of(cluster.scratch / "source", random_text(1'000'000, 5), 65'536);
   auto config = cluster.config(source, "copy");
-  config.job.limit_rate = 1'000'000;  // it would take eight seconds
+  config.job.limit_rate = 1'000'000;  // the transfer would take eight seconds
   const auto result = cluster.send(source, std::move(config), [](Sender& sender) {
     sender.stop({Errc::cancelled, "enough"});
   });

@@ -1,4 +1,5 @@
-// The cost model against the simulator: what it predicts, and what its choices cost beside the best ones.
+// Compares the cost model with the simulator: its predictions, and the cost of its choices compared with the
+// best ones.
 #include "apps/sim/auto_choice.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -35,7 +36,7 @@ double seconds_of(ScenarioOptions options, relay::Algorithm algorithm, std::uint
   return result.virtual_seconds;
 }
 
-/// The cells of the grid: what is predicted and what is.
+/// A cell of the grid: the predicted and the simulated time.
 struct Cell {
   double model, simulated;
 };
@@ -47,7 +48,8 @@ Cell cell_of(const ScenarioOptions& options, const relay::PathParameters& path, 
       seconds_of(options, algorithm, block_bytes)};
 }
 
-/// Every cell is predicted within `tolerance`, and auto is at most `regret` slower than the best cell.
+/// Checks that every cell is predicted within `tolerance`, and that auto is at most `regret` slower than the
+/// best cell.
 void check_grid(const ScenarioOptions& options, const std::vector<relay::Algorithm>& algorithms,
                 double tolerance, double regret) {
   const relay::PathParameters path = probe_paths(options);

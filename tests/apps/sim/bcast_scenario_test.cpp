@@ -1,4 +1,4 @@
-// What the scenario reports: its time, and that every fault that can be asked for strikes.
+// Tests the report of the scenario: the time, and that every fault that can be requested strikes.
 #include <boost/test/unit_test.hpp>
 
 #include "apps/sim/scenario.hpp"
@@ -13,16 +13,17 @@ BOOST_AUTO_TEST_CASE(virtual_seconds_run_from_the_send_to_the_last_delivery) {
       .members = 8, .size_bytes = 16 << 20, .block_bytes = 128 << 10, .rate = 1'000'000'000, .mtu = 9000};
   const ScenarioResult result = run_bcast(options);
   BOOST_TEST(result.violations.empty());
-  // k - 1 + ceil(log2 n) blocks at link rate, which nothing can undercut.
+  // The lower bound: k - 1 + ceil(log2 n) blocks at the link rate.
   const double bound = (128 - 1 + 3) * (128 << 10) * 8 / 1e9;
   BOOST_TEST(result.virtual_seconds > bound);
   BOOST_TEST(result.virtual_seconds < 2 * bound, result.virtual_seconds << " s, bound " << bound);
 }
 
-// Blocks that several queue pairs cut up among them take several times their time each, and those that meet
-// at a receiver overflow its link.
+// If several queue pairs share a link block by block, each block takes several times as long. If they send to
+// the same receiver, they overflow its link.
 BOOST_AUTO_TEST_CASE(a_loss_free_run_is_within_five_percent_of_the_bound_and_headers_and_overflows_no_link) {
-  constexpr double kHeaders = 1.011;  // 8928 bytes of payload in packets of 9028 on the wire
+  // 8928 bytes of payload in packets of 9028 bytes on the wire.
+  constexpr double kHeaders = 1.011;
   for (const std::uint32_t members : {4U, 8U, 16U}) {
     ScenarioOptions options{.members = members,
                             .size_bytes = 64 << 20,

@@ -20,12 +20,12 @@ BOOST_AUTO_TEST_CASE(thousands_of_faulty_worlds_deliver_and_repeat_exactly) {
                            "root_stop", "pause", "slow_disk", "full_disk"}) {
     BOOST_TEST(outcome.faults.at(kind) > 0u, kind << " never struck");
   }
-  // The mechanisms that the faults are there to exercise were exercised.
+  // The faults are meant to exercise these mechanisms, so none of the figures may be zero.
   for (const char* figure : {"retransmitted", "timeouts", "duplicates", "out_of_order", "icrc_errors",
                              "packets_repaired", "orphaned", "led", "rescues", "losses"}) {
     BOOST_TEST(outcome.figures.at(figure) > 0u, figure << " is zero");
   }
-  // One world in two hundred has one.
+  // One run in two hundred has a straggler.
   if (seeds >= 2000) BOOST_TEST(outcome.figures.at("stragglers") > 0u);
 }
 

@@ -1,4 +1,4 @@
-// The block model: what it promises of any group, and how the pipeline scales.
+// The block model: the guarantees for any group, and how the pipeline scales.
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMega = 1 << 20;
 
-/// Links of 20 Gb/s, as in the paper's cluster; latency, relay cost and jitter as they are by default.
+/// Links of 20 Gb/s, as in the paper's cluster. Latency, relay cost and jitter have their default values.
 ScenarioOptions group_of(std::uint32_t members, std::uint64_t megabytes) {
   return {.model = Model::blocks,
           .members = members,
@@ -31,8 +31,9 @@ void no_violation(const ScenarioResult& result) {
 
 }  // namespace
 
-// What the packets of the RC core make of the same: rdmc_sim --model packets --rate 10g --mtu 9000 --size 64M
-// --block-size 256K --window 64M, without their headers (1.011).
+// The second numbers are the results of the packet model for the same groups, relative to the bound: rdmc_sim
+// --model packets --rate 10g --mtu 9000 --size 64M --block-size 256K --window 64M, divided by the share of
+// the headers (1.011).
 BOOST_AUTO_TEST_CASE(it_agrees_with_the_packets_within_two_percent) {
   for (const auto& [members, packets] :
        {std::pair{4U, 1.013}, {8U, 1.022}, {16U, 1.038}, {32U, 1.063}, {64U, 1.069}}) {
@@ -92,7 +93,8 @@ BOOST_AUTO_TEST_CASE(with_blocks_that_suit_the_message_hundreds_are_within_five_
   }
 }
 
-// Beside the bound that no plan undercuts, not their own steps. docs/benchmarks.md has 4096 members.
+// Both are compared with the lower bound of all schedules, not with their own numbers of steps.
+// docs/benchmarks.md has the result for 4096 members.
 BOOST_AUTO_TEST_CASE(two_trees_lose_less_among_hundreds_than_the_pipeline) {
   ScenarioOptions options = group_of(256, 256);
   options.block_bytes = 192 << 10;
@@ -137,8 +139,8 @@ BOOST_AUTO_TEST_CASE(a_members_cost_grows_with_the_logarithm_of_the_group_and_no
   }
 }
 
-// The analysis in the later RDMC paper: of the L steps between two uses of a link one takes twice as long, so
-// L / (L + 1) remains, 6 / 7.
+// From the analysis in the later RDMC paper: of the L steps between two uses of a link, one takes twice as
+// long. L / (L + 1) of the rate remains, here 6 / 7.
 BOOST_AUTO_TEST_CASE(one_link_at_half_its_rate_among_64_members_leaves_more_than_85_percent) {
   ScenarioOptions options = group_of(64, 256);
   options.block_bytes = kMega / 4;
@@ -163,7 +165,7 @@ BOOST_AUTO_TEST_CASE(two_senders_at_once_share_every_receivers_link) {
   const ScenarioResult both = run_bcast(options);
   no_violation(both);
   BOOST_TEST(both.figures.at("receivers_ok") == 30u);
-  // Each host but the two roots takes in both messages; a root only the other's.
+  // Each host receives both messages, except the two roots. A root receives only the other root's message.
   BOOST_TEST(both.virtual_seconds > 1.7 * alone);
   BOOST_TEST(both.virtual_seconds < 2.3 * alone);
 }

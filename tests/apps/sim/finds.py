@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""finds.py BUG TEST CASE: with the planted BUG (RDMC_PLANTED), CASE of the program TEST must fail, and that by a check of its own."""
+"""finds.py BUG TEST CASE: runs CASE of the program TEST with the planted bug BUG (RDMC_PLANTED). The case must fail,
+and a check of the case itself must be the cause."""
 import os
 import subprocess
 import sys
 
-CHECK_FAILED = 201  # Boost.Test's exit_test_failure
+CHECK_FAILED = 201  # Boost.Test's exit_test_failure.
 
 bug, test, case = sys.argv[1:]
 done = subprocess.run([test, f"--run_test={case}"], env={**os.environ, "RDMC_PLANTED": bug}, check=False)

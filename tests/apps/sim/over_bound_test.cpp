@@ -1,6 +1,6 @@
-// How near a message comes to k - 1 + ceil(log2 n) blocks at the links' rate, with nothing chosen, through
-// the packets of the RC core: a sample of the grid that docs/benchmarks.md has whole. Virtual time, so that
-// these bounds hold on any machine.
+// Compares the time of a message with the bound, k - 1 + ceil(log2 n) blocks at the links' rate, through the
+// packets of the RC core. The algorithm and the block size are chosen automatically. This is a sample of the
+// grid in docs/benchmarks.md. The time is virtual, so the limits hold on any machine.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -27,7 +27,7 @@ ScenarioOptions file_of_64_mib(std::uint32_t members, std::uint64_t rate) {
           .mtu = 9000};
 }
 
-/// Blocks of 256 KB, or smaller ones if those were chosen; without headers.
+/// The bound for blocks of 256 KB, or for smaller blocks if those were chosen. It does not include headers.
 double bound(const ScenarioOptions& options) {
   const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, 256 << 10);
   const std::uint64_t steps = (options.size_bytes + block - 1) / block - 1 + relay::depth_of(options.members);
@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_a_file_takes_hardly_longer_than_the_bou
   }
 }
 
-/// Short files and long hops, where what was chosen took 1.2 to 2.4 times as long as the best plan.
+/// For short files and long hops. An earlier automatic choice took 1.2 to 2.4 times as long as the best
+/// schedule.
 BOOST_AUTO_TEST_CASE(with_nothing_chosen_short_files_and_long_hops_take_hardly_longer_than_by_the_best_plan) {
   struct Cell {
     std::uint32_t members;
@@ -102,7 +103,7 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_short_files_and_long_hops_take_hardly_l
   }
 }
 
-/// 50 us of a core for each block: blocks of 128 KB keep it busier than a link of 20 Gb/s.
+/// A core takes 50 us for each block. Blocks of 128 KB would keep the core busier than a link of 20 Gb/s.
 BOOST_AUTO_TEST_CASE(a_thousand_members_get_blocks_that_their_cores_keep_up_with) {
   if (is_sampled()) return;
   ScenarioOptions options{.model = Model::blocks,
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_members_get_blocks_that_their_cores_keep_up_with
   check(options, 1.03);
 }
 
-/// What a member receives is acknowledged over the link that its own blocks leave on: that queue is no
+/// A member sends its acknowledgements over the same link as its own blocks. The queue on that link is not
 /// congestion.
 BOOST_AUTO_TEST_CASE(a_relay_that_sends_what_it_receives_fills_both_ways_of_a_slow_link) {
   for (const std::uint64_t rate : {100 * kMega, 400 * kMega, 1 * kGiga}) {
@@ -125,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_relay_that_sends_what_it_receives_fills_both_ways_of_a_sl
   }
 }
 
-/// Before, 1.54: more than one message's bytes crossed the uplink.
+/// An earlier version took 1.54 times the bound, because more bytes than one message crossed the uplink.
 BOOST_AUTO_TEST_CASE(with_nothing_chosen_sites_behind_one_uplink_take_hardly_longer_than_the_bound) {
   for (const std::vector<std::uint32_t>& sites :
        std::vector<std::vector<std::uint32_t>>{{8, 8}, {7, 9}, {4, 4, 4, 4}}) {
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_sites_behind_one_uplink_take_hardly_lon
   }
 }
 
-/// It is the last site: nobody has to wait for it but those who send to it.
+/// The slow host is the last site. Only the members that send to it wait for it.
 BOOST_AUTO_TEST_CASE(a_slow_host_in_a_site_of_its_own_costs_the_others_no_more_than_a_tenth) {
   for (const std::uint64_t slower : {2U, 10U}) {
     if (is_sampled() && slower > 2) break;
@@ -156,7 +157,8 @@ BOOST_AUTO_TEST_CASE(a_slow_host_in_a_site_of_its_own_costs_the_others_no_more_t
   }
 }
 
-/// It is found while the file is sent: the others go on at their own pace, and it gets what it can take.
+/// The straggler is found while the file is sent. The others continue at their own speed, and the straggler
+/// gets as much as its link carries.
 BOOST_AUTO_TEST_CASE(a_slow_host_that_nobody_named_becomes_a_straggler) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(12, 100 * kMega);
@@ -171,8 +173,8 @@ BOOST_AUTO_TEST_CASE(a_slow_host_that_nobody_named_becomes_a_straggler) {
   BOOST_TEST(result.delivered_seconds[5] <= 2.2 * bound(options));
 }
 
-/// Those behind it lag behind the members in the root's rack. One of them was taken for a straggler, which
-/// made the whole group wait for a further epoch.
+/// The members behind the slow uplink lag behind the members in the root's rack. An earlier version made one
+/// of them a straggler, and the whole group then waited for a further epoch.
 BOOST_AUTO_TEST_CASE(nobody_behind_a_slow_uplink_is_a_straggler) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(6, 372 * kMega);
@@ -186,8 +188,8 @@ BOOST_AUTO_TEST_CASE(nobody_behind_a_slow_uplink_is_a_straggler) {
   BOOST_TEST(result.virtual_seconds <= 1.2 * 2 * bound(options));
 }
 
-/// It is a straggler from the beginning. As a relay it delayed all behind it, and with few writes in flight
-/// whoever sent to it: this took 2.2 times the bound.
+/// The far host is a straggler from the beginning. As a relay it delayed all members behind it. With few
+/// writes in flight it also delayed the members that sent to it: that took 2.2 times the bound.
 BOOST_AUTO_TEST_CASE(a_far_host_holds_up_nobody) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(16, 200 * kMega);
@@ -203,8 +205,8 @@ BOOST_AUTO_TEST_CASE(a_far_host_holds_up_nobody) {
   BOOST_TEST(result.delivered_seconds[5] <= 1.25 * bound(options));
 }
 
-/// The queue on a member's way in is no reason for what it sends to become slower: with round trips alone the
-/// ones who sent to others starved after some seconds, and this took 1.14 times the bound.
+/// A queue on the receive side of a member must not slow down what the member sends. With round trips alone,
+/// some senders starved after some seconds, and this took 1.14 times the bound.
 BOOST_AUTO_TEST_CASE(a_long_file_takes_hardly_longer_than_the_bound) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(16, 200 * kMega);

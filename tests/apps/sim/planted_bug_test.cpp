@@ -1,5 +1,5 @@
-// Linked with one core in which a bug was planted (see plant.py): the scenario must notice, or it proves
-// nothing. With the argument "blocks", in the block model.
+// Linked with one core that has a planted bug (see plant.py). The scenario must find the bug; otherwise its
+// checks prove nothing. With the argument "blocks", runs the block model.
 #include <boost/test/unit_test.hpp>
 #include <string_view>
 

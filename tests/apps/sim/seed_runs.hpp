@@ -1,4 +1,4 @@
-// Running many seeds of a scenario on every core, and what came of them all.
+// Runs many seeds of a scenario on all cores, and sums up the results.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ struct SeedsOutcome {
   std::uint64_t runs = 0, differing_hashes = 0;
   std::map<std::string, std::uint64_t> faults;
   std::map<std::string, std::uint64_t> figures;
-  std::vector<std::string> violations;  ///< each with its seed
+  std::vector<std::string> violations;  ///< Each with its seed.
 };
 
-/// Runs the seeds [first, first + count); every `again`th a second time, for its hash (0: none). `run` gives
-/// a seed's ScenarioResult.
+/// Runs the seeds [first, first + count). Every seed whose index is a multiple of `again` runs a second time,
+/// to compare the trace hash (0 for none). `run` returns a seed's ScenarioResult.
 template <typename Run>
 SeedsOutcome run_each_seed(std::uint64_t first, std::uint64_t count, std::uint64_t again, Run run) {
   SeedsOutcome outcome;

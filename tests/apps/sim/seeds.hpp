@@ -1,4 +1,4 @@
-// What the seeds of the bcast scenario look like.
+// The options of the bcast scenario for each seed.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace rdmc::sim_app {
 
-/// Members in random racks with uplinks of the links' rate.
+/// Puts the members into random racks. The uplinks have the rate of the links.
 inline relay::Racks racks_of(std::uint32_t members, Random& random) {
   std::vector<std::uint32_t> sizes;
   for (std::uint32_t left = members; left > 0; left -= sizes.back())
@@ -16,8 +16,8 @@ inline relay::Racks racks_of(std::uint32_t members, Random& random) {
   return *relay::Racks::of(sizes);
 }
 
-/// Groups of 2 to 16, 0 to 3 MB (small ones more often: they reach the corners), every mix of faults, half of
-/// them along the binomial pipeline.
+/// Groups of 2 to 16 members and files of 0 to 3 MB, with any mix of faults. Small files are more frequent,
+/// because they reach more special cases. Half of the runs use the binomial pipeline.
 inline ScenarioOptions options_of(std::uint64_t seed) {
   Random random(seed);
   ScenarioOptions options;
@@ -47,7 +47,7 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   if (random.below(2) == 0) options.algorithm = relay::kAlgorithms[random.below(relay::kAlgorithms.size())];
   if (options.algorithm == relay::Algorithm::hybrid || random.below(8) == 0)
     options.racks = racks_of(options.members, random);
-  // Slow enough that a straggler is found on the way.
+  // The rate is so low that a straggler is found during the transfer.
   if (random.below(32) == 0 && options.members >= 5) {
     options.finds_stragglers = true;
     options.size_bytes = random.between(2 << 20, 5 << 20);
@@ -58,8 +58,8 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   return options;
 }
 
-/// Blocks through the fluid network: groups of 2 to 130 on small rings, up to four senders, racks, slow
-/// links.
+/// Options for the block model: groups of 2 to 130 members with small rings, up to four senders, racks and
+/// slow links.
 inline ScenarioOptions block_options_of(std::uint64_t seed) {
   Random random(seed);
   ScenarioOptions options{.model = Model::blocks, .seed = seed};
@@ -80,8 +80,8 @@ inline ScenarioOptions block_options_of(std::uint64_t seed) {
   return options;
 }
 
-/// Runs the seeds [first, first + count), each `times` times, once or twice, with the options that
-/// `options_for` gives each.
+/// Runs the seeds [first, first + count) with the options from `options_for`. Each seed runs `times` times,
+/// once or twice.
 inline SeedsOutcome run_seeds(std::uint64_t first, std::uint64_t count, int times,
                               ScenarioOptions (*options_for)(std::uint64_t) = options_of) {
   return run_each_seed(first, count, times == 1 ? 0 : 1,

@@ -1,5 +1,5 @@
-// Linked with cores in which bugs were planted, of which RDMC_PLANTED names one (see plant.py): the scenario
-// must notice, or it proves nothing.
+// Linked with cores that have planted bugs. RDMC_PLANTED names the active one (see plant.py). The scenario
+// must find the bug; otherwise its checks prove nothing.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/sim/store_seeds.hpp"

@@ -1,4 +1,4 @@
-// What the seeds of the store scenario look like.
+// The options of the store scenario for each seed.
 #pragma once
 
 #include "apps/sim/store_scenario.hpp"
@@ -7,8 +7,8 @@
 
 namespace rdmc::sim_app {
 
-/// Three nodes as a rule, with disks or without, and one to ten faults of any kinds on any network, or a
-/// storm of them.
+/// Usually three nodes, with or without disks, and one to ten faults of any kinds on any network, or a storm
+/// of faults.
 inline StoreOptions store_options_of(std::uint64_t seed) {
   Random random(seed);
   StoreOptions options{.seed = seed};
@@ -19,7 +19,7 @@ inline StoreOptions store_options_of(std::uint64_t seed) {
   for (std::uint64_t faults = random.between(1, 10); faults > 0; --faults)
     ++options.strikes[random.below(options.strikes.size())];
   const bool storm = random.below(3) == 0;
-  // Two kinds, again and again, while all clients want the same group.
+  // A storm has many faults of two kinds, and all clients use the same group.
   for (std::uint64_t kinds = storm ? 2 : 0; kinds > 0; --kinds)
     options.strikes[random.below(options.strikes.size())] +=
         static_cast<std::uint32_t>(random.between(5, 40));

@@ -1,4 +1,5 @@
-// The times that the view promises, each on its own fault over many seeds, and who must not be removed.
+// Tests the times that the failure view promises, each with its own fault over many seeds. Also tests which
+// members must not be removed.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -11,7 +12,8 @@ namespace {
 
 const std::uint64_t kSeeds = all_or(200, 20);
 
-/// A figure of each seed of a group of 2 to 9 with one fault, sorted. No violations.
+/// Returns a figure of each seed, sorted. The groups have 2 to 9 members and one fault. Checks that there are
+/// no violations.
 std::vector<std::uint64_t> figures_of(const char* figure, ViewsFault fault, bool restarts = false) {
   std::vector<std::uint64_t> figures;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -58,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_falls_silent_is_removed_everywhere_within_700_m
   BOOST_TEST(times.back() <= 700'000u);
 }
 
-/// Most of the group: who is left has no majority, and removes them all the same.
+/// Most of the group fails. The remaining members have no majority, and nevertheless remove the failed ones.
 BOOST_AUTO_TEST_CASE(hosts_that_fall_silent_together_are_all_removed) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ViewsOptions options{.seed = seed,
@@ -91,7 +93,8 @@ BOOST_AUTO_TEST_CASE(who_is_cut_off_removes_nobody_though_the_store_and_a_member
     options[ViewsFault::silence] = options[ViewsFault::store_outage] = options[ViewsFault::kill] = 1;
     const ScenarioResult result = run_views(options);
     BOOST_TEST(result.violations.empty());
-    BOOST_TEST(result.figures.at("removals") <= 1u, "seed " << seed);  // of the one that was cut off
+    // The member that was cut off.
+    BOOST_TEST(result.figures.at("removals") <= 1u, "seed " << seed);
   }
 }
 
@@ -101,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_only_the_store_reaches_takes_the_group_from
                          .members = static_cast<std::uint32_t>(2 + seed / 2 % 4),
                          .restarts = false,
                          .faulty_time = seconds(15)};
-    // Dropped, or refused.
+    // The newcomer's messages are dropped or refused.
     options[seed % 2 == 0 ? ViewsFault::cut_newcomer : ViewsFault::refused] = 1;
     const ScenarioResult result = run_views(options);
     BOOST_TEST(result.violations.empty());
@@ -109,10 +112,11 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_only_the_store_reaches_takes_the_group_from
   }
 }
 
-/// Half of them name the member's machine, too, as a copy of its virtual machine does, or a liar.
+/// Half of the processes also name the member's machine, as a copy of its virtual machine or a false process
+/// does.
 BOOST_AUTO_TEST_CASE(a_process_elsewhere_that_names_a_member_s_address_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::same_address).back() == 0u);
-  // The member was asked, and is still there; most of the time once by each of the first two.
+  // The member was dialled and is still there. Usually each of the first two members dials it once.
   const auto denied = figures_of("address_claims_denied", ViewsFault::same_address);
   BOOST_TEST(denied.back() > 0u);
   BOOST_TEST(denied.back() <= 10u);
@@ -127,7 +131,8 @@ BOOST_AUTO_TEST_CASE(a_clock_that_jumps_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::clock_jump).back() == 0u);
 }
 
-/// Groups of 2 to 5 with leases, and faults that make one process take over from another that is alive.
+/// Options for groups of 2 to 5 members with leases, and faults that make one process take over from another
+/// one that is alive.
 ViewsOptions with_leases(std::uint64_t seed) {
   ViewsOptions options{.seed = seed,
                        .members = static_cast<std::uint32_t>(2 + seed % 4),

@@ -9,7 +9,8 @@ using namespace rdmc;
 
 namespace {
 
-/// What an option of type T becomes for `text`, or nothing if it is refused; `why` then says how.
+/// Returns the value that an option of type T gets from `text`. Returns nothing if `text` is refused; then
+/// `why` has the message.
 template <typename T>
 std::optional<T> taken(const CLI::Validator& kind, const std::string& text, std::string* why = nullptr) {
   CLI::App app;

@@ -1,5 +1,5 @@
-// An authority in the test's hands: it signs certificates of members, in force or not, and writes what a
-// member's program reads.
+// A certificate authority for tests. It signs certificates of members, valid or not, and writes the files
+// that a member's program reads.
 #pragma once
 
 #include <openssl/evp.h>
@@ -18,7 +18,7 @@
 
 namespace rdmc::control::testing {
 
-/// A directory that is removed with it.
+/// A temporary directory for the files of one member. The destructor removes it.
 class CertificateFolder {
  public:
   CertificateFolder() {
@@ -44,7 +44,8 @@ class Authority {
     certificate_ = sign(name, *key_, -1, 1, nullptr, key_.get(), true);
   }
 
-  /// A member's certificate and key, in force from and until so many days from now, beside this authority's.
+  /// Writes a new certificate and key of a member, and the certificate of this authority. The member's
+  /// certificate is valid from `from_days` to `until_days`, both in days from now.
   void issue(const CertificateFiles& to, int from_days = -1, int until_days = 1) const {
     const auto key = make_key();
     const auto member = sign("member", *key, from_days, until_days, certificate_.get(), key_.get(), false);
@@ -55,7 +56,7 @@ class Authority {
           }));
     ::chmod(to.private_key.c_str(), 0600);
   }
-  /// Is trusted by whoever reads `to`, too.
+  /// Appends this authority's certificate to the authorities that readers of `to` trust.
   void join(const CertificateFiles& to) const {
     std::ofstream(to.authority, std::ios::app)
         << text([&](BIO* out) { return PEM_write_bio_X509(out, certificate_.get()); });
@@ -100,7 +101,8 @@ class Authority {
     return {data, static_cast<std::size_t>(size)};
   }
   static void write(const std::filesystem::path& to, const std::string& what) {
-    // Beside it and then in its place, as one who rotates does: another inode.
+    // Writes the text to a new file and renames that file. Operators rotate files in this way. The file gets
+    // another inode.
     const auto beside = to.string() + ".new";
     std::ofstream(beside) << what;
     std::filesystem::rename(beside, to);

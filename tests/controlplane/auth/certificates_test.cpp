@@ -1,5 +1,5 @@
-// Mutual certificates in the place of the cluster key: who is let in, who is refused and by which name, and
-// how all of it is exchanged under programs that run.
+// Tests of certificates on both sides in place of the cluster key: which members are accepted, which are
+// refused and with which error, and how the files are replaced while programs run.
 #include "tests/controlplane/auth/certificates.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -18,7 +18,8 @@ struct Member {
   CertificateFolder folder;
 };
 
-/// Both ends have the error, and it says what is wrong at the end that has looked.
+/// Checks that both ends fail with an authentication error. The server's error text must contain `at_server`,
+/// because the server has checked the client's certificate.
 void check_refused(const TlsContext& client, const TlsContext& server, std::string_view at_server) {
   Pair pair(client, server);
   pair.run();
@@ -26,7 +27,7 @@ void check_refused(const TlsContext& client, const TlsContext& server, std::stri
   BOOST_TEST_REQUIRE(pair.server_error.has_value());
   BOOST_TEST((pair.server_error->code == Errc::authentication));
   BOOST_TEST(pair.server_error->what.find(at_server) != std::string::npos, pair.server_error->what);
-  // A client has finished first, and learns it with the first bytes that it reads.
+  // The client has finished its handshake first. It learns of the refusal with the first bytes that it reads.
   std::array<std::byte, 64> nothing;
   const Error told = pair.client_error ? *pair.client_error : pair.client.read(nothing).error();
   BOOST_TEST((told.code == Errc::authentication), told.what);
@@ -46,14 +47,15 @@ BOOST_AUTO_TEST_CASE(two_members_of_one_authority_prove_themselves_and_carry_byt
 
 BOOST_AUTO_TEST_CASE(a_member_of_another_authority_is_refused_whichever_end_it_is) {
   const Authority ours("ours"), namesake("ours"), theirs("theirs");
-  const Member member(ours), stranger(namesake);
+  const Member member(ours), outsider(namesake);
   // The client refuses the server first.
-  Pair pair(member.context(), stranger.context());
+  Pair pair(member.context(), outsider.context());
   pair.run();
   BOOST_TEST_REQUIRE(pair.client_error.has_value());
   BOOST_TEST((pair.client_error->code == Errc::authentication));
   BOOST_TEST((pair.server_error.has_value() && pair.server_error->code == Errc::authentication));
-  // The stranger, that trusts both, is refused by the server.
+  // This member of the other authority trusts both authorities, so its client accepts the server. The server
+  // then refuses this client.
   const Member knows_both(theirs);
   ours.join(knows_both.folder.files());
   check_refused(knows_both.context(), member.context(), "certificate is refused: ");
@@ -100,12 +102,12 @@ BOOST_AUTO_TEST_CASE(an_authority_and_certificates_are_replaced_under_running_pr
   BOOST_TEST(meet());
   after.issue(second.folder.files());
   BOOST_TEST(meet());
-  // Half of an exchange leaves what there was.
+  // A replacement that is only half done leaves the old certificates in use.
   std::filesystem::remove(first.folder.files().certificate);
   BOOST_TEST(meet());
   std::ofstream(first.folder.files().certificate) << "half";
   BOOST_TEST(meet());
-  // Those of the authority that is gone are out; who was in stays.
+  // A new member of the removed authority is refused. A session that was established before still works.
   const Member late(before);
   Pair pair(late.context(), other);
   pair.run();

@@ -101,7 +101,7 @@ BOOST_FIXTURE_TEST_CASE(a_malformed_file_is_refused_without_quoting_it, Temporar
     BOOST_TEST((error.code == Errc::invalid_argument), error.what);
     BOOST_TEST(error.what.find("0405060708") == std::string::npos, error.what);
   }
-  BOOST_TEST((error_of(ClusterKey::load(path)).code == Errc::invalid_argument));  // a directory
+  BOOST_TEST((error_of(ClusterKey::load(path)).code == Errc::invalid_argument));  // The path is a directory.
 }
 
 BOOST_AUTO_TEST_CASE(text_survives_parsing_with_and_without_a_line_end) {
@@ -146,8 +146,8 @@ BOOST_AUTO_TEST_CASE(labels_give_independent_keys_and_the_derivation_is_fixed) {
     return text;
   };
   BOOST_TEST(hex(key.derive("a").value()) != hex(key.derive("b").value()));
-  // From Python's hmac, by RFC 5869: two releases must agree, or a cluster can't be upgraded member by
-  // member.
+  // The expected value comes from Python's hmac, as RFC 5869 says. Two releases must derive the same key.
+  // Otherwise a cluster could not be upgraded member by member.
   BOOST_TEST(hex(key.derive("rdmc control tls 1.3 psk").value()) ==
              "aa3d177fac999511664df101f3497b7ea2bac53fced1db51cb7897b7debffd30");
 }
@@ -157,7 +157,8 @@ BOOST_AUTO_TEST_CASE(children_inherit_the_key_through_one_descriptor_each_readin
   const auto shared = key.share();
   BOOST_TEST_REQUIRE(shared.has_value());
   BOOST_TEST((::fcntl(shared->get(), F_GETFD) & FD_CLOEXEC) != 0);
-  BOOST_TEST(::pwrite(shared->get(), "x", 1, 0) == -1);  // sealed: no child changes it for the others
+  // The memfd is sealed, so no child can change it for the others.
+  BOOST_TEST(::pwrite(shared->get(), "x", 1, 0) == -1);
   for (int child = 0; child < 3; ++child) {
     const pid_t pid = ::fork();
     if (pid == 0) {

@@ -1,4 +1,4 @@
-// Two TLS sessions joined by nothing but vectors.
+// Two TLS sessions in one process, which exchange their bytes through vectors.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline std::vector<std::byte> text_bytes(std::string_view text) {
   return bytes;
 }
 
-/// A client and a server joined by nothing but two vectors.
+/// A client and a server that exchange their bytes through vectors.
 struct Pair {
   Pair(const TlsContext& client_context, const TlsContext& server_context)
       : client(TlsSession::create(client_context, Role::client).value()),
@@ -43,7 +43,7 @@ struct Pair {
     }
   }
 
-  /// What comes out at the client of what the server says.
+  /// Sends `text` from the server to the client. Returns the text that the client decrypts.
   std::string carry(std::string_view text) {
     BOOST_TEST(server.write(text_bytes(text)).has_value());
     std::vector<std::byte> bytes;

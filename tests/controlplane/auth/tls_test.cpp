@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(the_same_key_on_both_sides_establishes_and_carries_bytes) {
   BOOST_TEST(pair.client.write(secret).has_value());
   std::vector<std::byte> wire;
   pair.client.take_output(wire);
-  BOOST_TEST(std::ranges::search(wire, secret).empty());  // it isn't readable on the wire
+  BOOST_TEST(std::ranges::search(wire, secret).empty());  // The plaintext does not appear in the ciphertext.
   BOOST_TEST(pair.server.receive(wire).has_value());
   std::array<std::byte, 64> got;
   BOOST_TEST_REQUIRE(pair.server.read(got).value() == secret.size());
@@ -51,7 +51,8 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
     pair.run();
     return pair.client.established() && pair.server.established();
   };
-  // All that a file holds in the course of a rotation; the two hosts are never more than a step apart.
+  // Returns the keys with these indices. The steps below are the contents of a key file during a rotation.
+  // The files of the two hosts are never more than one step apart.
   const auto keys = [fresh = std::array{ClusterKey::generate().value(), ClusterKey::generate().value()}](
                         std::initializer_list<std::size_t> which) {
     std::vector<ClusterKey> chosen;
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
       BOOST_TEST((meet(first, second) && meet(second, first)));
     }
   }
-  BOOST_TEST(!meet(old, second));  // who has only the old key
+  BOOST_TEST(!meet(old, second));  // The context `old` has only the old key.
   BOOST_TEST(!meet(second, old));
   BOOST_TEST(first.look().has_value());
   std::filesystem::permissions(ours, std::filesystem::perms{0644});
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
   BOOST_TEST(first.look().has_value());
   std::filesystem::remove(ours);
   BOOST_TEST((first.look().error().code == Errc::not_found));
-  BOOST_TEST(meet(first, second));  // what was read stays
+  BOOST_TEST(meet(first, second));  // The keys that were read before stay in use.
   BOOST_TEST((TlsContext::follow(ours).error().code == Errc::not_found));
   std::filesystem::remove_all(path);
 }
@@ -94,8 +95,8 @@ BOOST_AUTO_TEST_CASE(a_handshake_that_was_recorded_proves_nothing_when_it_is_pla
     BOOST_TEST(pair.server.receive(recorded.back()).has_value());
     Pair::turn(pair.server, pair.client, pair.server_error);
   }
-  BOOST_TEST_REQUIRE(pair.server.established());  // the first time they were what it takes
-  // To the same server, as a session of its own, the very bytes.
+  BOOST_TEST_REQUIRE(pair.server.established());  // The recorded bytes are a complete handshake.
+  // The same bytes are played back to a new session of the same server.
   auto again = TlsSession::create(context, Role::server).value();
   std::optional<Error> refusal;
   for (const auto& flight : recorded) {

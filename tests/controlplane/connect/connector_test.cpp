@@ -10,7 +10,7 @@ ChannelOptions new_key() {
   return options_for(ClusterKey::generate().value());
 }
 
-/// A port of 127.0.0.1 on which nobody listens: bound, so that nobody else takes it meanwhile.
+/// A port of 127.0.0.1 on which no process listens. It is bound, so that no other process gets it.
 struct ClosedPort {
   ClosedPort() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_storage storage;
@@ -47,7 +47,7 @@ struct Outcome {
 
 BOOST_FIXTURE_TEST_CASE(a_name_is_resolved_and_its_addresses_are_tried_until_one_answers, Harness) {
   const auto options = new_key();
-  listen(options);  // on 127.0.0.1 alone, while localhost may be ::1 first
+  listen(options);  // It listens on 127.0.0.1 only. The first address of localhost may be ::1.
   Outcome outcome(*this);
   outcome.connect_to("localhost", listener->address().port, options);
   BOOST_TEST(outcome.succeeded());
@@ -64,7 +64,7 @@ BOOST_FIXTURE_TEST_CASE(a_link_local_address_is_refused_as_such, Harness) {
 }
 
 BOOST_FIXTURE_TEST_CASE(a_name_that_does_not_exist_is_not_found, Harness) {
-  // "invalid" never resolves (RFC 6761); without any name server the resolver says "try again" instead.
+  // "invalid" never resolves (RFC 6761). Without a name server, the resolver returns "try again" instead.
   Outcome outcome(*this);
   outcome.connect_to("no-such-host.invalid", 7700, new_key());
   const Error error = outcome.error();
@@ -97,7 +97,7 @@ BOOST_FIXTURE_TEST_CASE(ipv6_hosts_are_written_without_brackets_and_named_with_t
   handlers.on_channel = [](const Channel&) {};
   auto on_six =
       Listener::listen(*loop, parse_address("::1", 0).value(), {.channel = options}, std::move(handlers));
-  if (!on_six) return;  // this machine has no IPv6
+  if (!on_six) return;  // This machine has no IPv6.
   Outcome outcome(*this);
   outcome.connect_to("::1", on_six->address().port, options);
   BOOST_TEST(outcome.succeeded());
@@ -115,7 +115,7 @@ BOOST_FIXTURE_TEST_CASE(an_attempt_that_is_destroyed_never_calls_back, Harness) 
   UnauthenticatedClient peer = silent.accept();
   BOOST_TEST(peer.hear(5).size() == 5u);
   outcome.attempt = Connecting();
-  peer.hear_all();  // our end is closed
+  peer.hear_all();  // Returns when the client has closed its end.
   BOOST_TEST(!loop->call([&] { return outcome.result.has_value(); }));
 }
 

@@ -1,6 +1,6 @@
-// What the tests of channels share: a loop, a listener that keeps what happens to it, clients that do the
-// same, and plain sockets for strangers. Events are collected under a lock and waited for with a condition
-// variable; a wait that takes longer than kPatience fails the test.
+// Classes for the tests of channels: a control loop, a listener and clients that record what happens to them,
+// and plain sockets for peers that do not authenticate. Events are recorded under a lock and awaited with a
+// condition variable. A wait that takes longer than kPatience fails the test.
 #pragma once
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ inline Bytes bytes_of(std::string_view text) {
   return bytes;
 }
 
-/// Makes what one thread writes and another waits for.
+/// Protects data that one thread changes and another thread waits for.
 class Events {
  public:
   template <typename Function>
@@ -56,8 +56,8 @@ class Events {
   std::condition_variable changed_;
 };
 
-/// One end of a channel and all that happened to it. Lives on the heap; its channel is used on the loop's
-/// thread.
+/// One end of a channel, and everything that has happened to it. Must not be moved, because its handlers
+/// refer to it. Its channel is used on the loop's thread.
 struct End {
   explicit End(Events& all) : events(all) {}
 
@@ -77,8 +77,8 @@ struct End {
   std::function<void()> on_first_message;
   std::vector<Bytes> messages;
   std::vector<Error> closings;
-  std::vector<Error> refusals;     // connecting failed
-  std::optional<Channel> channel;  // destroyed first: its handlers write to the others
+  std::vector<Error> refusals;     // The errors with which connecting failed.
+  std::optional<Channel> channel;  // Destroyed first, because its handlers write to the other members.
 };
 
 inline ChannelOptions options_for(const ClusterKey& key) {
@@ -91,7 +91,7 @@ inline ChannelOptions insecure_options() {
 struct Harness {
   Harness() : loop(ControlLoop::create().value()) {}
   ~Harness() {
-    // Handlers refer to the members below: the loop ends first.
+    // Handlers refer to the members below, so the loop must end first.
     loop.reset();
   }
 
@@ -122,7 +122,7 @@ struct Harness {
   }
   End& connect_to_listener(const ChannelOptions& options) { return connect_to(listener->address(), options); }
 
-  /// A connected pair: the client's end, and the server's in accepted.back().
+  /// Makes a connected pair. Returns the client's end and the server's end, which is accepted.back().
   std::pair<End&, End&> pair(const ChannelOptions& server, const ChannelOptions& client) {
     listen(server);
     auto& end = connect_to_listener(client);
@@ -147,7 +147,7 @@ struct Harness {
   std::unique_ptr<ControlLoop> loop;
 };
 
-/// An ordinary blocking socket, for peers that are not ours.
+/// A plain blocking socket, for a peer that does not run rdmc or does not authenticate.
 class UnauthenticatedClient {
  public:
   explicit UnauthenticatedClient(const Address& to)
@@ -162,13 +162,13 @@ class UnauthenticatedClient {
   void say(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // it has been thrown out
+      if (sent <= 0) return;  // The other side has closed the connection.
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
     }
   }
   void say(std::string_view text) { say(bytes_of(text)); }
 
-  /// Exactly `size` bytes, or what came before the end.
+  /// Returns exactly `size` bytes, or fewer if the stream ends before.
   Bytes hear(std::size_t size) {
     Bytes heard(size);
     std::size_t filled = 0;
@@ -183,7 +183,7 @@ class UnauthenticatedClient {
   Bytes hear_all() { return hear(1 << 20); }
 
   void hang_up() { socket_.reset(); }
-  /// Ends with a reset instead of an end of stream.
+  /// Ends the connection with a reset instead of an end of stream.
   void reset() {
     const linger now{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
@@ -199,11 +199,11 @@ class UnauthenticatedClient {
   Descriptor socket_;
 };
 
-/// A server that is not ours, on a port of its own.
+/// A server that does not run rdmc, on a port of its own.
 class StrangeServer {
  public:
   StrangeServer() : socket_(listen_on(Address::ipv4(127, 0, 0, 1, 0)).value()) {
-    // listen_on() makes it non-blocking; here the test waits.
+    // listen_on() makes the socket non-blocking. Here accept() has to block.
     const int flags = ::fcntl(socket_.get(), F_GETFL);
     ::fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK);
   }

@@ -33,7 +33,8 @@ BOOST_FIXTURE_TEST_CASE(an_address_in_use_and_one_that_is_not_ours_are_named, Ha
   BOOST_TEST((taken.error().code == Errc::already_exists));
   BOOST_TEST(taken.error().what ==
              "cannot listen on " + to_string(listener->address()) + ": Address already in use");
-  const auto foreign = listen_at(*this, Address::ipv4(192, 0, 2, 1, 0));  // RFC 5737: nobody's
+  // No host has this address (RFC 5737).
+  const auto foreign = listen_at(*this, Address::ipv4(192, 0, 2, 1, 0));
   BOOST_TEST_REQUIRE(!foreign.has_value());
   BOOST_TEST((foreign.error().code == Errc::not_found), foreign.error().what);
 }
@@ -66,24 +67,24 @@ BOOST_FIXTURE_TEST_CASE(a_listener_may_be_destroyed_in_its_own_handler, Harness)
 BOOST_FIXTURE_TEST_CASE(without_descriptors_the_listener_waits_instead_of_spinning_and_recovers, Harness) {
   const auto options = insecure_options();
   listen(options);
-  // The connection waits in the kernel's queue until somebody may have a descriptor for it.
+  // The connection waits in the kernel's queue until the process has a free descriptor for it.
   rlimit before;
   BOOST_TEST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const Descriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor waiting(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const Descriptor next_free(::dup(0));
   rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(next_free.get());  // all descriptors below are in use
+  tight.rlim_cur = static_cast<rlim_t>(next_free.get());  // All smaller descriptors are in use.
   BOOST_TEST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &tight) == 0);
   sockaddr_storage storage;
   const socklen_t length = to_sockaddr(listener->address(), storage);
-  BOOST_TEST(::connect(client.get(), reinterpret_cast<sockaddr*>(&storage), length) == 0);
+  BOOST_TEST(::connect(waiting.get(), reinterpret_cast<sockaddr*>(&storage), length) == 0);
 
   bool later = false;
   const auto timer = loop->after(milliseconds(350), [&] { events.change([&] { later = true; }); });
   BOOST_TEST(events.wait([&] { return later; }));
   const auto failures = listener->counters().accept_failures;
   BOOST_TEST(failures >= 1u);
-  BOOST_TEST(failures <= 5u);  // one in 100 ms
+  BOOST_TEST(failures <= 5u);  // At most one failure in 100 ms.
   BOOST_TEST(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   auto& client = connect_to_listener(options);
   BOOST_TEST(events.wait([&] { return client.established; }));

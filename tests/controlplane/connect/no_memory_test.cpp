@@ -1,4 +1,4 @@
-// A listener whose loop has no memory for a while.
+// Tests a listener whose control loop has no memory for some time.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/connect/harness.hpp"

@@ -1,5 +1,5 @@
-// An outside TLS implementation's own program against our listener: what we speak is TLS 1.3 as others know
-// it. The program is given by the build; without it these tests say so and pass.
+// Tests the listener with the client of the openssl program: the listener must speak standard TLS 1.3. The
+// build gives the path of the program. Without the program, these tests print a message and pass.
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -31,7 +31,7 @@ std::string identity_of(const ClusterKey& key) {
   return std::string(kTlsIdentity) + hex_of(name.bytes().first(8));
 }
 
-/// openssl s_client with a socket pair for its standard input and output.
+/// Runs openssl s_client with a socket pair as its standard input and output.
 class Client {
  public:
   Client(const Address& to, const std::string& identity, std::vector<std::string> more) {

@@ -1,4 +1,5 @@
-// Peers that are not ours, or not like us: refused by name, on both sides where the other is ours too.
+// Peers that do not run rdmc, or that use another key, version or mode. They are refused with a precise
+// error. If the peer runs rdmc, it gets such an error too.
 #include "controlplane/connect/framing.hpp"
 #include "controlplane/connect/listener.hpp"
 #include "dataplane/base/random.hpp"
@@ -22,7 +23,7 @@ Error refusal_at(Harness& harness, End& end) {
   BOOST_TEST_REQUIRE(harness.events.wait([&] { return !end.refusals.empty(); }));
   BOOST_TEST(end.refusals.size() == 1u);
   BOOST_TEST(!end.established);
-  // It names the host that was asked for.
+  // The error names the host that the client has connected to.
   BOOST_TEST(end.refusals.front().what.starts_with("127.0.0.1:"), end.refusals.front().what);
   return end.refusals.front();
 }
@@ -154,7 +155,7 @@ BOOST_FIXTURE_TEST_CASE(two_hundred_silent_connections_do_not_keep_out_one_with_
   auto& client = connect_to_listener(options);
   BOOST_TEST_REQUIRE(events.wait([&] { return client.established; }));
   BOOST_TEST((std::chrono::steady_clock::now() - begin < std::chrono::seconds(1)));
-  // The oldest went first: those of the beginning are gone, the last is still waited for.
+  // The oldest connections are dropped first. The first one is closed, and the last one is still open.
   BOOST_TEST(silent.front().hear_all().empty());
   std::vector<Error> seen;
   BOOST_TEST_REQUIRE(events.wait([&] {

@@ -21,7 +21,7 @@ Result<std::string> from_files(const std::string& path) {
   return file->second;
 }
 
-/// The hosts, written one after the other, or the error.
+/// Returns the hosts, separated by spaces, or the error.
 std::string expanded(std::string_view list, std::string_view exclude = "") {
   const auto hosts = expand_hostlist(list, exclude, from_files);
   if (!hosts) return fmt::format("error: {}", hosts.error().what);

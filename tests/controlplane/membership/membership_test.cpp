@@ -1,4 +1,4 @@
-// What proves that a process is dead and what does not, and the messages of a membership. Whole groups of
+// Tests of the signs that a process is dead, and of the messages of a membership. Tests with whole groups of
 // real processes are in tests/system/control_test.py.
 #include <fcntl.h>
 #include <rapidcheck.h>
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_message_is_heard_as_it_was_said_and_cut_off_it_is_refused
   }));
 }
 
-/// A process that says who it is, and then nothing until it is killed.
+/// A process that reports its identity and then does nothing until it is killed.
 struct Idler {
   Idler() {
     int ends[2];
@@ -84,7 +84,8 @@ BOOST_AUTO_TEST_CASE(an_exit_is_seen_when_it_comes_and_an_older_life_under_the_s
   --former.started;
   ++elsewhere.host;
   BOOST_TEST(!watch(elsewhere, [] {}));
-  // Both numbers would mean something else there, or are not known to mean anything.
+  // In another time namespace `started` means something else. And without a start time the process id proves
+  // nothing.
   ProcessIdentity other_time = idler.identity, unproved = idler.identity, without_proc = self;
   ++other_time.time_namespace;
   unproved.started = without_proc.started = 0;
@@ -127,9 +128,10 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_thread_that_takes_part_is_seen_where_the_ker
   BOOST_TEST(!has_exited);
   end.set_value();
   taking_part.join();
+  // On Linux before 6.9 the whole process is watched instead, and it goes on.
   if (of_thread)
     exited.get_future().get();
-  else  // Linux before 6.9: the process, which goes on, stands for it
+  else
     BOOST_TEST(!has_exited);
   loop->call([&] { watching.reset(); });
 }
@@ -148,7 +150,7 @@ BOOST_AUTO_TEST_CASE(nobody_listening_is_told_from_somebody_who_does_not_accept)
   }
 }
 
-/// Answers nothing, or nothing but one view, and accepts no other.
+/// A store that answers nothing, or only one view, and accepts no other view.
 struct SilentStore final : view::ViewStore {
   void read(const std::string& group, ReadDone done) override {
     if (!stands.members.empty() && group == "g")
@@ -165,9 +167,10 @@ struct SilentStore final : view::ViewStore {
   std::vector<view::View> proposed;
 };
 
-/// A membership, and processes that have what it takes to speak to it.
+/// A membership, and processes that can communicate with it.
 struct Spoken : control::testing::Harness {
-  /// `has_member`: it is to join a view of one, who takes connections and says nothing.
+  /// With `has_member` the membership tries to join a view with one member. This member accepts connections
+  /// and sends nothing.
   explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false, Upcalls upcalls = {},
                   Duration lease = {}) {
     if (has_member) {
@@ -201,7 +204,7 @@ struct Spoken : control::testing::Harness {
     peer::Peers::Handle dialing;
     std::optional<control::Listener> listener;
   };
-  /// `says`: where it listens. By default it says an address at which nobody does.
+  /// `says` is the address in its greeting. By default it is one at which no process listens.
   control::testing::End& come(std::uint64_t id, std::optional<Address> says = {}) {
     const auto blob = data->offer(LinkId{id}).value();
     comers.push_back({peer::Peers::create(*loop, control::testing::insecure_options()).value(), {}});
@@ -221,7 +224,7 @@ struct Spoken : control::testing::Harness {
     BOOST_TEST_REQUIRE(events.wait([&] { return end.established; }));
     return end;
   }
-  /// The newest comer listens there.
+  /// Lets the newest comer listen at this address.
   void listen_at(const Address& at) {
     Comer& comer = comers.back();
     comer.listener.emplace(comer.peers->listen(at, {.channel = comer.peers->options()}).value());
@@ -233,13 +236,15 @@ struct Spoken : control::testing::Harness {
   std::shared_ptr<peer::Context> context = std::make_shared<peer::Context>();
   std::unique_ptr<DataPath> data =
       DataPath::open({.fabric = "udp", .address = Address::ipv4(127, 0, 0, 1, 0), .context = context},
-                     {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = [](LinkId, std::string) {}})
+                     {.heard = [](LinkId, Bytes, DataPath::Permit) {}, .failed = [](LinkId, std::string) {}})
           .value();
   SilentStore store;
   std::unique_ptr<Membership> membership;
   Address address;
-  std::list<Comer> comers;  // the loop's
-  Bytes newest_blob;        // what the membership has offered to the newest of them
+  // Used on the control loop.
+  std::list<Comer> comers;
+  // The blob that the membership has offered to the newest comer.
+  Bytes newest_blob;
 };
 
 BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_says_too_much_is_dropped) {
@@ -247,7 +252,8 @@ BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_
   auto& peer = world.come(7);
   const auto say = [&](const Message& message) { BOOST_TEST(world.send(peer, encode(message)).has_value()); };
   for (const std::uint64_t epoch : {1, 2, 1}) say(Data{Epoch{epoch}, Bytes(Membership::kMostBytes)});
-  // It sees that we are there, after all that: the answer to what follows is the end.
+  // The membership answers this message by closing the channel. So when the channel ends, it has handled all
+  // messages before.
   say(Data{Epoch{1}, Bytes(Membership::kMostBytes + 1)});
   BOOST_TEST(world.is_ended(peer));
   const Counters counters = world.loop->call([&] { return world.membership->counters(); });
@@ -262,10 +268,10 @@ BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
   control::testing::Events events;
   std::size_t heard = 0;
   bool failed = false;
-  std::vector<DataPath::Place> places;
+  std::vector<DataPath::Permit> places;
   const auto fails = [&](LinkId, std::string) { events.change([&] { failed = true; }); };
   const auto to = DataPath::open(options, {.heard =
-                                               [&](LinkId, Bytes, DataPath::Place place) {
+                                               [&](LinkId, Bytes, DataPath::Permit place) {
                                                  events.change([&] {
                                                    ++heard;
                                                    places.push_back(std::move(place));
@@ -274,10 +280,10 @@ BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
                                            .failed = fails})
                       .value();
   const auto from =
-      DataPath::open(options, {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = fails}).value();
+      DataPath::open(options, {.heard = [](LinkId, Bytes, DataPath::Permit) {}, .failed = fails}).value();
   const auto of_from = from->offer(link).value(), of_to = to->offer(link).value();
   BOOST_TEST_REQUIRE((from->connect(link, of_to).has_value() && to->connect(link, of_from).has_value()));
-  // One after the other: there is room for each.
+  // The messages are sent one after another, so that there is space for each of them.
   const auto say_until = [&](auto has_come) {
     from->say(link, Bytes(8));
     const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
@@ -303,7 +309,7 @@ BOOST_AUTO_TEST_CASE(
     a_drain_ends_when_everything_that_had_arrived_has_been_heard_though_its_thread_did_not_run) {
   constexpr std::size_t kMessages = 9;
   const LinkId link{1};
-  // Each has a thread of its own.
+  // Each data path has its own fabric thread.
   const auto options = [] {
     return DataPathOptions{.fabric = "udp",
                            .address = Address::ipv4(127, 0, 0, 1, 0),
@@ -313,7 +319,7 @@ BOOST_AUTO_TEST_CASE(
   std::atomic<std::size_t> heard = 0;
   std::promise<void> stopped, go_on;
   const auto to = DataPath::open(options(), {.heard =
-                                                 [&](LinkId, Bytes, DataPath::Place) {
+                                                 [&](LinkId, Bytes, DataPath::Permit) {
                                                    if (heard++ > 0) return;
                                                    stopped.set_value();
                                                    go_on.get_future().wait();
@@ -321,7 +327,7 @@ BOOST_AUTO_TEST_CASE(
                                              .failed = ignore})
                       .value();
   const auto from =
-      DataPath::open(options(), {.heard = [](LinkId, Bytes, DataPath::Place) {}, .failed = ignore}).value();
+      DataPath::open(options(), {.heard = [](LinkId, Bytes, DataPath::Permit) {}, .failed = ignore}).value();
   const auto of_from = from->offer(link).value(), of_to = to->offer(link).value();
   BOOST_TEST_REQUIRE((from->connect(link, of_to).has_value() && to->connect(link, of_from).has_value()));
   from->say(link, Bytes(8));
@@ -336,11 +342,11 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(heard_by_then.get_future().get() == kMessages);
 }
 
-/// A member that the test plays: it greets the membership of `world` and says what it is told to say.
+/// A member that the test plays. It greets the membership of `world` and sends what the test asks for.
 struct PlayedMember {
   explicit PlayedMember(Spoken& in) : world(in), end(in.come(value_of(id))) {}
   void say(const Message& message) { BOOST_TEST(world.send(end, encode(message)).has_value()); }
-  /// Over the data path, which connect_data_path() makes.
+  /// Sends over the data path. connect_data_path() must be called before.
   void say_by_data_path(const Message& message) { world.data->say(link, encode(message)); }
   void connect_data_path() {
     BOOST_TEST(world.data->connect(link, world.newest_blob).has_value());
@@ -374,7 +380,7 @@ BOOST_AUTO_TEST_CASE(the_application_is_told_of_a_member_that_it_cannot_reach_an
     world.store.stands = {Epoch{1}, {one, {.id = peer.id, .address = peer.address}}};
     return one.id;
   });
-  // The store accepts no other view, so the silent member stays.
+  // The store accepts no other view, so the silent member stays in the view.
   BOOST_TEST_REQUIRE(events.wait([&] { return !lost.empty(); }));
   BOOST_TEST((lost[0].member == peer.id && !lost[0].heard && !lost[0].hears_us));
   BOOST_TEST(!world.loop->call([&] { return world.membership->view().reaches(peer.id); }));
@@ -390,7 +396,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_names_a_member_s_address_takes_its_place_only
     bool installed = false;
     Spoken world(seconds(20), false,
                  {.installed = [&](const view::View&) { events.change([&] { installed = true; }); }});
-    // A port that is free.
+    // A free port.
     const Address at =
         control::local_address(control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value().get());
     std::map<view::MemberId, control::testing::End*> ends;
@@ -409,7 +415,8 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_names_a_member_s_address_takes_its_place_only
     newcomer.id = joiner;
     for (auto status : {view::Status{.from = former, .hears = {self}},
                         view::Status{.from = joiner, .hears = {self}, .joining = newcomer}}) {
-      if (status.from == former && listening == joiner) continue;  // it is dead
+      // In this case the former member is dead, so it sends nothing.
+      if (status.from == former && listening == joiner) continue;
       status.sequence = 1;
       status.epoch = Epoch{1};
       BOOST_TEST(world.send(*ends[status.from], encode(Words{encode(view::Message(status))})).has_value());
@@ -446,8 +453,8 @@ BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_view_that_is_installed_and_lost_when
   });
   BOOST_TEST_REQUIRE(events.wait([&] { return gained > 0; }));
   BOOST_TEST((over == std::vector{Epoch{1}}));
-  // It is renewed while the loop runs. Other threads look at any moment, and may find it out between two
-  // turns.
+  // The lease is renewed while the loop runs. Other threads check it at any moment, and can find it expired
+  // between two turns of the loop.
   const auto comes_to = [&](bool held) {
     const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
     bool holds = !held;
@@ -492,12 +499,12 @@ BOOST_AUTO_TEST_CASE(what_is_forged_on_a_data_path_that_is_not_encrypted_gives_n
   peer.connect_data_path();
   peer.say_by_data_path(granting());
   peer.say_by_data_path(Words{view::encode(view::Message(view::without(view, peer.id)))});
-  // It has been taken in when what follows on the same path has been.
+  // The data path keeps the order. So the forged messages were handled when this message is delivered.
   peer.say_by_data_path(Data{Epoch{1}, Bytes(1)});
   BOOST_TEST_REQUIRE(events.wait([&] { return delivered == 1; }));
   BOOST_TEST(!world.membership->holds_lease(Epoch{1}));
   events.change([&] { BOOST_TEST((!gained && installed == std::vector{Epoch{1}})); });
-  // The same from the member itself.
+  // The same message from the member itself gives the lease.
   const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
   for (bool has = false; !has && std::chrono::steady_clock::now() < limit;) {
     peer.say(granting());
@@ -507,7 +514,7 @@ BOOST_AUTO_TEST_CASE(what_is_forged_on_a_data_path_that_is_not_encrypted_gives_n
   BOOST_TEST(gained);
 }
 
-/// A loop that does not run renews nothing, and the lease ends all the same.
+/// A loop that does not run renews nothing, but the lease still ends.
 BOOST_AUTO_TEST_CASE(a_lease_ends_by_the_clock_though_the_loop_stands_still) {
   control::testing::Events events;
   bool gained = false;
@@ -526,7 +533,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_by_the_clock_though_the_loop_stands_still) {
 }
 
 BOOST_AUTO_TEST_CASE(who_takes_its_time_to_say_its_name_has_one_connection_at_a_time) {
-  // Some six statuses are due to it in each one's time.
+  // While one connection lasts, about six statuses must be sent to the member.
   Spoken world(milliseconds(300), true);
   std::ptrdiff_t most = 0;
   BOOST_TEST(world.events.wait([&] {

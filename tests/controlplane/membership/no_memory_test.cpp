@@ -1,5 +1,6 @@
-// A membership whose thread runs out of memory while a view changes: whichever allocation fails, the process
-// acts on a whole view or is told that its membership is over, and it holds no lease that was not granted.
+// The thread of a membership runs out of memory while a view changes. Whichever allocation fails, the process
+// must act on a whole view or be told that its membership has ended, and it must hold no lease that was not
+// granted.
 #include <atomic>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -17,7 +18,7 @@ using rdmc::testing::end_failures;
 using rdmc::testing::fail_allocations;
 using rdmc::testing::MemoryOfTest;
 
-/// Answers from the loop, with memory of its own.
+/// A store with one view. It answers on the control loop. Its own allocations never fail.
 struct OneView final : view::ViewStore {
   explicit OneView(control::ControlLoop& on) : loop(on) {}
   void read(const std::string& name, ReadDone done) override {
@@ -38,7 +39,7 @@ struct OneView final : view::ViewStore {
   Hint hint;
 };
 
-/// A member with a lease, alone in its view, of which the store then shows one of two members.
+/// A member that has a lease and is alone in its view. Later the store gives a view with two members.
 struct Member {
   Member() {
     Upcalls upcalls;
@@ -66,8 +67,8 @@ struct Member {
   ~Member() {
     loop->call([] { end_failures(); });
   }
-  /// A second member, which grants nothing, is in the next view; `count` allocations succeed from then on,
-  /// and so many after them fail.
+  /// The next view contains a second member, which grants nothing. From then on `count` allocations succeed,
+  /// and the next `failing` allocations fail.
   void change_view(long count, long failing) {
     loop->call([&] {
       store.stands.epoch = Epoch{2};
@@ -90,7 +91,8 @@ struct Member {
   std::unique_ptr<Membership> membership;
 };
 
-/// Calls `change` with a failure at each of its allocations, and `check` after each; both get a new `Object`.
+/// For each allocation of `change`: makes a new `Object`, calls `change` while this allocation fails, and
+/// then `check`.
 template <typename Object, typename Change, typename Check>
 void at_each_allocation(Change change, Check check) {
   long failed = 1;

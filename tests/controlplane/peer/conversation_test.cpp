@@ -1,4 +1,4 @@
-// The two ends of a connection against each other, and against peers that say anything at all.
+// Tests the two ends of a connection with each other, and with peers that send arbitrary messages.
 #include "controlplane/peer/conversation.hpp"
 
 #include <rapidcheck.h>
@@ -36,7 +36,7 @@ struct World {
     listener.introduce(hello_of(2));
     settle();
   }
-  /// Carries up to `most` messages in each direction; the events of both are in the lists.
+  /// Carries up to `most` messages in each direction. The events of both sides are then in the lists.
   void settle(std::size_t most = SIZE_MAX) {
     const auto carry = [&](Conversation& from, Conversation& to, std::vector<Event>& events) {
       std::size_t carried = 0;
@@ -123,18 +123,19 @@ BOOST_AUTO_TEST_CASE(one_connection_bounds_its_channels) {
   World world;
   for (std::size_t i = 0; i < Conversation::kMostChannels; ++i) BOOST_REQUIRE(world.dialer.open("x", {}));
   BOOST_TEST((world.dialer.open("x", {}).error().code == Errc::resource_limit));
-  BOOST_REQUIRE(world.listener.open("y", {}));  // the dialer has no room for it
+  BOOST_REQUIRE(world.listener.open("y", {}));  // The dialer already has the largest number of channels.
   world.settle();
   BOOST_TEST((std::get<WasReset>(world.at_listener.back()).cause.code == Errc::resource_limit));
   BOOST_TEST(world.dialer.channels_refused() == 1U);
-  BOOST_TEST(world.listener.channels_refused() == 1U);  // of those that crossed it
+  // The listener had already opened "y", so the last of the dialer's channels exceeded the limit.
+  BOOST_TEST(world.listener.channels_refused() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(who_asks_on_and_on_without_reading_the_answers_is_refused) {
   World world;
   Result<void> heard;
   std::size_t asked = 0;
-  // Every channel beyond the bound gets an answer, which waits as long as nothing is read.
+  // Every channel beyond the limit gets an answer, which waits as long as the peer does not read.
   for (; heard && asked < 2 * Conversation::kMostWaiting; ++asked)
     heard = world.listener.on_message(
         encode(Open{ChannelId{static_cast<std::uint32_t>(2 * asked + 1)}, "x", {}}));
@@ -144,9 +145,9 @@ BOOST_AUTO_TEST_CASE(who_asks_on_and_on_without_reading_the_answers_is_refused) 
   BOOST_TEST(world.listener.channels() == Conversation::kMostChannels);
 }
 
-// Whatever the two sides do, and however their words cross: neither takes the other for one that breaks the
-// protocol, data of a channel comes whole and in order until its end, and each channel ends once at each side
-// that has not ended it itself.
+// The two sides do random things, and their messages cross. Neither side must take the other one for a peer
+// that breaks the protocol. The data of a channel arrives complete and in order until the channel's end. Each
+// channel ends once at each side that has not ended it itself.
 BOOST_AUTO_TEST_CASE(two_honest_sides_never_offend_each_other_and_lose_nothing_in_between) {
   BOOST_TEST(rc::check([] {
     World world;
@@ -266,7 +267,7 @@ BOOST_AUTO_TEST_CASE(messages_come_back_from_their_encoding_as_they_were) {
 
 BOOST_AUTO_TEST_CASE(another_version_is_named) {
   auto bytes = encode(hello_of(1));
-  // The version is the first field of the first message.
+  // The version is the first field of Hello.
   BOOST_REQUIRE((bytes.at(3) == std::byte{kVersion} || bytes.at(4) == std::byte{kVersion}));
   (bytes.at(3) == std::byte{kVersion} ? bytes[3] : bytes[4]) = std::byte{99};
   BOOST_TEST((decode(bytes).error().code == Errc::version_mismatch));

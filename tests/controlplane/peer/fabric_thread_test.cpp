@@ -20,8 +20,8 @@ namespace {
 
 const FabricThreadOptions kUdp{.fabric = "udp"};
 
-/// A thread at a port that is written into the options. Somebody else may be quicker to take a port that was
-/// free: then it is another one.
+/// Returns a thread with a port that was free, and writes the port into `options`. If another process takes
+/// the port first, tries another port.
 std::shared_ptr<FabricThread> with_own_port(Context& context, FabricThreadOptions& options) {
   options.address = Address::ipv4(127, 0, 0, 3, 0);
   for (;;) {
@@ -148,11 +148,12 @@ BOOST_AUTO_TEST_CASE(a_thread_with_a_port_of_its_own_serves_all_who_ask_for_no_p
   without.address.port = 0;
   BOOST_TEST((context.fabric_thread(without).value() == first));
   context.set_most_threads(2);
-  BOOST_TEST((context.fabric_thread(with_port).value() == first));  // nobody else can have the port
+  // No other thread can have the port.
+  BOOST_TEST((context.fabric_thread(with_port).value() == first));
   const auto second = context.fabric_thread(without).value();
   BOOST_TEST((second != first));
   BOOST_TEST(context.threads() == 2U);
-  // Who asks for a port gets that one.
+  // A request with a port gets the thread that has this port.
   Context other;
   const auto any = other.fabric_thread(without).value();
   auto elsewhere = with_port;

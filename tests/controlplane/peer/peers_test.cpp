@@ -1,4 +1,4 @@
-// Two or more processes, as far as the control plane can tell, over real sockets on loopback.
+// Tests with two or more processes over real sockets on loopback. Each Host acts as a process of its own.
 #include "controlplane/peer/peers.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +25,7 @@ Bytes bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A process of its own with a service that sends back what comes.
+/// Acts as a process of its own. It has a service that sends every message back.
 struct Host {
   Host() {
     service = *peers->serve("echo", [this](Request request) {
@@ -52,21 +52,21 @@ struct Host {
                                      [&](Result<Peer> peer) { found.set_value(std::move(peer)); });
     return found.get_future().get();
   }
-  /// Opens a channel to the service there as soon as the process is found, and keeps it.
+  /// Opens a channel to the service at `to` as soon as the process is found, and returns the channel.
   std::shared_ptr<control::Channel> use(const Address& to) {
     for (;;) {
       std::promise<Result<control::Channel>> opened;
       const auto opening = peers->open(
           host_string(to), to.port, seconds(60), "echo", {},
           [&](Result<control::Channel> made, const Offer&) { opened.set_value(std::move(made)); });
-      // What was found may have been idle for too long, on a busy machine.
+      // On a busy machine, the connection that was found may have been idle for too long and have ended.
       if (auto made = opened.get_future().get()) return std::make_shared<control::Channel>(std::move(*made));
     }
   }
   void let_go(std::shared_ptr<control::Channel> channel) {
     peers->loop().call([&] { channel.reset(); });
   }
-  /// Opens a channel to `service`, says `word` on it, and returns the answer.
+  /// Opens a channel to the service `name`, sends `word` on it, and returns the answer.
   Result<Bytes> ask(Peer peer, const std::string& name, std::string_view word) {
     std::promise<Result<Bytes>> answer;
     std::optional<control::Channel> used;
@@ -89,7 +89,8 @@ struct Host {
 
   std::shared_ptr<Context> context = std::make_shared<Context>();
   std::shared_ptr<Peers> peers = *context->peers({.key_file = {}, .certificates = {}, .insecure = true});
-  std::vector<std::shared_ptr<control::Channel>> channels;  // the loop's, as the next
+  // Used on the loop's thread, like the next member.
+  std::vector<std::shared_ptr<control::Channel>> channels;
   std::vector<Errc> ended;
   Peers::Handle service;
   std::optional<control::Listener> listener;
@@ -97,7 +98,7 @@ struct Host {
 
 template <typename Condition>
 void wait_for(Condition condition) {
-  while (!condition()) std::this_thread::yield();  // the test's time limit is the only one
+  while (!condition()) std::this_thread::yield();  // Only the test's own time limit ends this wait.
 }
 
 }  // namespace
@@ -131,7 +132,8 @@ BOOST_AUTO_TEST_CASE(two_processes_share_one_connection_whoever_dials_whom_at_wh
 BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_get_its_channels) {
   Host one, other, impostor;
   const auto known = one.dial(other.listener->address()).value();
-  // It holds the key, speaks the protocol, and takes another one's name: a listener that answers by hand.
+  // A peer that passes the handshake and speaks the protocol, but uses the identity of another process. It is
+  // a listener whose answers the test makes by hand.
   auto loop = control::ControlLoop::create().value();
   std::optional<control::Channel> taken;
   const Hello lie{.identity = other.peers->identity(), .proofs = {Proof{}}};
@@ -159,7 +161,8 @@ BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_ge
 BOOST_AUTO_TEST_CASE(what_a_process_proves_as_a_listener_is_no_proof_of_another) {
   Host one, other;
   const auto known = one.dial(other.listener->address()).value();
-  // It has the one that dials it answer its own question, in the name of the other.
+  // The liar sends the Hello of the process that dials it back to that process, in the name of the other
+  // process. It forwards the answer as its own.
   auto loop = control::ControlLoop::create().value();
   std::optional<control::Channel> taken, mirror;
   control::Connecting dialing;
@@ -227,7 +230,7 @@ class ByHand {
       ours_.reset();
     });
   }
-  /// Dials and says `hello`; the answer. Then ask() may follow.
+  /// Dials and sends `hello`. Returns the answer. After that, ask() may be called.
   Hello dial(const Address& to, const Hello& hello) {
     std::promise<Hello> answer;
     loop_->call([&] {
@@ -272,7 +275,7 @@ class ByHand {
   control::Connecting dialing_;
 };
 
-/// `one` dials `other`, which dials `one` before it answers. `knows` gets what the two have said first.
+/// `one` dials `other`, which dials `one` before it answers. `knows` gets the first messages of both.
 Peer cross(Host& one, ByHand& other,
            const std::function<void(const Hello&, const Hello&, const Hello&)>& knows) {
   std::promise<Result<Peer>> found;
@@ -283,7 +286,7 @@ Peer cross(Host& one, ByHand& other,
   hello.nonce.fill(std::byte{1});
   hello.secret.fill(std::byte{2});
   const Hello answer = other.dial(one.listener->address(), hello);
-  BOOST_TEST(answer.proofs.empty());  // it does not know yet whom it has dialed
+  BOOST_TEST(answer.proofs.empty());  // `one` does not know yet which process it has dialed.
   const Proof ours = proof_of(hello.secret, one.peers->identity(), other.identity, question.nonce);
   other.answer({.identity = other.identity, .nonce = {}, .secret = {}, .proofs = {ours}});
   knows(question, hello, answer);
@@ -330,7 +333,7 @@ BOOST_AUTO_TEST_CASE(processes_that_dial_each_other_again_and_again_at_once_end_
     }
     for (auto* const all : {&from_one, &from_other})
       for (auto& found : *all) BOOST_TEST(found.get().has_value());
-    // Both now use one of those that are there.
+    // Both processes now use an existing connection.
     const auto at_one = one.use(other.listener->address()), at_other = other.use(one.listener->address());
     wait_for([&] { return one.peers->connections() == 1 && other.peers->connections() == 1; });
     one.let_go(at_one);
@@ -373,7 +376,7 @@ BOOST_AUTO_TEST_CASE(the_death_of_a_process_is_heard_on_every_channel_to_it) {
 BOOST_AUTO_TEST_CASE(a_channel_that_is_let_go_of_tells_the_other_side_that_nobody_is_there) {
   Host one, other;
   const auto peer = one.dial(other.listener->address()).value();
-  BOOST_REQUIRE(one.ask(peer, "echo", "x"));  // lets go of it
+  BOOST_REQUIRE(one.ask(peer, "echo", "x"));  // This call releases its channel.
   wait_for([&] { return other.peers->loop().call([&] { return other.ended.size(); }) == 1; });
   BOOST_TEST((other.ended[0] == Errc::peer_failed));
 }

@@ -1,5 +1,5 @@
-// Two processes that dial each other as often as they like and at any moment: in every order in which their
-// messages can arrive, one connection stays, both use it, and nothing was ever carried by another one.
+// Two processes dial each other any number of times and at any moment. In every order in which their messages
+// can arrive, one connection remains, both use it, and no other connection has carried anything.
 #include "controlplane/peer/selection.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 using Number = Selection::Number;
 
-/// The other side has opened a channel, or closed the connection.
+/// Use: the other side has opened a channel. End: it has closed the connection.
 struct Use {};
 struct End {};
 using Said = std::variant<Hello, Known, Choice, Use, End>;
@@ -24,11 +24,11 @@ Identity identity_of(std::size_t side) {
   return {.incarnation = {std::byte{static_cast<std::uint8_t>(side + 1)}}, .process = {}};
 }
 
-/// Both processes, and everything that is under way between them: each connection keeps its order in each
-/// direction, and connections overtake each other. Side 0 is the one that decides.
+/// Both processes, and all messages in flight between them. Each connection keeps the order of its messages
+/// in each direction, but connections overtake each other. Side 0 is the one that decides.
 class World {
  public:
-  /// Side `dialers[i]` is to make connection i at some time.
+  /// Side `dialers[i]` will make connection i at some time.
   explicit World(const std::vector<std::size_t>& dialers) {
     for (const std::size_t dialer : dialers) {
       Link& link = links_.emplace_back();
@@ -36,8 +36,7 @@ class World {
     }
   }
 
-  /// Everything that may happen next: of connection `link`, that `to` gets the next message, or that it is
-  /// dialed.
+  /// Something that may happen next on connection `link`: either it is dialed, or `to` gets the next message.
   struct Event {
     std::size_t link, to;
   };
@@ -71,7 +70,7 @@ class World {
     }
   }
 
-  /// The connection breaks: `side` is the first to see it.
+  /// The connection breaks. `side` is the first side to notice it.
   void break_at(std::size_t link, std::size_t side) {
     if (!links_[link].is_dialed || !links_[link].is_open[side]) return;
     has_broken_ = true;
@@ -80,7 +79,7 @@ class World {
 
   std::size_t links() const { return links_.size(); }
 
-  /// Why not all is as it should be when nothing is under way; empty: it is.
+  /// Called when no message is in flight. Returns a text that says what is wrong, or an empty text.
   std::string wrong() const {
     std::optional<std::size_t> stays;
     for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -103,8 +102,8 @@ class World {
     bool is_dialed = false, was_broken = false, is_used = false;
     std::array<bool, 2> is_open{};
     std::array<Number, 2> numbers{};
-    std::array<std::deque<Said>, 2> under_way;  // to whom
-    std::optional<std::size_t> found;           // by the dial that made it
+    std::array<std::deque<Said>, 2> under_way;  // By receiving side.
+    std::optional<std::size_t> found;           // The connection that the dial on this link found.
   };
 
   static Token token(std::size_t number) {
@@ -115,7 +114,8 @@ class World {
     Link& link = links_[index];
     link.is_dialed = true;
     link.is_open = {true, true};
-    // Whoever hears of it first counts it first; numbers need not be in the same order at both sides.
+    // Each side numbers a connection when it first knows of it. The order of the numbers may differ between
+    // the sides.
     link.numbers[link.dialer] = ++last_[link.dialer];
     const Hello hello =
         selections_[link.dialer].dial(link.numbers[link.dialer], token(2 * index), token(100 + index));
@@ -144,7 +144,7 @@ class World {
     Link& link = links_[index];
     if (link.is_used && !has_broken_) wrong_ = "a connection that was used ends";
     link.is_open[side] = false;
-    // An end that the other side hears before its dial is over is that dial's end.
+    // If this side has dialed the connection and the dial is not complete, the dial ends with the connection.
     if (link.dialer == side && !link.found) link.was_broken = has_broken_;
     selections_[side].on_end(link.numbers[side]);
     if (tells) link.under_way[1 - side].push_back(End{});
@@ -165,7 +165,7 @@ World some_world(std::mt19937& random, std::size_t most) {
   return World(dialers);
 }
 
-/// Every order of what may happen from here on; how many there are.
+/// Tries every order of what may happen from here on. Returns the number of orders.
 std::size_t try_all(const World& world) {
   const auto possible = world.possible();
   if (possible.empty()) {
@@ -189,7 +189,8 @@ BOOST_AUTO_TEST_CASE(in_every_order_one_connection_stays_and_carries_everything)
     orders += try_all(World(dialers));
   for (const auto& dialers : {std::vector<std::size_t>{0, 0, 0}, {0, 0, 1}}) {
     World world(dialers);
-    for (std::size_t link = 0; link < 3; ++link) world.happen({link, 0});  // all at the same moment
+    // All connections are dialed at the same moment.
+    for (std::size_t link = 0; link < 3; ++link) world.happen({link, 0});
     orders += try_all(world);
   }
   BOOST_TEST(orders > 100'000U);
@@ -225,7 +226,8 @@ BOOST_AUTO_TEST_CASE(who_only_has_the_name_of_a_process_that_we_know_does_not_ge
     auto step = self.on_answer(1, {.identity = name, .nonce = {}, .secret = {}, .proofs = {}});
     if (step.say) step = self.on_choice(1, {});
     BOOST_TEST((step.use == 1U));
-    // It listens, or it dials; it repeats what we have said before.
+    // The impostor listens on connection 2 and dials connection 3. It repeats what this process has sent
+    // before.
     (void)self.dial(2, Token{std::byte{3}}, Token{std::byte{4}});
     const Hello said = self.answer(3, {.identity = name, .nonce = {}, .secret = {}, .proofs = {}}, Token{});
     BOOST_TEST(said.proofs.size() == 1U);

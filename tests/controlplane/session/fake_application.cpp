@@ -1,6 +1,6 @@
-// The applications of the fake world. A participant's data advances while every member of its epoch is
-// running and no link between two of them is broken, as in a pipeline; when it stands still for long, it
-// suspects its neighbours. Each gets the blocks in an order of its own.
+// The applications of the fake world. The data of a participant advances while every member of its epoch is
+// running and no link between two members is broken, as in a pipeline. If it does not advance for a long
+// time, the participant suspects its neighbours. Each participant gets the blocks in a different order.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -52,7 +52,7 @@ void World::answer_leading(std::size_t process, std::function<void(Coordinator&)
   });
 }
 
-/// The application of a coordinator, the root's or that of a survivor that leads on.
+/// The application of a coordinator, which runs in the process of the root or of a survivor.
 void World::lead(std::size_t process, CoordinatorOutput output) {
   const auto subject = [](MemberId member) { return name_of(value_of(member)); };
   const auto tell = [&](Record told) {
@@ -86,7 +86,8 @@ void World::lead(std::size_t process, CoordinatorOutput output) {
       output);
 }
 
-/// The root sends everything; who leads on has the blocks that are lacking sent by one who has most of them.
+/// The root sends everything. A new coordinator lets the member that has most of the missing blocks send
+/// them.
 void World::choose(std::size_t process, const ParametersNeeded& needed) {
   if (process == 0) {
     return answer_leading(0, [this, needed](Coordinator& coordinator) {
@@ -118,7 +119,8 @@ void World::choose(std::size_t process, const ParametersNeeded& needed) {
 void World::connect(std::size_t upper, std::size_t lower) {
   const bool takes_over = upper != 0;
   if (takes_over && is_cut(upper, lower)) return;
-  if (takes_over && upper == lower) {  // open since it leads
+  // This channel has been open since the process became the coordinator.
+  if (takes_over && upper == lower) {
     return answer_leading(
         upper, [this, lower](Coordinator& coordinator) { coordinator.on_connected(MemberId(lower), now_); });
   }
@@ -205,7 +207,8 @@ void World::handle(std::size_t process, ParticipantOutput output) {
           },
           [&](LeadRequested& request) {
             tell({.event = "LeadRequested"});
-            if (self.mute || process == 0) return;  // the root's process had its coordinator
+            // The root's process had its coordinator from the start.
+            if (self.mute || process == 0) return;
             ++self.lead;
             self.coordinator = std::make_unique<Coordinator>(request.config, request.participants);
             self.follows = process;
@@ -281,7 +284,7 @@ void World::suspect_neighbours(std::size_t process) {
   }
 }
 
-/// Everybody connects to everybody; the blob says from whom to whom.
+/// Every member connects to every other one. A blob contains the ranks of its sender and its receiver.
 std::vector<PeerBlob> World::blobs_for_neighbours(const FormRequested& form) const {
   std::vector<PeerBlob> blobs;
   for (const MemberInfo& member : form.members)

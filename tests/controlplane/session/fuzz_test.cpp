@@ -1,6 +1,6 @@
-// What a peer may send: noise, damaged messages, well-formed messages at the wrong time. None may crash a
-// machine, keep the job from ending, or cost anyone but the sender. Built with sanitizers this is the memory
-// check of the decoder.
+// Messages that a faulty peer may send: noise, damaged messages, and well-formed messages at the wrong time.
+// No such message may crash a state machine, prevent the end of the job, or remove another member than its
+// sender. With sanitizers, this test also checks the memory accesses of the decoder.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/session/world.hpp"
@@ -19,8 +19,8 @@ Bytes noise(Random& random) {
   return bytes;
 }
 
-/// An Envelope of a random kind whose fields are small numbers and short texts. Never a Suspect: to accuse
-/// somebody is a member's right.
+/// Returns an Envelope of a random kind whose fields are small numbers and short texts. It is never a
+/// Suspect, because a suspicion is allowed at any time and can remove another member.
 Bytes forgery(Random& random) {
   Bytes body;
   for (std::uint64_t field = 1; field <= 4; ++field) {

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_hello_with_impossible_timing_is_a_protocol_error) {
   BOOST_TEST((finished->cause.code == Errc::protocol_error));
 }
 
-/// What becomes of a member, not the root, that answers a new job with these messages.
+/// Returns the outcome of a member that is not the root and answers a new job with these messages.
 std::optional<MemberFinished> outcome_of(std::uint32_t last_epoch, const wire::Accept& accept) {
   wire::Envelope welcome, answer;
   welcome.mutable_welcome()->set_version(kProtocolVersion);

@@ -1,4 +1,4 @@
-// A coordinator alone: its members are names, and the test writes their messages.
+// Helpers for tests of a coordinator without real members. The test writes the messages of the members.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rdmc::session::test {
 
-/// The members with the ids `first` to `last`.
+/// Returns the members with the ids `first` to `last`.
 inline std::vector<ParticipantSpec> members_named(std::uint32_t first, std::uint32_t last) {
   std::vector<ParticipantSpec> all;
   for (std::uint32_t id = first; id <= last; ++id)
@@ -18,7 +18,7 @@ inline std::vector<ParticipantSpec> members_named(std::uint32_t first, std::uint
   return all;
 }
 
-/// The coordinator hears from member `id` the message that `fill` writes into an empty envelope.
+/// Gives the coordinator a message from member `id`. `fill` writes it into an empty envelope.
 template <typename Fill>
 void say(Coordinator& coordinator, std::uint32_t id, Time now, Fill fill) {
   wire::Envelope envelope;

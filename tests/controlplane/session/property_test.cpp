@@ -1,7 +1,8 @@
-// Many seeded worlds with faults of every kind at every phase. What must hold: the job ends in bounded time;
-// everyone alive gets one outcome; nobody starts an epoch twice or with different members; the lost are named
-// to all others; an epoch ends everywhere within 1 s of a failure; who had no fault gets the bytes; the seed
-// decides everything. When the root dies, the survivors go on with what they have together.
+// Many worlds with different seeds and faults of every kind in every phase. The test checks these properties:
+// The job ends in limited time. Every living process gets one outcome. No process starts an epoch twice, or
+// with different members. The lost members are named to all others. An epoch ends everywhere within 1 s of a
+// failure. A participant without a fault gets all bytes. The seed determines the whole run. When the root
+// dies, the survivors go on with the blocks that they have together.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -33,15 +34,20 @@ enum class Fault : std::uint8_t {
 constexpr const char* kMoments[] = {"JobOffered", "FormRequested", "PeersReady",
                                     "StartData",  "EndData",       "CommitRequested"};
 
-/// The plan of one world, and what its faults mean for the checks.
+/// The faults of one world, and what the checks need to know about them.
 struct Plan {
-  std::set<std::size_t> faulty;        ///< participants that may fail
-  std::set<std::size_t> stopped;       ///< for a short time
-  std::map<std::size_t, Time> sudden;  ///< when a fault that the session must notice by itself struck
+  /// Participants that may fail.
+  std::set<std::size_t> faulty;
+  /// Participants that are stopped for a short time.
+  std::set<std::size_t> stopped;
+  /// For each participant, the time of a fault that the session must notice without a message.
+  std::map<std::size_t, Time> sudden;
   bool interrupted = false, root_dies = false;
   Time died{};
-  std::set<std::size_t> survivors;  ///< without a fault, in the job when the root died
-  std::uint32_t held = 0;           ///< by the survivors together
+  /// Participants without a fault that took part in the job when the root died.
+  std::set<std::size_t> survivors;
+  /// The blocks that the survivors have together.
+  std::uint32_t held = 0;
   std::map<Fault, int> struck;
 };
 
@@ -59,7 +65,7 @@ void plan_fault(World& world, Plan& plan, Random& random) {
   const std::size_t victim = random.between(1, world.size() - 1);
   const std::string moment = kMoments[random.below(std::size(kMoments))];
   const Duration after = microseconds(static_cast<std::int64_t>(random.below(60'000)));
-  // Two short stops may add up to a long one.
+  // Two short stops can together be a long one.
   if (fault != Fault::short_pause || !plan.stopped.insert(victim).second) plan.faulty.insert(victim);
   const auto strike = [&](auto action) {
     world.on(
@@ -120,7 +126,7 @@ std::uint64_t run_world(std::uint64_t seed, Plan& plan, std::unique_ptr<World>& 
       if (how == 2) w.pause(0, milliseconds(1500));
     });
   }
-  // Each fault costs at most one wait of Timing; the longest is that for a commit.
+  // Each fault costs at most one wait of Timing. The longest one is the wait for a commit.
   const bool ended =
       world->run(Time{} + Timing{}.commit_timeout * static_cast<std::int64_t>(world->size() + 1));
   BOOST_TEST(ended, "the job ends");
@@ -181,8 +187,8 @@ void check_epochs(const World& world, const Plan& plan) {
   }
 }
 
-/// A member that is killed or falls silent in a formed epoch: everyone else there without a fault hears the
-/// end of it.
+/// If a member of a formed epoch is killed or becomes silent, all its other members without a fault must
+/// learn of the end of the epoch.
 void check_promptness(const World& world, const Plan& plan) {
   for (const auto& [victim, when] : plan.sudden) {
     const Record *formed = nullptr, *ended = nullptr;
@@ -196,14 +202,15 @@ void check_promptness(const World& world, const Plan& plan) {
     for (const std::string& name : formed->members) {
       const std::size_t i = name == "root" ? 0 : std::stoul(name.substr(1));
       if (plan.faulty.contains(i) || i == victim || !world.alive(i)) continue;
-      // What ends it may be the root, which was stopped and goes on.
+      // The root was stopped and runs again. It may be the reason why the epoch ends.
       if (i == 0 && plan.root_dies) continue;
       const auto over = std::ranges::find_if(world.records(), [&](const Record& record) {
         const bool end = record.event == "EndData" && record.epoch == formed->epoch;
         return record.process == i && (end || record.event == "AbortRequested" || record.event == "Finished");
       });
-      if (over == world.records().end()) continue;  // never ended: check_outcomes says so
-      // Who was to end it may have died meanwhile.
+      // The epoch never ended. check_outcomes() reports this.
+      if (over == world.records().end()) continue;
+      // The process that had to end the epoch may have died meanwhile.
       const bool both = plan.root_dies && plan.died >= when && plan.died - when <= seconds(1);
       BOOST_TEST((over->at - (both ? plan.died : when) <= seconds(1)),
                  "an epoch ends everywhere within 1 s of a failure");
@@ -211,8 +218,9 @@ void check_promptness(const World& world, const Plan& plan) {
   }
 }
 
-/// After the root's death: with all blocks among those who have no fault, they all get everything; if a block
-/// is lost with the root, nobody does; and those in reach of each other never part ways.
+/// Checks the state after the root's death. If the survivors without a fault have all blocks together, all of
+/// them must get everything. If a block was lost with the root, none of them may get everything. Survivors
+/// that can reach each other must never have different outcomes.
 void check_succession(const World& world, const Plan& plan) {
   for (const Record& record : world.records())
     BOOST_TEST(record.event != "BadSource", "a source has what it sends");
@@ -257,7 +265,7 @@ BOOST_AUTO_TEST_CASE(every_job_ends_well_for_everyone_who_does) {
       late += world->coordinator().counters().late_messages;
     }
   }
-  // The faults must really have struck, or the properties were cheap.
+  // Every fault must really have happened. Otherwise the checks prove little.
   for (int fault = 0; fault < static_cast<int>(Fault::count); ++fault)
     BOOST_TEST(struck[static_cast<Fault>(fault)] > kWorlds / 50);
   BOOST_TEST(epochs > kWorlds);

@@ -1,5 +1,5 @@
-// Silence that is measured by who was starved itself, or who has not yet read what had arrived, is no
-// evidence; a peer that is silent to somebody who runs is lost in time all the same.
+// Silence is no evidence if the process that measures it was itself starved or has not yet read what has
+// arrived. But a process that runs must still lose a silent peer in time.
 #include <boost/test/unit_test.hpp>
 #include <optional>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr Timing kTiming{};
 
-/// A coordinator with one participant that owes its answer to the job, which may take long.
+/// A coordinator with one participant that must answer the job, which can take long.
 struct Coordinating {
   Coordinating() {
     machine.start(now);
@@ -40,7 +40,7 @@ struct Coordinating {
   std::optional<std::string> lost;
 };
 
-/// The participant of such a one.
+/// The participant of such a coordinator.
 struct Participating {
   Participating() {
     machine.on_connected(now);
@@ -69,7 +69,7 @@ struct Participating {
   std::optional<std::string> lost;
 };
 
-/// A coordinator in the middle of an epoch of the root and two receivers.
+/// A coordinator in the middle of an epoch with the root and two receivers.
 struct Leading {
   Leading() {
     machine.start(now);
@@ -91,7 +91,7 @@ struct Leading {
   void say_all(Fill fill) {
     for (std::uint32_t i = 0; i < 3; ++i) say(i, fill);
   }
-  /// h1 suspects h2, and the coordinator asks both.
+  /// h1 suspects h2, and the coordinator sends probes to both.
   void suspect() {
     say(1, [](wire::Envelope& e) {
       e.mutable_suspect()->set_epoch(1);
@@ -129,7 +129,7 @@ struct Leading {
   std::vector<std::string> lost;
 };
 
-/// Every turn comes so much after it was due.
+/// Runs the timer of `side` for `time`. Each call is late by `late`.
 template <typename Side>
 void run(Side& side, Duration time, Duration late) {
   for (const Time end = side.now + time; side.now < end && !side.has_lost_it();) {
@@ -147,7 +147,8 @@ void check_starved_in_slices() {
 
 template <typename Side>
 void check_unread() {
-  // The turn in which the silence is long enough is itself in time, but what has arrived is read after it.
+  // The check at which the silence is long enough is itself in time. But the message that has arrived is read
+  // only after it.
   Side side;
   const Time heard = side.now;
   while (side.now < heard + kTiming.suspect_after - milliseconds(25)) {
@@ -161,7 +162,7 @@ void check_unread() {
   BOOST_TEST(!side.has_lost_it());
 }
 
-/// What the other side owes, it has said in time; but the turn comes before that is read.
+/// The other side has sent its message in time. But the timer runs before the message is read.
 template <typename Side>
 void check_stopped(Duration length) {
   Side side;
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_participant_that_was_stopped_before_it_was_greeted_still_
   for (const Time end = now + kTiming.greet_timeout * 2; now < end && !participant.finished();
        participant.on_timer(now))
     now = participant.next_deadline();
-  BOOST_TEST(participant.finished());  // but not for ever
+  BOOST_TEST(participant.finished());  // The wait still has a limit.
 }
 BOOST_AUTO_TEST_CASE(late_deadlines_pass_at_last_for_who_is_always_late) {
   Coordinating coordinating;

@@ -1,4 +1,5 @@
-// The coordinator dies, and the survivors go on without it: who leads, what they agree on, when they give up.
+// Tests of a failover: the coordinator dies, and the survivors go on without it. They check which survivor
+// becomes the coordinator, what the survivors agree on, and when they give up.
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/session/messages.hpp"
@@ -9,15 +10,16 @@ BOOST_AUTO_TEST_SUITE(takeover_test)
 namespace {
 
 constexpr Time kLimit{seconds(300).ns};
-/// Into the data of three_who_hold_everything_together(), and of four.
+/// How long after the start of the data three_who_hold_everything_together() and
+/// four_who_hold_everything_together() hold all blocks.
 constexpr Duration kThreeHoldAll = milliseconds(260), kFourHoldAll = milliseconds(300);
 
-/// From kThreeHoldAll on they hold every block together, each less than everything.
+/// From kThreeHoldAll on, the three participants together have every block, and none of them has all.
 World three_who_hold_everything_together() {
   return World({.participants = 3, .data_time = milliseconds(600)});
 }
 
-/// From kFourHoldAll on the last three hold every block together.
+/// From kFourHoldAll on, the last three participants together have every block.
 World four_who_hold_everything_together() {
   return World({.participants = 4, .data_time = milliseconds(600)});
 }
@@ -28,8 +30,8 @@ void require_that_they_hold_everything(const World& world, std::size_t first, st
   BOOST_REQUIRE_EQUAL(held, kWhole);
 }
 
-/// Runs the world to its end, with a blow when the data of the first epoch has been under way for `moment`,
-/// as `observer` sees it. When it struck.
+/// Runs the world to its end. Calls `blow` when the data of the first epoch has run for `moment` at
+/// `observer`. Returns the time of the blow.
 Time run_with_blow(World& world, Duration moment, const std::function<void()>& blow,
                    std::size_t observer = 1) {
   Time struck{};
@@ -120,7 +122,7 @@ BOOST_AUTO_TEST_CASE(the_death_of_who_leads_is_succeeded_in_turn) {
 
 BOOST_AUTO_TEST_CASE(of_two_who_lead_the_higher_stands_down) {
   World world = three_who_hold_everything_together();
-  // The first misses its turn, and leads late.
+  // Member 1 misses its turn, and becomes the coordinator late.
   run_with_blow(world, kThreeHoldAll, [&] {
     world.kill(0);
     world.pause(1, milliseconds(210));
@@ -153,7 +155,8 @@ BOOST_AUTO_TEST_CASE(who_has_committed_is_a_source_for_those_who_lack_blocks) {
     world.behaviour(2).never_progresses = false;
     world.kill(0);
   };
-  world.on(0, "MemberFinished", die, 2);  // the first is the root, which has it from the start
+  // The first MemberFinished is about the root, which has everything from the start.
+  world.on(0, "MemberFinished", die, 2);
   BOOST_REQUIRE(world.run(kLimit));
   check_that_they_have_it(world, 1, 2);
   BOOST_TEST(world.find(1, "FormRequested", 2)->members == (std::vector<std::string>{"h1", "h2"}));

@@ -43,7 +43,8 @@ bool World::running(std::size_t process) const {
   return processes_[process].alive && processes_[process].paused_until <= now_;
 }
 
-/// An input of a process: lost when it is dead, late when it is paused; then its machine is drained.
+/// Gives an input to a process, and then drains its state machines. The input is lost if the process is dead,
+/// and late if it is paused.
 void World::post(std::size_t process, Time when, std::function<void()> action) {
   at(when, [this, process, action = std::move(action)]() mutable {
     if (!processes_[process].alive) return;
@@ -78,7 +79,8 @@ void World::arm_timer(std::size_t process) {
     Process& timed = processes_[process];
     if (timed.timer_at != due) return;
     timed.timer_at = Time::never();
-    if (!running(process)) return;  // its resumption arms the timer again
+    // The timer is armed again when the process resumes.
+    if (!running(process)) return;
     run_timers(process);
   });
 }
@@ -171,7 +173,8 @@ void World::send_up(std::size_t lower, std::size_t upper, Bytes bytes) {
        });
 }
 
-/// As an agent does it: the first message of a channel tells whether somebody comes to lead an orphan.
+/// Does the same as an agent: the first message of a channel tells whether a new coordinator has connected to
+/// an orphan.
 void World::arrive_below(std::size_t upper, std::size_t lower, const Bytes& bytes) {
   Process& self = processes_[lower];
   if (std::exchange(link(upper, lower).fresh, false) && !follow(upper, lower)) {

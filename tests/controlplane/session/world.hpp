@@ -1,9 +1,9 @@
-// A coordinator and its participants on a fake network in virtual time: every process is a real session
-// machine under an application that answers events after short random delays, with a data plane reduced to a
-// clock and a few blocks. The root has the coordinator beside its participant, and so has a participant that
-// takes its place. Tests inject
-// faults at times or when an event is seen, run the world, and look at what each process recorded. One
-// thread; a run is a function of the options and the faults.
+// A coordinator and its participants on a fake network in virtual time. Every process has real state machines
+// of the session. Its application answers events after short random delays, and its data plane is only a
+// clock and a few blocks. The root has the coordinator in addition to its participant, and so has a
+// participant that becomes the coordinator. Tests inject faults at certain times or at certain events, run
+// the world, and check what each process recorded. Everything runs on one thread. The options and the faults
+// determine the whole run.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace rdmc::session::test {
 
-/// The fake file: a bit for each block.
+/// The blocks of the fake file, one bit for each block.
 inline constexpr int kBlocks = 16;
 inline constexpr std::uint32_t kWhole = (1u << kBlocks) - 1;
 
@@ -31,32 +31,43 @@ struct Options {
   std::uint64_t seed = 1;
   Timing timing;
   Duration min_delay = microseconds(50), max_delay = milliseconds(2);
-  Duration data_time = milliseconds(400);      ///< that a member's data takes when nothing disturbs its epoch
-  Duration data_patience = milliseconds(450);  ///< after which a data path suspects a neighbour
-  std::vector<MemberId> order{};               ///< of ranks, as the root's application wants it
-  std::uint32_t lags_per_million = 0;          ///< how often a data path's tick changes who holds up its ring
+  /// The longest time that a member's data needs if nothing disturbs its epoch.
+  Duration data_time = milliseconds(400);
+  /// The time without progress after which a data path suspects a neighbour.
+  Duration data_patience = milliseconds(450);
+  /// The order of ranks that the root's application asks for.
+  std::vector<MemberId> order{};
+  /// The probability, in millionths, that a tick of a data path changes which member delays its ring.
+  std::uint32_t lags_per_million = 0;
 };
 
-/// How a participant's application differs from a good one.
+/// The ways in which a participant's application differs from a correct one.
 struct Behaviour {
   bool wrong_digest = false;
-  bool never_progresses = false;         ///< and nobody's data path notices
-  std::optional<std::string> mute_from;  ///< does not answer this event, nor any later one
-  std::optional<std::string> fails_at;   ///< reports "disk full" when it gets this event
+  /// Its data never advances, and no data path notices it.
+  bool never_progresses = false;
+  /// It does not answer this event or any later one.
+  std::optional<std::string> mute_from;
+  /// It reports "disk full" when it gets this event.
+  std::optional<std::string> fails_at;
 };
 
-/// Something that a process' application was told. Process 0 is the root.
+/// An event that the application of a process has received. Process 0 is the root.
 struct Record {
   Time at{};
   std::size_t process = 0;
   std::string event;
   Epoch epoch{};
-  std::set<std::string> failed;      ///< names in EndData and AlsoFailed
-  std::vector<std::string> members;  ///< names in FormRequested
+  /// The names in EndData and AlsoFailed.
+  std::set<std::string> failed;
+  /// The names in FormRequested.
+  std::vector<std::string> members;
   std::optional<Status> status;
   Error cause;
-  std::size_t blobs = 0;  ///< of a PeersReady, each from its rank to ours
-  std::string subject;    ///< the member that a MemberFinished or DeliveryReported is about
+  /// The number of blobs in a PeersReady that came from the right member to the right one.
+  std::size_t blobs = 0;
+  /// The member that a MemberFinished or DeliveryReported is about.
+  std::string subject;
 };
 
 class World {
@@ -65,48 +76,49 @@ class World {
 
   Behaviour& behaviour(std::size_t process) { return processes_[process].behaviour; }
   void at(Time when, std::function<void()> action);
-  /// Runs `action` `after` the process has recorded `event` for the `count`th time.
+  /// Runs `action` when `after` has passed since the process recorded `event` for the `count`th time.
   void on(std::size_t process, std::string event, std::function<void()> action, int count = 1,
           Duration after = {});
 
   void kill(std::size_t process);
   void pause(std::size_t process, Duration length);
-  /// Stopped for good, its channels open: silent.
+  /// Stops the process for ever. Its channels stay open, so it is silent.
   void freeze(std::size_t process) { processes_[process].paused_until = Time::never(); }
-  /// All control messages of the process vanish; nothing closes.
+  /// All control messages to and from the process are lost, but no channel closes.
   void cut(std::size_t process) { processes_[process].cut = true; }
-  /// Only those to and from the root.
+  /// All control messages between the root and the process are lost, but no channel closes.
   void cut_from_root(std::size_t process) { processes_[process].cut_from_root = true; }
-  /// The root never says what every copy must be like.
+  /// The root never sends the report that every copy must have.
   void forget_expected() { expects_ = false; }
   void break_data_link(std::size_t a, std::size_t b) {
     broken_links_.insert({std::min(a, b), std::max(a, b)});
   }
   void refuse_connection(std::size_t process, Error cause);
-  /// Hands bytes to the peer of the channel as if the participant (or, with `to_participant`, the root) had
-  /// sent them.
+  /// Gives the bytes to the root as if the participant had sent them. With `to_participant`, gives them to
+  /// the participant as if the root had sent them.
   void inject(std::size_t process, Bytes bytes, bool to_participant = false);
-  /// Every control message of the process passes through `change` on its way, in both directions.
+  /// Every control message between the root and the process passes through `change`, in both directions.
   void tamper(std::size_t process, std::function<void(Bytes&)> change) {
     processes_[process].tamper = std::move(change);
   }
   void interrupt(Error cause);
 
-  /// Until everything has ended or `limit` has come. False: somebody alive has not.
+  /// Runs until everything has ended, or until `limit`. Returns false if a living process has not ended.
   bool run(Time limit);
 
   Time now() const { return now_; }
   const std::vector<Record>& records() const { return records_; }
   const Record* find(std::size_t process, std::string_view event, int count = 1) const;
   int count(std::size_t process, std::string_view event) const;
-  /// What the root's application heard of a participant, and what the participant's own heard.
+  /// outcome() returns what the root's application was told about the outcome of a participant. own_outcome()
+  /// returns what the participant's own application was told.
   const Record* outcome(std::size_t process) const;
   const Record* own_outcome(std::size_t process) const { return find(process, "Finished"); }
   bool alive(std::size_t process) const { return processes_[process].alive; }
   Coordinator& coordinator() { return *processes_[0].coordinator; }
-  /// Blocks that a participant has.
+  /// The blocks that a participant has.
   std::uint32_t held(std::size_t process) const { return processes_[process].held; }
-  /// It has been in an epoch, has no outcome yet, and is not stopped.
+  /// True if the process has been in an epoch, has no outcome yet, and is not stopped.
   bool takes_part(std::size_t process) const;
   const Participant& participant(std::size_t process) const { return *processes_[process].participant; }
   std::uint64_t trace_hash() const { return trace_hash_; }
@@ -116,31 +128,43 @@ class World {
  private:
   struct Process {
     std::unique_ptr<Participant> participant;
-    std::unique_ptr<Coordinator> coordinator;                    ///< of the root, and of who leads on
-    Error refusal{Errc::peer_failed, "refused the connection"};  ///< of a dead process' host
-    std::size_t follows = 0;  ///< whose coordinator its participant talks to
-    std::uint64_t lead = 0;   ///< counts its coordinators: answers to an older one are void
+    /// The root has one, and so has a survivor that became the coordinator.
+    std::unique_ptr<Coordinator> coordinator;
+    /// The error of a connection to this process's host when the process is dead.
+    Error refusal{Errc::peer_failed, "refused the connection"};
+    /// The process whose coordinator its participant uses.
+    std::size_t follows = 0;
+    /// The number of coordinators that it has had. Answers to an older one are ignored.
+    std::uint64_t lead = 0;
     Behaviour behaviour;
     bool alive = true, cut = false, cut_from_root = false, mute = false;
     std::function<void(Bytes&)> tamper;
     Time paused_until{};
-    std::vector<std::function<void()>> late;  ///< what came while it was paused
+    /// Inputs that came while it was paused.
+    std::vector<std::function<void()>> late;
     Time timer_at = Time::never();
-    Epoch epoch{};  ///< whose data runs here; 0: none
+    /// The epoch whose data runs here. 0 if there is none.
+    Epoch epoch{};
     Rank rank{};
     std::vector<std::string> members;
     Duration data_done{}, data_needed{}, stalled{};
     bool has_delivered = false, is_source = false;
-    std::uint32_t held = 0;    ///< blocks
-    std::uint32_t sent = 0;    ///< blocks of the epoch
-    bool whole_epoch = false;  ///< said so
+    /// The blocks that it has.
+    std::uint32_t held = 0;
+    /// The blocks that the epoch sends.
+    std::uint32_t sent = 0;
+    /// True if it has reported that it has all blocks of the epoch.
+    bool whole_epoch = false;
   };
   /// The channel between a coordinator's process and a participant's.
   struct Link {
-    Time up_last{}, down_last{};  ///< it keeps order
+    /// The last arrival in each direction, because a channel keeps the order.
+    Time up_last{}, down_last{};
     bool upper_open = false, lower_open = false;
-    bool fresh = false;            ///< nothing has arrived below yet
-    std::uint64_t generation = 0;  ///< what was under way on an earlier channel is void
+    /// True on a channel of a failover until the first message has arrived at the participant.
+    bool fresh = false;
+    /// Counts the channels between the two. Messages of an earlier channel are ignored.
+    std::uint64_t generation = 0;
   };
   struct Event {
     Time at;
@@ -177,7 +201,8 @@ class World {
   void close_up(std::size_t lower, std::size_t upper, const Error& cause);
   void drop_coordinator(std::size_t process);
   void answer(std::size_t process, std::function<void()> action);
-  /// For a coordinator's application: void when that coordinator is gone.
+  /// Does the same as answer() for a coordinator's application. The answer is ignored if that coordinator is
+  /// gone.
   void answer_leading(std::size_t process, std::function<void(Coordinator&)> action);
 
   // fake_application.cpp
@@ -201,7 +226,8 @@ class World {
   std::uint64_t next_order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Process> processes_;
-  std::map<std::pair<std::size_t, std::size_t>, Link> links_;  ///< by (coordinator, participant)
+  /// Keyed by (coordinator, participant).
+  std::map<std::pair<std::size_t, std::size_t>, Link> links_;
   std::set<std::pair<std::size_t, std::size_t>> broken_links_;
   bool expects_ = true;
   std::vector<Hook> hooks_;

@@ -1,4 +1,4 @@
-// Real etcd-servers, one or three.
+// One or three real etcd servers.
 #pragma once
 
 #include "tests/controlplane/store/server_processes.hpp"

@@ -1,5 +1,5 @@
-// A node, and the thread that writes its journal, without memory: the node fails by name, the process goes
-// on, and what was said to have been done is on the disk.
+// A node, and the thread that writes its journal, without memory. The node fails with an error, the process
+// goes on, and everything that was reported as done is on the disk.
 #include <stdlib.h>
 
 #include <boost/test/data/test_case.hpp>
@@ -28,7 +28,7 @@ struct Directory {
     path = name;
   }
   ~Directory() { std::filesystem::remove_all(path); }
-  /// What a node would read there.
+  /// The view that a node would read from the directory.
   view::View view_of_group() const {
     const Durable kept = JournalFile::open(path).value().recovered();
     const auto found = kept.registers.find("g");
@@ -55,7 +55,7 @@ struct OneNode {
 
   const control::ChannelOptions channel{.security = control::Insecure{}};
   std::unique_ptr<control::ControlLoop> loop = control::ControlLoop::create().value();
-  int ended = 0;  ///< the loop's
+  int ended = 0;  ///< Used on the loop's thread.
   std::unique_ptr<StoreNode> node;
   StoreClient client;
 };
@@ -76,7 +76,7 @@ BOOST_DATA_TEST_CASE(
         BOOST_TEST_REQUIRE(one.client.swaps("g", stands));
         one.loop->call([&] { fail_allocations(count, failing); });
         const auto swapped = one.client.swap("g", view_of(2, 1));
-        // A second question: the first one may have been lost in the node's memory.
+        // The swap is sent again, because the node may have dropped the first request when memory ran out.
         const auto again = one.client.swap("g", view_of(2, 1));
         failed = one.loop->call([] { return end_failures(); });
         for (const auto& answer : {swapped, again})
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_write_without_memory_is_an_error_by_name) {
   Acceptor acceptor(Durable{.id = {1, 1}});
   std::promise<bool> first;
   writer->write(*acceptor.take_write(), [&](const Result<void>& written) {
-    fail_allocations(0, 1);  // of the writer's thread
+    fail_allocations(0, 1);  // allocations of the writer's thread
     first.set_value(written.has_value());
   });
   BOOST_TEST(first.get_future().get());

@@ -1,4 +1,5 @@
-// What strangers and broken clients do to nodes of the embedded store, which are real processes here.
+// Attacks of unauthenticated clients, and of broken clients with the key, on nodes of the embedded store. The
+// nodes are real processes.
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/view/messages.hpp"
@@ -17,7 +18,7 @@ struct Serving {
     for (std::size_t node = 0; node < 3; ++node)
       BOOST_TEST_REQUIRE(wait_for_stage(nodes, node, Stage::serving));
   }
-  /// None has ended, and a view is agreed as before.
+  /// Checks that no node has ended, and that the store still accepts a view.
   void go_on() {
     for (std::size_t node = 0; node < 3; ++node) BOOST_TEST(nodes.runs(node));
     for (std::size_t node = 0; node < 3; ++node) BOOST_TEST(wait_for_stage(nodes, node, Stage::serving));
@@ -82,7 +83,7 @@ BOOST_FIXTURE_TEST_CASE(a_proposal_that_is_said_again_later_changes_nothing, Ser
   BOOST_TEST_REQUIRE(client_with_key.is_up());
   const Configuration configuration = client_with_key.ask(StateRequest{})->known;
   BOOST_TEST_REQUIRE(configuration.epoch > 0u);
-  // A ballot beyond all that the node may have promised.
+  // This ballot is higher than all that the node may have promised.
   const auto promised = client_with_key.ask(Prepare{"g", {configuration.epoch, 1 << 20, {1, 1}}});
   const auto* const stands = std::get_if<Accepted>(&promised->body);
   BOOST_TEST_REQUIRE(stands != nullptr);

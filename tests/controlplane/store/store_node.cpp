@@ -1,6 +1,6 @@
-// A node of the embedded store as a process of its own, for tests that kill it:
-// store_node DIRECTORY|- SELF LISTEN KEY-FILE NODE... Without a directory (-) it keeps all in memory. Runs
-// until it is killed.
+// A node of the embedded store as a process of its own, for tests that kill it.
+// Usage: store_node DIRECTORY|- SELF LISTEN KEY-FILE NODE...
+// If "-" stands for the directory, the node keeps everything in memory. The process runs until it is killed.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Nodes of the embedded store as processes of their own, with one key.
+// Nodes of the embedded store as processes of their own, all with the same key.
 #pragma once
 
 #include "controlplane/auth/cluster_key.hpp"
@@ -14,7 +14,7 @@ class StoreNodes final : public ServerProcesses {
  public:
   enum class Keeps : std::uint8_t { on_disk, in_memory };
 
-  /// They are not started.
+  /// Does not start the nodes.
   explicit StoreNodes(std::size_t nodes, Keeps keeps = Keeps::on_disk)
       : ServerProcesses(nodes), key_(control::ClusterKey::generate().value()), keeps_(keeps) {
     BOOST_TEST_REQUIRE(key_.write(key_file()).has_value());
@@ -49,13 +49,13 @@ class StoreNodes final : public ServerProcesses {
   const Keeps keeps_;
 };
 
-/// Says to one node what it likes, message by message, with the key.
+/// A client with the key that sends any message to one node.
 class RawClient {
  public:
   RawClient(const Address& node, const control::ChannelOptions& options)
       : end_(harness_.connect_to(node, options)) {}
 
-  /// False: the node is not there.
+  /// Returns false if the node cannot be reached.
   bool is_up() {
     return harness_.events.wait([&] { return end_.established || !end_.refusals.empty(); }) &&
            end_.refusals.empty();
@@ -63,7 +63,7 @@ class RawClient {
   Result<void> say(Bytes message) {
     return harness_.loop->call([&] { return end_.channel->send(std::move(message)); });
   }
-  /// The answer to a request; nothing if the node closes the channel instead.
+  /// Returns the answer to a request, or nullopt if the node closes the channel instead.
   std::optional<Reply> ask(decltype(Request::body) body) {
     const std::size_t before = end_.messages.size();
     if (!say(encode(Request{++last_, std::move(body)}))) return std::nullopt;
@@ -82,7 +82,7 @@ class RawClient {
   std::uint64_t last_ = 0;
 };
 
-/// Asks a node how it stands until it is at that stage; false: kPatience is over.
+/// Asks a node for its state until it has reached that stage. Returns false if kPatience has passed.
 inline bool wait_for_stage(const StoreNodes& nodes, std::size_t index, Stage stage) {
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < limit) {

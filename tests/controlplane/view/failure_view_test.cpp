@@ -1,5 +1,6 @@
-// Single processes against a store and peers played by the test: what they ask, say and act on, and in what
-// order. Whole groups under faults are in the simulator (tests/apps/sim/views_seeds_test.cpp).
+// Tests of single processes. The test plays the store and the peers, and checks what the process asks,
+// reports and does, and in which order. Whole groups with faults are tested in the simulator
+// (tests/apps/sim/views_seeds_test.cpp).
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/view/process.hpp"
@@ -49,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_both_others_miss_is_proposed_out_and_the_fenc
   BOOST_TEST(!process.core.admits(Epoch{5}, MemberId{3}));
   BOOST_TEST(!process.core.admits(Epoch{6}, MemberId{3}));
   BOOST_TEST(process.core.admits(Epoch{6}, MemberId{2}));
-  // The removed one is told, too.
+  // The removed member gets the view, too.
   bool told = false;
   for (const Transmit& said : process.take<Transmit>())
     told = told || (said.to == std::vector{member(3).address} && said.message == encode(swaps[0].next));
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_newer_view_that_is_shown_is_read_unless_it_is_brought_bef
     OfThree process;
     process.take<ReadStore>();
     process.standing.reset();
-    process.core.on_hint(Epoch{5}, process.now);  // ours
+    process.core.on_hint(Epoch{5}, process.now);  // the current view
     process.core.on_hint(Epoch{6}, process.now);
     process.wait(milliseconds(9));
     BOOST_TEST(process.take<ReadStore>().empty());
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(nobody_speaks_in_another_s_name) {
   const Bytes forged = encode(Status{.from = MemberId{3}, .sequence = ~std::uint64_t{0}, .epoch = Epoch{5}});
   BOOST_TEST(
       (process.core.on_message(forged, {MemberId{2}, {}}, process.now).error().code == Errc::protocol_error));
-  // The true one is not late.
+  // A later true status does not count as late.
   process.hear_from({3}, ids({1, 2}));
   BOOST_TEST(process.core.counters().late == 0u);
 }
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(silence_that_nobody_listened_to_is_none_and_what_has_arrive
     BOOST_TEST(process.core.counters().suspicions == 0u);
     BOOST_TEST(process.core.level(MemberId{3}) < 8);
     process.keep_hearing({2}, ids({1}), milliseconds(600));
-    BOOST_TEST(process.take<SwapStore>().size() == 1u);  // it listens again, and hears nothing
+    BOOST_TEST(process.take<SwapStore>().size() == 1u);  // it listens again, and does not hear member 3
   }
 }
 
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(who_was_stopped_removes_nobody_on_words_from_before_but_who
     OfThree process;
     process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
     process.now = process.now + seconds(2);
-    // Meanwhile both have missed us, and each other.
+    // Meanwhile each of the two does not hear this process and the other one any more.
     process.hear_from({2}, ids({}));
     process.hear_from({3}, ids({}));
     if (dead) process.core.on_gone(MemberId{3}, process.now);
@@ -233,7 +234,7 @@ BOOST_AUTO_TEST_CASE(several_deaths_and_a_joiner_are_one_change) {
 
 BOOST_AUTO_TEST_CASE(
     those_who_come_one_after_the_other_join_in_one_change_that_waits_for_them_within_a_bound) {
-  for (const int coming : {1, 3, 30}) {  // every 5 ms, from the first on
+  for (const int coming : {1, 3, 30}) {  // one joiner every 5 ms, from the first one on
     Process process(1);
     process.read(view_of(5, {1}));
     int came = 0;
@@ -254,7 +255,7 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
-/// A process that wants to join, and says that it listens where the member `n` does.
+/// A process that wants to join, and says that it listens at the address of member `n`.
 Member claimant_of(std::uint8_t n, std::uint8_t id = 33) {
   Member claimant = member(n);
   claimant.id = MemberId{id};
@@ -286,7 +287,8 @@ BOOST_AUTO_TEST_CASE(
 
 BOOST_AUTO_TEST_CASE(a_joiner_that_only_says_that_it_listens_at_the_address_of_a_member_removes_nobody) {
   const Address address = member(3).address;
-  // There the member itself answers, or another process, or nobody; or no answer comes.
+  // Four cases: the member itself answers at the address, another process does, no process does, or the
+  // question gets no answer.
   for (const auto& listening :
        {std::optional(std::map<Address, MemberId>{{address, MemberId{3}}}),
         std::optional(std::map<Address, MemberId>{{address, MemberId{77}}}),
@@ -304,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_only_says_that_it_listens_at_the_address_of_a
     }
     BOOST_TEST(process.take<SwapStore>().empty());
     const FailureView::Counters& counters = process.core.counters();
-    // In ten seconds, a question every two.
+    // In ten seconds there is one question every two seconds.
     BOOST_TEST(counters.listeners_asked == 5u);
     BOOST_TEST(counters.address_claims_denied == asked);
     BOOST_TEST(asked == (listening ? 5u : 0u));
@@ -370,7 +372,8 @@ BOOST_AUTO_TEST_CASE(nobody_asks_who_listens_at_its_own_address) {
 }
 
 BOOST_AUTO_TEST_CASE(those_whose_turn_it_is_to_propose_ask_at_once_and_the_others_when_nobody_has_found_out) {
-  // Of the five of which the first is said to be replaced, the second and the third ask at once.
+  // There are five members, and a joiner claims the address of the first. The second and the third ask at
+  // once.
   for (const auto& [self, after] : {std::pair(std::uint8_t{2}, 0), std::pair(std::uint8_t{3}, 0),
                                     std::pair(std::uint8_t{4}, 50), std::pair(std::uint8_t{5}, 100)}) {
     Process process(self);
@@ -420,13 +423,13 @@ BOOST_AUTO_TEST_CASE(
     elsewhere.host = host;
     for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
       process.hear(claim_of(elsewhere, sequence));
-      // It may be that our network leads to it and not to the member.
+      // Perhaps the local network leads to that process and not to the member.
       BOOST_TEST(process.answer_who_listens({{elsewhere.address, elsewhere.id}}) == 0u);
       process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(50));
     }
     BOOST_TEST(process.take<SwapStore>().empty());
   }
-  // Nor does it take the whole group over at once.
+  // Such a process does not replace the whole group at once either.
   for (const bool same_host : {false, true}) {
     Member self = member(1);
     self.id = MemberId{9};
@@ -464,7 +467,7 @@ BOOST_AUTO_TEST_CASE(without_the_store_the_view_goes_on_changes_are_refused_and_
   BOOST_TEST(process.core.admits(Epoch{5}, MemberId{2}));
   BOOST_TEST((process.core.remove(MemberId{2}, process.now).error().code == Errc::peer_failed));
   BOOST_TEST(process.take<StoreLost>().empty());
-  // It is asked again and again, and when it is back the change is made.
+  // The process asks the store again and again. When the store is back, the change is made.
   process.standing = view_of(5, {1, 2, 3});
   while (process.take<StoreFound>().empty()) process.keep_hearing({2}, ids({1}), milliseconds(25));
   BOOST_TEST_REQUIRE(process.take<SwapStore>().size() == 1u);
@@ -505,7 +508,7 @@ BOOST_AUTO_TEST_CASE(who_is_perhaps_cut_off_waits_its_second_from_when_the_store
   process.core.on_hint(std::nullopt, process.now);
   process.core.on_read(process.take<ReadStore>().back().request, fail(Errc::io_error, "away"), process.now);
   process.standing.reset();
-  process.wait(seconds(5));  // nobody is heard
+  process.wait(seconds(5));  // this process hears no member
   process.standing = view_of(5, {1, 2, 3, 4, 5});
   while (process.take<StoreFound>().empty()) process.wait(milliseconds(10));
   process.wait(milliseconds(3400));
@@ -616,7 +619,7 @@ BOOST_AUTO_TEST_CASE(an_operator_and_a_leaver_are_obeyed) {
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_before_its_first_view_is_removed_all_the_same) {
-  // Nobody has formed the group, or others have it.
+  // The group does not exist yet, or it has other members.
   for (const std::uint64_t epoch : {0, 5}) {
     Process leaver(9);
     leaver.standing = epoch == 0 ? View{} : view_of(epoch, {1, 2});
@@ -625,7 +628,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_before_its_first_view_is_removed_all_the_same) {
     leaver.wait(seconds(20));
     BOOST_TEST(leaver.take<SwapStore>().empty());
   }
-  // It has proposed a view of itself, and the store has not answered.
+  // The process has proposed a view of itself, and the store has not answered yet.
   for (const bool swapped : {false, true}) {
     Process leaver(9);
     leaver.read(View{});
@@ -656,7 +659,7 @@ BOOST_AUTO_TEST_CASE(a_view_or_a_joiner_that_is_not_authenticated_is_not_believe
   BOOST_TEST((process.core.view().epoch == Epoch{5}));
   process.take<ReadStore>();
   process.wait(milliseconds(20));
-  BOOST_TEST(!process.take<ReadStore>().empty());  // the store is asked
+  BOOST_TEST(!process.take<ReadStore>().empty());  // the process asks the store
   Member joiner = member(9);
   process.hear(
       {.from = joiner.id, .sequence = 1, .epoch = Epoch{5}, .hears = ids({1, 2, 3}), .joining = joiner});

@@ -12,7 +12,8 @@ MemberId id(std::size_t i) {
   return MemberId{i + 1};
 }
 
-/// A group in which everybody hears everybody, to be spoilt; seen by `self`.
+/// A group in which every member hears all others, until a test changes that. `seen_by` gives the testimony
+/// of one member.
 struct Group {
   explicit Group(std::size_t members) : hears(members, std::vector<bool>(members, true)) {
     for (std::size_t i = 0; i < members; ++i) view.members.push_back({.id = id(i)});
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(one_bad_link_removes_nobody_among_three_or_more_whichever_w
     group.hears[a][b] = false;
     if (any(2) == 0) group.hears[b][a] = false;
     for (std::size_t self = 0; self < group.size(); ++self) {
-      // A third that both ends hear outvotes them; with two voters each end alone has no majority.
+      // A third member that both ends hear outvotes them. With two voters, one end alone has no majority.
       RC_ASSERT(group.judged_by(self).removed.empty() || !group.judged_by(self).turn ||
                 (group.size() == 3 && (self == a || self == b)));
     }
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(who_hears_nobody_but_is_heard_is_removed_and_nobody_else) {
     for (std::size_t i = 0; i < members; ++i) group.hears[1][i] = false;
     for (std::size_t self = 0; self < members; ++self)
       if (self != 1) BOOST_TEST((group.judged_by(self).removed == MemberSet{id(1)}));
-    // Alone with its view of things it knows that it is more likely itself.
+    // The member that hears no other one concludes that it is probably cut off itself.
     BOOST_TEST(group.judged_by(1).minority);
   }
 }
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(the_smaller_part_of_a_divided_group_knows_that_it_is) {
 }
 
 BOOST_AUTO_TEST_CASE(who_misses_most_of_the_others_stays_while_they_are_doubtful_or_have_just_returned) {
-  // The last of five does not hear three others, of which the judge knows better.
+  // The last of five members does not hear three others, but the judging member hears them.
   Group group(5);
   for (std::size_t i : {1u, 2u, 3u}) group.hears[4][i] = false;
   Testimony words = group.seen_by(0);

@@ -1,4 +1,4 @@
-// One failure view with a clock, a store and peers in the test's hands.
+// One failure view in a test that controls the clock, the store and the peers.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ inline View view_of(std::uint64_t epoch, std::initializer_list<std::uint8_t> mem
   return view;
 }
 
-/// One process, with time that goes on in steps as long as its timers ask for.
+/// One process. Its time goes from one timer to the next.
 struct Process {
   explicit Process(std::uint8_t n) : Process(member(n)) {}
   explicit Process(Member self) : core(std::move(self), Timing{}) { core.start(now); }
@@ -48,7 +48,8 @@ struct Process {
       if (listens) answer_listens();
     }
   }
-  /// At each address listens whoever the test says, or nobody. How many questions there were.
+  /// Answers all questions about listeners: `listening` names the process that listens at an address. At all
+  /// other addresses no process listens. Returns the number of questions.
   std::size_t answer_who_listens(const std::map<Address, MemberId>& listening) {
     const auto questions = take<AskListener>();
     for (const AskListener& question : questions) {
@@ -58,11 +59,11 @@ struct Process {
     }
     return questions.size();
   }
-  /// All that has arrived is heard at once.
+  /// Answers every Listen: everything that has arrived has been heard.
   void answer_listens() {
     for (const Listen& listen : take<Listen>()) core.on_listened(listen.request, now);
   }
-  /// A store that answers at once.
+  /// Answers every reading of the store at once.
   void answer_reads() {
     for (const ReadStore& read : take<ReadStore>())
       core.on_read(read.request, read.entry == StoreEntry::view ? *standing : claims, now);
@@ -70,11 +71,11 @@ struct Process {
   void hear(Status status) {
     BOOST_TEST(core.on_message(encode(status), {status.from, {}, is_authenticated}, now).has_value());
   }
-  /// A view is brought by that process.
+  /// The process `from` sends this view.
   void learn(const View& view, std::uint8_t from) {
     BOOST_TEST(core.on_message(encode(view), {MemberId{from}, {}, is_authenticated}, now).has_value());
   }
-  /// Its peers say that they hear all others.
+  /// Each of the peers sends a status that says that it hears all other members of `hears`.
   void hear_from(std::initializer_list<std::uint8_t> peers, MemberSet hears) {
     for (const auto n : peers) {
       Status status{.from = MemberId{n}, .sequence = ++sequence, .epoch = core.view().epoch, .hears = hears};
@@ -102,7 +103,7 @@ struct Process {
   std::optional<View> standing;
   View claims;
   bool listens = true;
-  bool is_authenticated = true;  ///< what its peers say, until the test says otherwise
+  bool is_authenticated = true;  ///< True if messages of the peers are authenticated.
   std::uint64_t sequence = 0;
 };
 

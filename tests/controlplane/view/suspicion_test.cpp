@@ -9,7 +9,7 @@ namespace rdmc::view {
 BOOST_AUTO_TEST_SUITE(suspicion_test)
 namespace {
 
-/// A peer heard after each of `gaps`; the time of its last word.
+/// The peer is heard after each of `gaps`. Returns the time at which it was heard last.
 Time hear(Suspicion& suspicion, const std::vector<Duration>& gaps) {
   Time now{};
   for (const Duration gap : gaps) suspicion.heard(now = now + gap);

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(both_sides_learn_each_others_queue_pair_and_then_that_both_
   const Event& accepted = world.a.last(Event::Kind::accepted);
   BOOST_TEST(
       (accepted.peer_queue_pair.qpn == Qpn{0x222} && accepted.peer_queue_pair.starting_psn == Psn(22)));
-  // Each as many READs as both can do.
+  // The reply allows each side as many READs as both can do.
   BOOST_TEST(requested.peer_queue_pair.responder_resources == 4u);
   BOOST_TEST(accepted.peer_queue_pair.responder_resources == 3u);
   BOOST_TEST(accepted.peer_queue_pair.initiator_depth == 1u);
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(both_sides_learn_each_others_queue_pair_and_then_that_both_
   BOOST_TEST((world.a.manager.next_deadline() == Time::never()));
 }
 
-// Whatever is lost or doubled: one connection, and one end of it on each side.
+// Whatever is lost or duplicated, there is one connection, and it ends once on each side.
 BOOST_AUTO_TEST_CASE(loss_and_duplication_cost_time_but_neither_connections_nor_their_ends) {
   BOOST_TEST(rc::check([](std::uint64_t seed, bool from_a) {
     World world(seed, 200'000, 200'000);
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(loss_and_duplication_cost_time_but_neither_connections_nor_
     world.run();
     RC_ASSERT(world.a.count(Event::Kind::disconnected) == 1u);
     RC_ASSERT(world.b.count(Event::Kind::disconnected) == 1u);
-    RC_ASSERT(world.a.manager.next_deadline() == Time::never());  // nothing is kept
+    RC_ASSERT(world.a.manager.next_deadline() == Time::never());  // Nothing is kept.
     RC_ASSERT(world.b.manager.next_deadline() == Time::never());
   }));
 }
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_says_no_is_heard) {
   BOOST_TEST((world.a.last(Event::Kind::rejected).reason == RejectReason::consumer));
 }
 
-// IBTA vol. 1, 12.9.7.1 and 12.9.7.2: DREQ is for what is established.
+// IBTA vol. 1, 12.9.7.1 and 12.9.7.2: a DREQ is for an established connection.
 BOOST_AUTO_TEST_CASE(what_is_being_made_is_ended_by_a_rejection_and_what_is_made_by_a_disconnection) {
   for (const bool confirmed : {false, true}) {
     for (const bool by_client : {false, true}) {
@@ -136,12 +136,13 @@ BOOST_AUTO_TEST_CASE(who_replies_to_what_was_given_up_is_told_although_the_first
     if (before_the_reply)
       world.b.manager.accept(world.b.events[0].connection, {.qpn = Qpn{0x222}, .starting_psn = Psn(22)},
                              world.now);
-    world.run(seconds(5));  // of 18 in which a reply without an answer is repeated
+    // A reply without an answer is repeated for 18 s.
+    world.run(seconds(5));
     BOOST_TEST(world.b.count(Event::Kind::rejected) == 1u);
   }
 }
 
-/// As when its confirmation and a packet that its queue pair fails of come at once.
+/// This happens if the confirmation arrives together with a packet that makes the queue pair fail.
 BOOST_AUTO_TEST_CASE(a_connection_that_was_made_a_moment_before_its_rejection_ends_all_the_same) {
   World world(15);
   BOOST_REQUIRE(world.b.manager.listen(kPort));
@@ -226,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_never_decides_is_asked_no_longer_than_the_pe
   BOOST_TEST((world.b.manager.next_deadline() == Time::never()));
 }
 
-// Whatever the peer does meanwhile, it hears messages and nothing else.
+// Whatever the peer does in the meantime, everything that it receives is a valid message.
 BOOST_AUTO_TEST_CASE(a_request_that_was_not_answered_is_not_repeated_to_the_peer) {
   for (const bool patience : {false, true}) {
     World world(11);
@@ -257,12 +258,12 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_not_answered_is_not_repeated_to_the_peer
 
 namespace {
 
-/// What a stranger says of how long its answers may take, as exponents and a number of tries.
+/// The response timeout (an exponent) and the number of retries that a foreign endpoint names in its request.
 struct Times {
   std::uint8_t response_timeout = 18, retries = 15;
 };
 
-/// A request to connect to `host`, as `path` and `header` say from where.
+/// Returns a request to connect to `host`. `path` and `header` are the two addresses of the sender in it.
 std::vector<std::byte> request_to(const Host& host, std::uint32_t number, const Address& path,
                                   const Address& header, Times times = {}) {
   const auto private_data = encode(IpHeader{header, host.address});
@@ -312,7 +313,7 @@ BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
   }
   BOOST_TEST(refused == 10u);
   BOOST_TEST(host.manager.connections() == Manager::kMostConnections);
-  // What has come to its end gives way.
+  // A connection that has ended is removed for a new one.
   Event first;
   BOOST_REQUIRE(host.manager.poll_event(first));
   host.manager.reject(first.connection, RejectReason::consumer, Time{1});
@@ -327,13 +328,13 @@ BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
 
 namespace {
 
-/// Strangers that name timeouts of their own choice, ask for ever more patience and never finish, and a
-/// driver that answers them or does not.
+/// Foreign endpoints that choose their own timeouts, ask for more time again and again, and never finish, and
+/// a driver that answers some of them.
 struct Siege {
   explicit Siege(std::uint64_t seed) : random(seed), host(1, seed + 1) {
     BOOST_REQUIRE(host.manager.listen(kPort));
   }
-  static Address stranger(std::uint32_t number) {
+  static Address outsider(std::uint32_t number) {
     return Address::ipv4(10, 0, 1, static_cast<std::uint8_t>(number), 0);
   }
   std::uint8_t below(std::uint32_t limit) { return static_cast<std::uint8_t>(random.next() % limit); }
@@ -341,8 +342,8 @@ struct Siege {
   void ask() {
     const std::uint32_t number = ++asked;
     host.manager.on_datagram(
-        stranger(number),
-        request_to(host, number, stranger(number), stranger(number), {below(32), below(16)}), now);
+        outsider(number),
+        request_to(host, number, outsider(number), outsider(number), {below(32), below(16)}), now);
     for (Event event; host.manager.poll_event(event);) {
       if (event.kind != Event::Kind::requested) continue;
       begun.push_back({event.connection, number});
@@ -353,10 +354,10 @@ struct Siege {
     for (const auto& [ours, number] : begun) {
       const CommunicationId theirs{number};
       const auto answered = random.chance(500'000) ? Answered::reply : Answered::other;
-      host.manager.on_datagram(stranger(number),
+      host.manager.on_datagram(outsider(number),
                                encode({1, MessageReceived{theirs, ours, answered, below(32)}}), now);
       if (random.chance(20'000))
-        host.manager.on_datagram(stranger(number), encode({2, DisconnectRequest{theirs, ours, {}}}), now);
+        host.manager.on_datagram(outsider(number), encode({2, DisconnectRequest{theirs, ours, {}}}), now);
       if (random.chance(20'000)) host.manager.disconnect(ours, now);
     }
   }

@@ -1,5 +1,5 @@
-// Two hosts with a connection manager each, drivers that say yes, and a network between them, in virtual
-// time.
+// Two hosts in virtual time, and a network between them. Each host has a connection manager and a driver that
+// accepts all requests.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace rdmc::cm::testing {
 inline constexpr std::uint16_t kPort = 7174;
 inline constexpr Duration kDelay = milliseconds(1);
 
-/// One host: its manager and what its driver was told.
+/// One host: its manager, and the events that its driver has received.
 struct Host {
   Host(std::uint8_t number, std::uint64_t seed)
       : random(seed),
@@ -35,10 +35,11 @@ struct Host {
   Address address;
   Manager manager;
   std::vector<Event> events;
-  bool answers = true;  ///< accepts what is requested and confirms what is accepted, at once
+  /// The driver accepts requests and confirms accepted connections at once.
+  bool answers = true;
 };
 
-/// Two hosts and a network that loses and doubles datagrams.
+/// Two hosts and a network that loses and duplicates datagrams.
 struct World {
   explicit World(std::uint64_t seed, std::uint32_t loss = 0, std::uint32_t doubled = 0)
       : random(seed), loss_(loss), doubled_(doubled), a(1, seed + 1), b(2, seed + 2) {}
@@ -62,7 +63,7 @@ struct World {
       if (event.kind == Event::Kind::accepted) host.manager.confirm(event.connection);
     }
   }
-  /// Lets `limit` pass.
+  /// Runs for the time `limit`.
   void run(Duration limit = seconds(100)) {
     const Time end = now + limit;
     for (;;) {

@@ -15,7 +15,7 @@ using namespace rdmc::engine;
 
 namespace {
 
-// Blocks on a semaphore, so that a lost wake-up would hang the test instead of passing late.
+// Blocks on a semaphore. A lost wake-up therefore hangs the test, instead of only delaying it.
 struct FakeWaiter final : Waiter {
   void wait(Time deadline) override {
     deadlines.push_back(deadline);
@@ -37,9 +37,10 @@ struct CountingPoller final : Poller {
 
 constexpr IdleStrategy kNoSpin{.spin = nanoseconds(0)};
 
-/// The handshake as the engine does it, in all interleavings of one poster and one sleeper.
+/// The results of the engine's sleep handshake in all interleavings of one poster and one sleeper.
 struct Handshakes {
-  std::size_t runs = 0, lost = 0;  ///< lost: the sleeper blocks, there is work, and nobody wakes it
+  /// `lost` counts the runs in which the sleeper blocks although there is work, and no thread wakes it.
+  std::size_t runs = 0, lost = 0;
 };
 template <typename Memory>
 Handshakes all_handshakes() {
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(posted_work_runs_on_the_engine_thread_in_order_even_while_i
   std::thread::id where;
   std::thread thread([&] { engine.run(); });
   const auto engine_thread = thread.get_id();
-  waiter.waiting.acquire();  // it sleeps now
+  waiter.waiting.acquire();  // Now the engine sleeps.
   std::binary_semaphore done{0};
   BOOST_REQUIRE(engine.post([&] { order.push_back(1); }));
   BOOST_REQUIRE(engine.post([&] {
@@ -99,10 +100,11 @@ BOOST_AUTO_TEST_CASE(no_wake_up_is_lost_however_the_processor_reorders_reads_and
   const Handshakes handshakes = all_handshakes<testing::ReorderingMemory>();
   BOOST_TEST(handshakes.runs > 50u);
   BOOST_TEST(handshakes.lost == 0u);
-  BOOST_TEST(all_handshakes<WithoutFences>().lost > 0u);  // or this test shows nothing
+  // Without fences, wake-ups must get lost. Otherwise this test would prove nothing.
+  BOOST_TEST(all_handshakes<WithoutFences>().lost > 0u);
 }
 
-// On the processor that this runs on, with the engine's own queue. A lost wake-up hangs it.
+// Runs on the real processor, with the engine's own queue. A lost wake-up hangs the test.
 BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_post) {
   constexpr int kPosts = 500;
   FakeWaiter waiter;
@@ -255,7 +257,7 @@ BOOST_AUTO_TEST_CASE(an_agent_without_memory_is_told_again_until_it_has_heard_an
   engine.add(poor);
   engine.add(healthy);
   for (int turn = 0; turn < 5; ++turn) BOOST_TEST(engine.poll(Time{turn}) > 0U);
-  BOOST_TEST(poor.worked == 2);  // before it was told, and after
+  BOOST_TEST(poor.worked == 2);  // Once before on_out_of_memory() succeeded, and once after it.
   BOOST_TEST(poor.told == 3);
 }
 

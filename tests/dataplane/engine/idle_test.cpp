@@ -13,13 +13,13 @@ namespace {
 
 constexpr Duration kSpin = microseconds(50);
 
-/// An engine on a fake clock that looks once a microsecond until it is told to block, and is woken by the
-/// work.
+/// An engine on a fake clock. It polls once a microsecond until it is told to block. New work wakes it.
 struct World {
   Idle idle{{.spin = kSpin}};
   Time now{};
 
-  /// Lets work come `pause` after the engine ran out of it; returns how long it spun in vain or until then.
+  /// Lets work arrive at the time `pause` after the engine ran out of work. Returns how long the engine
+  /// polled without success before it blocked or the work arrived.
   Duration pause(Duration pause) {
     const Time begin = now, work = now + pause;
     Time blocked = work;

@@ -1,6 +1,7 @@
-// Memory of two threads that each have a store buffer, as processors do: what a thread writes is seen by
-// itself at once and by the other thread at some time later, and a fence waits until all of that is seen.
-// Every run is one interleaving, chosen by a list of decisions, so that a test goes through all of them.
+// The memory of two threads that each have a store buffer, as processors do. A thread sees its own write at
+// once, and the other thread sees it some time later. A fence waits until the other thread can see all
+// earlier writes. A list of decisions selects the interleaving of a run, so that a test can run all
+// interleavings.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ class ReorderingMachine {
   static constexpr std::size_t kThreads = 2;
   using Program = std::function<void()>;
 
-  /// Goes through all interleavings of the programs that `make` returns, which it calls for each of them
-  /// anew; `judge` looks at the outcome. Returns how many there were.
+  /// Runs all interleavings of the programs that `make` returns. `make` is called anew for each interleaving,
+  /// and `judge` checks each outcome. Returns the number of interleavings.
   static std::size_t explore(const std::function<std::array<Program, kThreads>()>& make,
                              const std::function<void()>& judge) {
     std::vector<Decision> decisions;
@@ -35,7 +36,7 @@ class ReorderingMachine {
     return runs;
   }
 
-  // One access of the running thread each.
+  // Each of these functions makes one memory access of the running thread.
   static void store(bool& cell, bool value) {
     Thread& self = wait_for_turn(Access::any);
     self.buffer.push_back({&cell, value});
@@ -56,7 +57,7 @@ class ReorderingMachine {
   };
   struct Thread {
     std::deque<Pending> buffer;
-    Access next = Access::none;  ///< none: it has ended
+    Access next = Access::none;  ///< `none` if the thread has ended.
     std::binary_semaphore turn{0}, back{0};
   };
   struct Decision {

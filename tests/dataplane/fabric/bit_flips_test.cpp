@@ -1,11 +1,11 @@
-// One bit flipped in each field of each kind of packet that the kernel's Soft-RoCE sent us (docs/interop),
-// and of those kinds that it did not have to send. Each is dropped under the counter that its field calls
-// for, nothing else changes, and the connection goes on.
+// One bit is flipped in each field of each kind of packet that the kernel's Soft-RoCE has sent
+// (docs/interop), and of the kinds that it did not send. Each packet must be dropped and counted under the
+// counter for that field. Nothing else may change, and the connection must continue.
 //
-// Of the headers below ours a UDP socket shows the source address and port, and through the ICRC the
-// addresses, ports and lengths of both; the kernel itself drops frames whose Ethernet address, IP checksum,
-// length or protocol or UDP length do not fit, before anybody here could count them. A driver that sees IP
-// headers checks the identification too.
+// A UDP socket shows the source address and port number of the lower headers. Through the ICRC, the fabric
+// also checks the addresses, port numbers and lengths of IP and UDP. The kernel drops packets with a wrong
+// Ethernet address, IP checksum, IP length, protocol or UDP length, so the fabric cannot count them. A driver
+// that sees IP headers also checks the identification.
 #include "tests/dataplane/fabric/captured.hpp"
 #include "tests/dataplane/fabric/packet_fields.hpp"
 
@@ -23,7 +23,7 @@ std::vector<std::byte> flipped(std::vector<std::byte> datagram, std::size_t bit)
   return datagram;
 }
 
-/// All bits of the headers and the ICRC, and of a long payload some.
+/// All bits of the headers and the ICRC, and some bits of the payload.
 std::vector<std::size_t> bits_to_flip(const std::vector<Field>& fields) {
   std::vector<std::size_t> bits;
   std::size_t payload = 0;
@@ -34,7 +34,7 @@ std::vector<std::size_t> bits_to_flip(const std::vector<Field>& fields) {
 
 using Names = std::set<std::string>;
 
-/// The counter under which a datagram must be dropped whose ICRC is not right any more.
+/// The counters under which a datagram with this flipped bit may be dropped, if its ICRC is wrong now.
 Names names_when_corrupt(Field field, const std::vector<std::byte>& datagram) {
   const bool management = datagram[0] == std::byte{0x64};
   switch (field) {
@@ -52,8 +52,8 @@ Names names_when_corrupt(Field field, const std::vector<std::byte>& datagram) {
   }
 }
 
-/// … and of one that its sender sealed so; "" where it must not be dropped at all: the field is a value that
-/// we cannot know to be wrong, or one that is not to be looked at.
+/// The same, if the sender computed the ICRC after the flip. "" means that the packet may be accepted,
+/// because the receiver cannot know that the value is wrong or must ignore the field.
 Names names_when_sealed(Field field, const std::vector<std::byte>& datagram) {
   const auto opcode = static_cast<Opcode>(datagram[0]);
   const bool answer = roce::is_answer(opcode), send = roce::is_send(opcode);
@@ -62,7 +62,7 @@ Names names_when_sealed(Field field, const std::vector<std::byte>& datagram) {
     case Field::partition: return {"bad partition key"};
     case Field::destination: return {"unknown queue pair"};
     case Field::key: return {"refused"};
-    // Another good message: all that may begin here, with what follows taken for its headers or bytes.
+    // The new opcode may be valid. Then the following bytes are taken as its headers or payload.
     case Field::opcode: {
       Names names{"unknown opcode", "bad length", "bad pad count", "too short",    "out of order",
                   "duplicate",      "refused",    "ignored",       "bad response", "ghost"};
@@ -72,17 +72,18 @@ Names names_when_sealed(Field field, const std::vector<std::byte>& datagram) {
       return names;
     }
     case Field::pad_count:
-      // Padding is zeros: what is called padding and is none fails the ICRC.
+      // Padding must be zero. If payload is declared as padding, the ICRC is wrong.
       if (send) return {"bad pad count", "bad length", "icrc", "refused", ""};
       return {"bad pad count", "bad length", "icrc", "refused", "bad response"};
     case Field::psn: {
-      if (opcode == Opcode::acknowledge) return {"ghost", "stale", ""};  // of another packet under way
+      // It may acknowledge another packet in flight.
+      if (opcode == Opcode::acknowledge) return {"ghost", "stale", ""};
       if (answer) return {"ghost", "duplicate", "out of order"};
       return {"duplicate", "out of order"};
     }
-    // Elsewhere in what was granted, or beyond.
+    // The new address may be inside or outside of the granted memory.
     case Field::address: return {"refused", ""};
-    // A WRITE that says another length is found out by its last packet.
+    // A WRITE with a wrong length is detected at its last packet.
     case Field::length:
       if (opcode == Opcode::read_request || opcode == Opcode::write_first) return {"refused", ""};
       return {"refused"};
@@ -118,7 +119,7 @@ struct Snapshot {
   std::size_t sent;
 };
 
-/// Packet `i` in every damaged form, then as it was.
+/// Delivers packet `i` in every damaged form, and then replays it unchanged.
 void play_damaged(Meeting& meeting, const std::vector<Captured>& packets, std::size_t i, Table& table) {
   const Captured& packet = packets[i];
   const bool management = packet.datagram[0] == std::byte{0x64};
@@ -161,7 +162,7 @@ void play_damaged(Meeting& meeting, const std::vector<Captured>& packets, std::s
   meeting.play(i);
 }
 
-/// The kinds that Soft-RoCE sends, each met once in a capture.
+/// The first packet of each kind that Soft-RoCE sent in a capture.
 std::vector<std::size_t> first_of_each_kind(const Meeting& meeting, const std::vector<Captured>& packets) {
   std::vector<std::size_t> chosen;
   std::set<Opcode> seen;
@@ -175,7 +176,7 @@ std::vector<std::string> captures() {
   return {suite.argv + 1, suite.argv + suite.argc};
 }
 
-/// Kinds that no capture has, as the peer would send them next. Its memory is the first region's.
+/// Packets of kinds that are in no capture, as the peer's next packet. They access memory with this key.
 std::vector<std::vector<std::byte>> kinds_never_captured(Qpn to, Psn psn, RemoteKey key) {
   std::vector<std::vector<std::byte>> made;
   for (const Opcode opcode : {Opcode::send_only_immediate, Opcode::write_only_immediate, Opcode::write_only,
@@ -204,7 +205,8 @@ BOOST_AUTO_TEST_CASE(the_captures_are_taken_whole_by_the_endpoint_that_they_are_
     Meeting meeting(packets);
     meeting.play_until(packets.size());
     for (const auto& [name, count] : meeting.drops())
-      BOOST_TEST(name == "duplicate", path << ": " << count << " dropped as " << name);  // it sent some again
+      // The peer sent some packets again.
+      BOOST_TEST(name == "duplicate", path << ": " << count << " dropped as " << name);
     BOOST_TEST(meeting.poll() > 0u);
     for (std::size_t i = 0; i < packets.size(); ++i)
       if (meeting.is_peers(i)) kinds.insert(std::to_string(value_of(opcode_of(packets[i]))));
@@ -228,15 +230,15 @@ BOOST_AUTO_TEST_CASE(a_flipped_bit_drops_a_packet_under_its_fields_counter_and_c
       else
         meeting.play(i);
     }
-    // It went on as if nothing had been.
+    // The connection continued as without the damaged packets.
     BOOST_TEST(completed + meeting.poll() == control.poll());
     BOOST_TEST(meeting.datagrams_polled() == control.datagrams_polled());
     BOOST_TEST((Snapshot(meeting) == Snapshot(control)), path);
   }
   table.print("one bit flipped, by field: dropped under");
-  // All fields of the guest's packets but the one that switches change, and of IP and UDP what a socket
-  // shows.
-  constexpr auto kOfTheirs = static_cast<std::size_t>(Field::icrc) + 1 - 3;  // no immediate, no operand
+  // All fields of the captured packets, except the one that switches change, and three fields of IP and UDP.
+  // Without notification, immediate and operand.
+  constexpr auto kOfTheirs = static_cast<std::size_t>(Field::icrc) + 1 - 3;
   BOOST_TEST(table.rows().size() == kOfTheirs + 3);
 }
 
@@ -263,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_sender_that_seals_a_wrong_field_is_dropped_by_the_check_o
     const auto packets = read_capture(path);
     for (const std::size_t i : first_of_each_kind(Meeting(packets), packets)) {
       const Captured& packet = packets[i];
-      if (packet.datagram[0] == std::byte{0x64}) continue;  // its fields are the connection manager's
+      if (packet.datagram[0] == std::byte{0x64}) continue;  // The connection manager checks its fields.
       const auto fields = fields_of(packet.datagram);
       for (const std::size_t bit : bits_to_flip(fields)) {
         if (fields[bit] == Field::payload || fields[bit] == Field::icrc) continue;
@@ -321,7 +323,7 @@ BOOST_AUTO_TEST_CASE(kinds_that_the_captures_lack_are_checked_field_by_field_too
                  what << " dropped as '" << moved << "'");
       region.reset();
     }
-    // Nothing wrong with the original but its seal, in which one bit is.
+    // Now only the ICRC of the original is wrong, in one bit.
     auto meeting = meet(region);
     auto datagram = original;
     meeting->seal(source, datagram, roce::kBthBytes, 0);

@@ -1,4 +1,4 @@
-// Two hosts with a software fabric each, and the cable between them, in a time that the test says.
+// Two hosts with a software fabric each, and the cable between them. The test advances the time.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ struct CableEnd {
   std::uint32_t bulk_flows = SoftwareFabricOptions{}.bulk_flows;
 };
 
-/// A port and the fabric over it.
+/// A port and the fabric above it.
 struct CableHost {
   explicit CableHost(std::uint8_t number, const CableEnd& end = {})
       : random(number),
@@ -34,7 +34,6 @@ struct CableHost {
   SoftwareFabric fabric;
 };
 
-/// Two hosts and the cable between them.
 template <typename Host = CableHost>
 struct HostPair {
   explicit HostPair(const CableEnd& end_a = {}, const CableEnd& end_b = {}) : a(1, end_a), b(2, end_b) {
@@ -45,10 +44,10 @@ struct HostPair {
   Host a, b;
 };
 
-/// Two such hosts, their connections, and their turns.
+/// Two hosts with connections. turn() gives both fabrics their turns.
 struct Cable : HostPair<> {
   using HostPair::HostPair;
-  /// A new queue pair of `a`, and one of `b` that it is connected to.
+  /// Connects a new queue pair of `a` with a new queue pair of `b`.
   std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect(
       const QueuePairOptions& options_a = {}, const QueuePairOptions& options_b = {}) {
     auto at_a = *a.fabric.create_queue_pair(options_a);

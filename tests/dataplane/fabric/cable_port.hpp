@@ -1,5 +1,6 @@
-// A cable for tests of a fabric: what one end sends lies at the other until it is asked for, and a test says
-// how much an end takes and when it is readable. Each end belongs to the test.
+// One end of a cable, as a port for tests of a fabric. What one end sends is kept until the other end
+// receives it. The test decides how many trains an end accepts and when it is readable. The test owns both
+// ends.
 #pragma once
 
 #include <cstdint>
@@ -61,19 +62,19 @@ class CablePort final : public port::testing::MemoryPort {
     }
     return count;
   }
-  /// A datagram to the shared flow from somebody who is not on the cable; its IPv4 identification, if this
-  /// port is to see it.
+  /// Delivers a datagram to the shared flow, from a sender that is not on the cable. `identification`: its
+  /// IPv4 identification, if this port is to report it.
   void deliver(const Address& source, std::vector<std::byte> bytes,
                std::optional<std::uint16_t> identification = std::nullopt) {
     const auto size = static_cast<std::uint32_t>(bytes.size());
     arrived_.push_back({info().address.port, source, size, std::move(bytes), identification});
   }
 
-  std::size_t room = SIZE_MAX;  ///< trains that it takes before it is full
+  std::size_t room = SIZE_MAX;  ///< The trains that it accepts before it is full.
   bool readable = true;
-  bool says_planned = false;  ///< of everything that it hands up
+  bool says_planned = false;  ///< The value of `planned` in all trains that it receives.
   std::vector<std::vector<std::byte>> sent;
-  std::function<bool()> loses = [] { return false; };  ///< the next train, on the way
+  std::function<bool()> loses = [] { return false; };  ///< True if the next train is lost on the cable.
   bool has_arrivals() const { return !arrived_.empty(); }
 
  private:

@@ -1,5 +1,5 @@
-// A fabric that meets captured packets of the kernel's Soft-RoCE (docs/interop) in
-// the place of the endpoint that they were sent to: with its numbers and keys, and posting what it posted.
+// A fabric that receives captured packets of the kernel's Soft-RoCE (docs/interop). It replaces the endpoint
+// to which they were sent: it has the same numbers and keys, and posts the same work requests.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ inline roce::Opcode opcode_of(const Captured& packet) {
   return static_cast<roce::Opcode>(packet.datagram.at(0));
 }
 
-/// Counters of drops by name, those that are not 0.
+/// The counters of dropped packets that are not 0, by name.
 using Drops = std::map<std::string, std::uint64_t>;
 
 class Meeting {
@@ -59,7 +59,8 @@ class Meeting {
 
   bool is_peers(std::size_t i) const { return same_ip(packets_[i].destination, host_); }
 
-  /// Packet `i` as it was: the peer's arrives, and what ours did is done again. Time passes only here.
+  /// Replays packet `i`: a packet of the peer arrives; for a packet of the local side, the work request that
+  /// caused it is posted again. Time advances only here and by a fixed step.
   void play(std::size_t i) {
     now_ = now_ + microseconds(20);
     if (is_peers(i))
@@ -75,7 +76,7 @@ class Meeting {
     port->deliver(source, std::move(datagram), identification);
     turn();
   }
-  /// The peer seals a datagram anew.
+  /// Computes the ICRC of a datagram of the peer and writes it into the datagram.
   void seal(const Address& source, std::vector<std::byte>& datagram, std::size_t header_bytes,
             std::size_t pad) const {
     const std::span<const std::byte> covered =
@@ -135,11 +136,11 @@ class Meeting {
  private:
   static bool same_ip(const Address& a, const Address& b) { return a.ipv6 == b.ipv6 && a.bytes == b.bytes; }
 
-  /// Whom the packets are to is ours: the first answer or request of a queue pair's tells both numbers.
+  /// Finds the addresses, numbers and keys in the capture. The packets carry the QPNs as their destinations.
   void learn() {
     bool found = false, request_of_peer = false, request_of_ours = false;
     for (const Captured& packet : packets_) {
-      // Ours is the first address of its network, in the lab that made the captures.
+      // The local side has the first address of its network, in the lab in which the packets were captured.
       const auto to = packet.destination.ip();
       const bool to_us = to[to.size() - 1] == 1;
       if (to_us && !found) {
@@ -149,7 +150,7 @@ class Meeting {
         found = true;
       }
       const auto parsed = roce::parse_packet(packet.datagram);
-      if (!parsed) continue;  // a management datagram
+      if (!parsed) continue;  // This is a management datagram.
       const bool answer = roce::is_answer(parsed->bth.opcode);
       (to_us ? our_qpn_ : peer_qpn_) = parsed->bth.destination;
       path_mtu_ = parsed->payload.size() > 1024 ? 4096 : path_mtu_;
@@ -169,7 +170,8 @@ class Meeting {
     return number;
   }
 
-  /// What made ours send packet `i`, if that begins something.
+  /// Posts the work request that made the local side send packet `i`, if a work request begins with that
+  /// packet.
   void post(std::size_t i) {
     using roce::Opcode;
     const auto first = roce::parse_packet(packets_[i].datagram);

@@ -1,5 +1,5 @@
-// What a queue pair promises, whoever provides it: the same properties over the software provider, plain and
-// encrypted, and over shared memory, there by each of the ways in which payload crosses.
+// What every queue pair must do, whatever its provider: the same properties are tested with the software
+// fabric, plain and encrypted, and with shared memory, in each of the ways in which payload is copied.
 #include <rapidcheck.h>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
@@ -17,7 +17,7 @@ using testing::SimPair;
 
 namespace {
 
-/// Each world gives memory that payload may leave from.
+/// Each world is a pair of fabrics. Its memory() makes the memory that payload is sent from.
 struct Software : SimPair {
   explicit Software(const QueuePairOptions& options = {})
       : SimPair(SimPair::Options{.queue_pair = options}) {}
@@ -58,7 +58,7 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-/// One posted work, as a property draws it.
+/// One work request, as a property draws it.
 struct Drawn {
   WorkKind kind;
   std::size_t bytes, offset;
@@ -71,7 +71,7 @@ rc::Gen<std::size_t> sizes() {
 }
 
 rc::Gen<std::vector<Drawn>> batch() {
-  // A READ is not ordered before what is posted after it (IBTA vol. 1, table 79): no batch has both.
+  // A READ and what is posted after it are not ordered (IBTA vol. 1, table 79), so no batch has both.
   const auto drawn = [](std::vector<WorkKind> kinds) {
     return rc::gen::container<std::vector<Drawn>>(rc::gen::build<Drawn>(
         rc::gen::set(&Drawn::kind, rc::gen::elementOf(kinds)), rc::gen::set(&Drawn::bytes, sizes()),
@@ -83,7 +83,7 @@ rc::Gen<std::vector<Drawn>> batch() {
                         drawn({WorkKind::atomic}));
 }
 
-/// Runs batches of works from end 0 to end 1 beside a model of what they must do.
+/// Runs batches of work requests from end 0 to end 1, and compares the results with a model.
 template <typename World>
 class Script {
  public:
@@ -97,7 +97,8 @@ class Script {
   void run(const std::vector<Drawn>& works) {
     std::vector<Completion> sent, received;
     std::vector<std::vector<std::byte>> inboxes;
-    std::vector<std::pair<std::vector<std::byte>, std::vector<std::byte>>> reads;  // got, expected
+    // The bytes that were read, and the expected ones.
+    std::vector<std::pair<std::vector<std::byte>, std::vector<std::byte>>> reads;
     reads.reserve(works.size());
     world_.completions(0).clear();
     world_.completions(1).clear();
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_written_outside_of_a_region_or_after_it
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_key_of_one_queue_pair_is_wrong_on_every_other, World, Worlds) {
   for (const WorkKind kind : {WorkKind::write, WorkKind::read, WorkKind::atomic}) {
     World world;
-    // Beside its queue pair each end has another one, to the same peer.
+    // Each end has another queue pair, to the same peer.
     std::array<std::unique_ptr<QueuePair>, 2> others;
     for (std::size_t i = 0; i < 2; ++i) others[i] = *world.fabric(i).create_queue_pair({});
     BOOST_TEST(!others[1]->register_memory({}, kAll));

@@ -1,4 +1,5 @@
-// The header fields of RoCE packets bit by bit, and a table of what became of packets in which one was wrong.
+// The header field of each bit of a RoCE packet, and a table of the counters that grew when one bit was
+// flipped.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ enum class Field : std::uint8_t {
   version,
   membership,
   partition,
-  notification,  // FECN, BECN and six reserved bits: switches change them, so the ICRC leaves them out
+  notification,  // FECN, BECN and six reserved bits. Switches change them, so the ICRC does not cover them.
   destination,
   ack_request,
   reserved,
@@ -34,14 +35,14 @@ enum class Field : std::uint8_t {
   syndrome,
   msn,
   immediate,
-  operand,  // of an atomic
+  operand,  // Of an atomic.
   q_key,
   source_qp,
   payload,
   icrc
 };
 
-/// The field that each bit of a datagram belongs to, first bit first (IBTA vol. 1, chapter 9).
+/// The field of each bit of a datagram, first bit first (IBTA vol. 1, chapter 9).
 inline std::vector<Field> fields_of(const std::vector<std::byte>& datagram) {
   std::vector<Field> fields;
   const auto add = [&](Field field, std::size_t bits) { fields.insert(fields.end(), bits, field); };
@@ -96,7 +97,7 @@ inline std::string_view name(Field field) {
   return kNames.at(static_cast<std::size_t>(field));
 }
 
-/// How many flipped bits of a field ended under which counter, over all packets of the guest's.
+/// How many flipped bits of each field made which counter grow, over all captured packets.
 class Table {
  public:
   void count(std::string_view field, const std::string& counter) { ++rows_[std::string(field)][counter]; }

@@ -1,5 +1,5 @@
-// READ and atomics through the software fabric: the rights of remote keys, both modes, both families of
-// addresses, and a network that loses, doubles, reorders and damages.
+// READ and atomics through the software fabric: the rights of remote keys, both modes, IPv4 and IPv6, and a
+// network that loses, duplicates, reorders and damages packets.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(memory_that_is_gone_is_not_read_for_a_response_that_waits) 
     pair.simulation.run_until(pair.simulation.now() + microseconds(300));
     BOOST_REQUIRE(pair.completions(0).empty());
     region.reset();
-    source.reset();  // the address sanitizer sees who still reads it
+    source.reset();  // AddressSanitizer would report a later read of this memory.
     BOOST_REQUIRE(pair.run_until_completed(0, 1));
     BOOST_TEST((pair.completions(0)[0].status == WorkStatus::remote_access));
   }

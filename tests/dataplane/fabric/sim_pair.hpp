@@ -48,7 +48,8 @@ class SimPair {
   SoftwareFabric& fabric(std::size_t i) { return *members[i].fabric; }
   std::vector<Completion>& completions(std::size_t i) { return members[i].completions; }
 
-  /// Until end `i` has so many completions; false: nothing more happens, or 100 virtual seconds have passed.
+  /// Runs until end `i` has this number of completions. Returns false if nothing more happens, or after 100
+  /// virtual seconds.
   bool run_until_completed(std::size_t i, std::size_t count) {
     return run_until([&] { return completions(i).size() >= count; });
   }

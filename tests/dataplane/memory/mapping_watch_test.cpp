@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(whatever_takes_memory_away_is_known_when_it_returns) {
     std::memset(memory.data(), round, memory.size());
     const auto middle = memory.subspan(2 * kPageBytes, kPageBytes);
     const auto rest = memory.subspan(4 * kPageBytes, kPageBytes);
-    BOOST_REQUIRE(!watch->take().touches(memory));  // using it is no change
+    BOOST_REQUIRE(!watch->take().touches(memory));  // Using the memory is not a change.
     switch (round % 4) {
       case 0: munmap(middle.data(), middle.size()); break;
       case 1: madvise(middle.data(), middle.size(), MADV_DONTNEED); break;
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(whatever_takes_memory_away_is_known_when_it_returns) {
     BOOST_TEST(gone.touches(middle), "round " << round);
     BOOST_TEST(gone.touches(memory));
     BOOST_TEST(!gone.touches(rest));
-    BOOST_TEST(!watch->take().touches(middle));  // told once
+    BOOST_TEST(!watch->take().touches(middle));  // Each change is reported once.
     munmap(memory.data(), memory.size());
     watch->take();
   }
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(what_is_watched_no_longer_is_told_of_no_longer_and_may_be_w
     BOOST_TEST(watch->take().touches(dropped) == (round % 2 == 1));
     munmap(kept.data(), kept.size());
     BOOST_TEST(watch->take().touches(kept));
-    watch->unwatch(kept);  // gone: no harm
+    watch->unwatch(kept);  // The memory is unmapped already. This call must do no harm.
   }
 }
 

@@ -1,4 +1,4 @@
-// A driver for tests whose answers are given beforehand; its ports carry nothing.
+// A driver for tests, with answers that the test chooses. Its ports transfer nothing.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ using namespace rdmc::port;
 
 namespace {
 
-/// Takes note of every datagram sent; refuses when told to.
+/// Records every datagram that is sent through it. A test can make it refuse trains.
 struct Sink final : Port {
   struct Datagram {
     std::uint32_t number;
@@ -67,9 +67,10 @@ struct World {
   explicit World(const sim::FaultRates& rates, std::uint64_t seed = 1)
       : port(sink, rates, seed, [this] { return now; }) {}
 
-  /// Numbered datagrams, in trains whose pieces are cut across their borders.
+  /// Sends a train of numbered datagrams. Its pieces do not end where the datagrams end.
   bool send_train(std::uint32_t first) {
-    std::vector<std::byte> bytes(kPerTrain * kSegment - 30, std::byte{0x5A});  // the last is shorter
+    // The last datagram is shorter.
+    std::vector<std::byte> bytes(kPerTrain * kSegment - 30, std::byte{0x5A});
     for (std::uint32_t k = 0; k < kPerTrain; ++k) {
       const std::uint32_t number = first + k;
       std::memcpy(&bytes[k * kSegment], &number, 4);
@@ -90,7 +91,7 @@ struct World {
     now = now + seconds(10);
     port.wait(now);
   }
-  /// How often each number went through.
+  /// Returns for each number how often it was sent through the port.
   std::vector<int> seen() const {
     std::vector<int> times(kCount);
     for (const auto& datagram : sink.datagrams)
@@ -157,7 +158,9 @@ BOOST_AUTO_TEST_CASE(reordered_datagrams_are_overtaken_and_none_is_lost) {
   BOOST_TEST(is_a_twentieth(world.port.faults()[sim::Fault::reorder]));
   BOOST_TEST(std::ranges::count(world.seen(), 1) == static_cast<std::ptrdiff_t>(kCount));
   BOOST_TEST(!std::ranges::is_sorted(world.sink.datagrams, {}, &Sink::Datagram::number));
-  for (std::size_t i = 1; i < kCount; ++i)  // by at most the five trains of 40 us, and the train under way
+  // A datagram is overtaken by at most the five trains that are sent in 40 us, and by the train that is being
+  // sent.
+  for (std::size_t i = 1; i < kCount; ++i)
     BOOST_REQUIRE(world.sink.datagrams[i - 1].number < world.sink.datagrams[i].number + 6 * kPerTrain);
 }
 
@@ -187,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_leaves_an_untouched_train_with_the_caller_and_los
   BOOST_TEST(untouched.sink.datagrams.size() == kPerTrain);
 
   World struck({.duplicate = 200'000});
-  struck.sink.room = 1;  // the first part of it passes
+  struck.sink.room = 1;  // The first part of the train passes.
   BOOST_TEST(struck.send_train(0));
   struck.sink.room = ~std::size_t{0};
   struck.now = struck.now + seconds(1);

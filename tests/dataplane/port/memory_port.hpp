@@ -1,6 +1,6 @@
-// What ports without a driver below them have in common: an address, flows that are only numbers, counters
-// that nobody reads, no waiting. What is sent is taken and forgotten and nothing arrives: a test that wants
-// more overrides those two. One thread.
+// The common part of test ports without a driver: an address, flows that are only numbers, counters that stay
+// 0, and no waiting. Sent trains are accepted and discarded, and nothing arrives. A test that needs more
+// overrides send_burst and receive_burst. One thread.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ class MemoryPort : public Port {
     return flow == kSharedFlow ? info_.address.port
                                : static_cast<std::uint16_t>(kBeforeFlows + value_of(flow));
   }
-  /// Whose UDP port that is.
+  /// Returns the flow that has this UDP port number.
   FlowId flow_of(std::uint16_t udp_port) const {
     return udp_port == info_.address.port ? kSharedFlow : FlowId{udp_port - std::uint32_t{kBeforeFlows}};
   }
   void close_flow(FlowId) override { --open_flows; }
-  /// The next process at this address gets the same UDP ports.
+  /// Numbers the flows from 1 again. The next process at this address then gets the same UDP port numbers.
   void forget_flows() { flows_ = 0; }
 
   std::size_t send_burst(std::span<const TxTrain> trains) override { return trains.size(); }
@@ -38,8 +38,8 @@ class MemoryPort : public Port {
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return counters_; }
 
-  std::size_t open_flows = 0;         ///< without the shared one
-  std::size_t most_flows = SIZE_MAX;  ///< … that there can be
+  std::size_t open_flows = 0;         ///< The number of open flows without the shared flow.
+  std::size_t most_flows = SIZE_MAX;  ///< The maximum of open_flows.
 
  private:
   static constexpr std::uint16_t kBeforeFlows = 50'000;

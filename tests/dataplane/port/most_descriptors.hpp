@@ -1,4 +1,4 @@
-// A limit on this process's file descriptors (ulimit -n), while it is there.
+// Limits the number of this process's file descriptors (ulimit -n) as long as the object exists.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,4 +1,5 @@
-// RDMA devices as sysfs shows them, in a directory of the test's own, and what the udp driver makes of them.
+// Simulates RDMA devices in sysfs by a directory of the test, and checks what the udp driver concludes from
+// them.
 #include "dataplane/port/rdma_devices.hpp"
 
 #include <fstream>
@@ -46,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_device_owns_the_addresses_of_its_roce_v2_gids_and_no_othe
   BOOST_TEST(owner("10.1.2.4") == "mlx5_1");
   BOOST_TEST(owner("[2001:db8::5]") == "mlx5_1");
   BOOST_TEST(owner("[fe80::e42:a1ff:fe00:1]") == "mlx5_0");
-  BOOST_TEST(owner("10.1.2.3") == "none");  // RoCE v1 is no UDP
+  BOOST_TEST(owner("10.1.2.3") == "none");  // RoCE v1 does not use UDP.
   BOOST_TEST(owner("10.1.2.5") == "none");
   BOOST_TEST(owner("[::]") == "none");
 }

@@ -1,4 +1,4 @@
-// A module as module_driver.hpp describes it, for its test; the version is the build's choice.
+// A module for the test of module_driver.hpp. The build chooses its version.
 #include "tests/dataplane/port/fake_driver.hpp"
 
 extern "C" const char* rdmc_module_version() {

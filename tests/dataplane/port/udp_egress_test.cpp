@@ -1,4 +1,4 @@
-// The kernel's own count of what waits in front of a slow link is the oracle.
+// Compares the port's limit with the kernel's own count of the bytes that wait in front of a slow link.
 #include <sched.h>
 
 #include <array>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uint32_t kSegment = 1400, kTrain = 40 * kSegment;
 
-/// A network namespace with one interface, which carries 10 Mb/s and has 10 MB of room in front of it:
-/// so slow that the queue does not drain while a busy machine starts the program that looks at it.
+/// A network namespace with one interface of 10 Mb/s and a queue of 10 MB in front of it. The link is so slow
+/// that the queue does not drain while a busy machine starts the program that reads it.
 struct SlowLink {
   SlowLink() {
     const bool laid = unshare(CLONE_NEWNET) == 0 &&
@@ -52,7 +52,8 @@ BOOST_AUTO_TEST_CASE(a_slow_links_queue_is_never_empty_and_stays_short_over_all_
   const auto port = open({.address = Address::ipv4(10, 9, 0, 1, 0)});
   const std::array flows{*port->open_flow(), *port->open_flow(), *port->open_flow()};
   std::uint64_t sent = 0, longest = 0;
-  // On a busy machine the link may drain between two of our turns: then it is looked at for longer.
+  // On a busy machine the link may drain between two turns of this test. Then the test sends and looks for
+  // longer.
   const auto is_seen_full = [&] { return longest > EgressLimit::kLeastBytes / 2; };
   for (std::uint64_t next_look = 0; sent < 3'000'000 || (!is_seen_full() && sent < 20'000'000);) {
     const Sendable train(Bytes(kTrain), kSegment, Address::ipv4(10, 9, 0, 2, 4791), flows[sent / kTrain % 3]);

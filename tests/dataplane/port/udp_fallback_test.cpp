@@ -1,5 +1,4 @@
-// Every feature of the kernel that the driver uses can be missing. Without it the same bytes must arrive,
-// only slower.
+// Each kernel feature that the driver uses can be missing. The same bytes must then arrive, only slower.
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 BOOST_AUTO_TEST_SUITE(udp_fallback_test)
@@ -21,7 +20,8 @@ UdpPortOptions without(const Features& missing, std::uint8_t host) {
           .io_uring = missing.io_uring ? Use::off : Use::automatic};
 }
 
-/// Trains of many shapes over two flows; returns the bytes of every datagram that arrived, flow by flow.
+/// Sends trains of many shapes over two flows. Returns the bytes of every datagram that arrived, for each
+/// flow.
 std::array<std::vector<Bytes>, 2> exchange(const Features& missing) {
   const auto sender = open(without(missing, 1));
   const auto receiver = open(without(missing, 2));

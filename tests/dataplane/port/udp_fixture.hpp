@@ -1,5 +1,5 @@
-// What the tests of the udp driver share: ports on loopback addresses of their own, trains made from a
-// pattern, and receiving with a bound on the time that it may take.
+// Common parts of the tests of the udp driver: ports on loopback addresses of their own, trains made from a
+// pattern, and receive functions with a time limit.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -51,7 +51,7 @@ inline Address address_of(const Port& port, FlowId flow) {
   return address;
 }
 
-/// A train whose bytes lie in one piece.
+/// A train whose bytes are in one piece.
 struct Sendable {
   Bytes bytes;
   iovec piece{};
@@ -115,7 +115,7 @@ struct Datagram {
   bool congestion_experienced = false;
 };
 
-/// The datagrams of a train, cut where its segments end.
+/// Appends the datagrams of a train to `into`, one for each segment.
 inline void cut(const RxTrain& train, std::vector<Datagram>& into) {
   const Bytes bytes = gather(train);
   for (std::size_t at = 0; at < bytes.size(); at += train.segment_bytes) {
@@ -129,7 +129,8 @@ inline void cut(const RxTrain& train, std::vector<Datagram>& into) {
 
 inline constexpr Duration kPatience = seconds(10);
 
-/// Receives bursts until `enough` says so; fails the test when that takes too long.
+/// Receives bursts until `enough` returns true for a train. Fails the test if that takes longer than
+/// kPatience.
 inline void receive_until(Port& port, ScatterPlanner& planner,
                           const std::function<bool(const RxTrain&)>& enough) {
   const Time deadline = monotonic_now() + kPatience;

@@ -1,6 +1,6 @@
-// The ICRC covers the IPv4 identification, so a wrong promise about it makes every packet worthless to
-// strangers. This looks at the packets themselves: a network of its own, in which the device cannot segment,
-// so that the kernel must.
+// The ICRC covers the IPv4 identification. If a port predicts it wrongly, foreign endpoints reject every
+// packet. This test looks at the packets themselves. It uses a network namespace of its own, in which the
+// device cannot segment, so that the kernel must do it.
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <linux/netlink.h>
@@ -28,8 +28,8 @@ using namespace rdmc::port::test;
 
 namespace {
 
-/// So that the device takes no trains and the kernel must cut them before they reach it. (Loopback otherwise
-/// carries a train whole from socket to socket.)
+/// Makes the kernel cut trains before they reach the loopback device. Otherwise loopback carries a train
+/// uncut from socket to socket.
 void forbid_trains_on_loopback() {
   struct {
     nlmsghdr header;
@@ -52,7 +52,7 @@ void forbid_trains_on_loopback() {
   close(control);
 }
 
-/// A network namespace with nothing but loopback. False: not permitted.
+/// Enters a network namespace that contains only loopback. Returns false if that is not permitted.
 bool enter_own_network() {
   if (unshare(CLONE_NEWNET) != 0) return false;
   const int control = socket(AF_INET, SOCK_DGRAM, 0);
@@ -72,7 +72,7 @@ struct SeenPacket {
   std::size_t udp_payload_bytes;
 };
 
-/// Sees what leaves through loopback.
+/// Captures the packets that leave through loopback.
 class Capture {
  public:
   Capture() : socket_(socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL))) { BOOST_REQUIRE(socket_ >= 0); }

@@ -1,5 +1,5 @@
-// Kernels and devices that refuse what this one grants. The test puts itself between the driver and the C
-// library, so that each refusal happens when it is told to.
+// Tests kernels and devices that refuse what this kernel allows. The test replaces functions of the C library
+// under the driver, so that each refusal happens when the test requests it.
 #include <dlfcn.h>
 #include <liburing.h>
 #include <netinet/udp.h>
@@ -17,12 +17,12 @@ using namespace rdmc::port::test;
 namespace {
 
 struct Refusals {
-  int sends = 0;        // this many sendmmsg calls fail …
-  int send_error = 0;   // … with this
-  bool trains = false;  // no UDP_SEGMENT
+  int sends = 0;        // This number of sendmmsg calls fail.
+  int send_error = 0;   // The error with which they fail.
+  bool trains = false;  // True if UDP_SEGMENT is refused.
   bool receive_trains = false;
   bool io_uring = false;
-  int truncate = 0;  // this many received messages are said to be cut
+  int truncate = 0;  // This number of received messages are reported as truncated.
 } refusals;
 
 struct Refusing {

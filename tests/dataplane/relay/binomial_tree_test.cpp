@@ -1,4 +1,4 @@
-// The binomial tree's promises beside what is true of every plan.
+// Properties of the binomial tree, in addition to those of every plan.
 #include "dataplane/relay/binomial_tree.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -12,7 +12,7 @@ using namespace rdmc::relay;
 
 namespace {
 
-/// A map and the plain set that it has to equal.
+/// A map, and the plain set that it must be equal to.
 struct Model {
   BlockMap map;
   std::set<std::uint64_t> blocks;
@@ -122,20 +122,20 @@ BOOST_AUTO_TEST_CASE(any_bytes_are_refused_or_are_the_one_spelling_of_a_map) {
 
 BOOST_AUTO_TEST_CASE(malformed_maps_are_refused) {
   const std::vector<std::byte> cases[] = {
-      bytes({}),                            // nothing
-      bytes({10}),                          // no number of ranges
-      bytes({10, 1, 0}),                    // a range without a length
-      bytes({10, 1, 0, 11}),                // longer than the file
-      bytes({10, 1, 11, 1}),                // begins behind the file
-      bytes({10, 1, 0, 0}),                 // an empty range
-      bytes({10, 2, 0, 1, 0, 1}),           // ranges that touch
-      bytes({10, 1, 0, 1, 0}),              // more bytes than ranges
-      bytes({11, 0}),                       // of another file
-      bytes({0x8A, 0x00, 0}),               // 10 in two bytes
-      bytes({10, 0xFF, 0xFF, 0xFF, 0x7F}),  // two hundred million ranges
+      bytes({}),                            // No bytes.
+      bytes({10}),                          // The number of ranges is missing.
+      bytes({10, 1, 0}),                    // A range without a length.
+      bytes({10, 1, 0, 11}),                // A range that is longer than the file.
+      bytes({10, 1, 11, 1}),                // A range that begins after the end of the file.
+      bytes({10, 1, 0, 0}),                 // An empty range.
+      bytes({10, 2, 0, 1, 0, 1}),           // Two ranges that touch.
+      bytes({10, 1, 0, 1, 0}),              // More bytes than ranges.
+      bytes({11, 0}),                       // The map of another file.
+      bytes({0x8A, 0x00, 0}),               // The number 10 in two bytes.
+      bytes({10, 0xFF, 0xFF, 0xFF, 0x7F}),  // Two hundred million ranges.
       bytes({10, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01,
-             2}),                                                           // a gap that would wrap around
-      bytes({0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02}),  // more than 64 bits
+             2}),                                                           // A gap that would wrap around.
+      bytes({0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02}),  // A number of more than 64 bits.
   };
   for (const auto& input : cases)
     BOOST_TEST(!BlockMap::decode(input, 10).has_value(), "accepted " << input.size());

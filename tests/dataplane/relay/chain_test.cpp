@@ -1,4 +1,4 @@
-// The chain's and the sequential plan's promises beside what is true of every plan.
+// Properties of the chain, in addition to those of every plan.
 #include "dataplane/relay/chain.hpp"
 
 #include <boost/test/unit_test.hpp>

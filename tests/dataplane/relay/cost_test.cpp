@@ -1,4 +1,4 @@
-// Long messages through small rings: indices past every width, and not one allocation per block.
+// Long messages through small rings: block indices of more than 16 bits, and no allocation per block.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <new>
@@ -28,8 +28,8 @@ namespace {
 constexpr RemoteKey kKey{77};
 constexpr std::uint64_t kAddress = 0x10'0000'0000;
 
-/// Root and receiver of a group of two, block by block through small rings. Returns how often memory was
-/// allocated once both were set up.
+/// Carries the blocks of a message from the root to the receiver of a group of two, one at a time, through
+/// small rings. Returns the number of allocations after both relays were set up.
 std::size_t carry(std::uint64_t length, std::uint32_t block_bytes, std::uint64_t blocks_to_carry) {
   Relay root = *Relay::create({.rank = Rank{0}, .members = 2, .block_bytes = block_bytes});
   Relay receiver =

@@ -1,4 +1,5 @@
-// The grant's 32 bytes: what is written is read, and nothing that a peer sends is taken on trust.
+// Tests the 32 bytes of a grant. Decoding restores what was encoded, and invalid bytes from a peer are
+// refused.
 #include "dataplane/relay/grant.hpp"
 
 #include <rapidcheck.h>

@@ -1,4 +1,4 @@
-// Hosts as members of a plan between hosts.
+// Tests the plans in which each host is one member of a plan between hosts.
 #include "dataplane/relay/host_plan.hpp"
 
 #include <rapidcheck.h>

@@ -1,6 +1,6 @@
-// A whole group of relays over a modelled network: real bytes in modelled memories, one FIFO per direction
-// and pair as a queue pair has it, and an order of events that a seeded generator picks. It plays the
-// driver's part by the book and notes the first thing that goes wrong.
+// A whole group of relays over a modelled network. It moves real bytes between modelled memories. As with a
+// queue pair, there is one FIFO for each pair of members and direction. A seeded generator chooses the order
+// of events. The mesh plays the part of the driver according to the rules and records the first error.
 #pragma once
 
 #include <algorithm>
@@ -27,17 +27,26 @@ struct MeshOptions {
   std::uint32_t block_bytes = 1;
   std::uint32_t max_writes_in_flight = 4;
   std::uint32_t expected_writes_ahead = 4;
-  std::uint64_t spare_slots = 0;  ///< beyond the least ring; ~0 = whole messages
-  /// Lengths travel ahead of the first block, which lands in an arena if its source does not depend on the
-  /// length.
+  /// The slots that a ring has beyond the least number. ~0 means memory for the whole message.
+  std::uint64_t spare_slots = 0;
+  /// If true, the length is announced before the first block. That block is written to an arena if its source
+  /// does not depend on the length.
   bool arenas = false;
-  std::uint32_t slow_per_million = 0;  ///< how often a picked event is put off: makes members drift far apart
-  std::uint32_t overtake_per_million = 0;  ///< how often a write arrives before others of its queue pair
+  /// How often the first possible event is chosen instead of a random one. This favours low ranks, so that
+  /// the members drift far apart.
+  std::uint32_t slow_per_million = 0;
+  /// How often a write arrives before earlier ones of its queue pair.
+  std::uint32_t overtake_per_million = 0;
   std::uint64_t seed = 1;
-  std::uint32_t idle_rank = 0;   ///< not 0: a member that acknowledges what comes and else does nothing …
-  std::uint64_t idle_after = 0;  ///< … once it has taken so many blocks
-  std::uint32_t stragglers = 0;  ///< of the highest ranks: what comes to them is put off …
-  std::uint32_t put_off = 20;    ///< … but for one time of so many, as long as anything else can happen
+  /// If not 0, the rank of a member that stops working as soon as it holds idle_after blocks. From then on it
+  /// acknowledges what arrives and does nothing else.
+  std::uint32_t idle_rank = 0;
+  std::uint64_t idle_after = 0;
+  /// The number of stragglers, which have the highest ranks. Items for them are delayed.
+  std::uint32_t stragglers = 0;
+  /// On average, items for stragglers can be delivered only at one of this many events, or when nothing else
+  /// can happen.
+  std::uint32_t put_off = 20;
 };
 
 class Mesh {
@@ -48,7 +57,7 @@ class Mesh {
     for (std::uint32_t rank = 0; rank < options.members; ++rank) members_.push_back(make(rank));
   }
 
-  /// Runs until nothing can happen any more. What went wrong, or nothing.
+  /// Runs until no event is possible any more. Returns a description of the first error, or an empty string.
   std::string run() {
     run_until_quiet();
     for (auto& member : members_) {
@@ -70,7 +79,7 @@ class Mesh {
   std::optional<Wait> wait_of(std::uint32_t rank) const { return members_[rank].relay.wait(); }
   bool is_complete(std::uint32_t rank) const { return members_[rank].relay.is_complete(); }
 
-  /// Until all but the stragglers have every block.
+  /// Runs until all members except the stragglers have every block. Returns as run() does.
   std::string run_until_others_have_all() {
     const auto lacks = [this](const Member& member) {
       return !is_straggler(member.rank) && !member.relay.is_delivered();
@@ -96,7 +105,7 @@ class Mesh {
     BlockWrite write;
     std::vector<std::byte> bytes;
   };
-  /// What overtook: it has arrived, but is acknowledged in its turn.
+  /// A write that overtook earlier ones. It has arrived, but is acknowledged in its original order.
   struct Arrived {
     BlockWrite write;
   };
@@ -108,13 +117,14 @@ class Mesh {
     std::vector<std::byte> memory;
     std::uint64_t slots = 0;
     std::vector<std::byte> arena;
-    std::vector<std::byte> file;            ///< what was consumed
-    std::vector<std::uint64_t> unconsumed;  ///< arrived, in memory
+    std::vector<std::byte> file;            ///< The bytes that were consumed.
+    std::vector<std::uint64_t> unconsumed;  ///< Blocks that have arrived in memory.
     std::set<std::uint64_t> omitted;
     std::map<Rank, std::deque<ExpectedWrite>> expected_writes;
-    std::uint64_t wiped = 0;       ///< slots of blocks below were filled with garbage
-    std::uint64_t read_ahead = 0;  ///< root: blocks made available
-    std::uint32_t writes = 0;      ///< in flight, with bytes
+    /// The slots of the blocks below this index were filled with garbage.
+    std::uint64_t wiped = 0;
+    std::uint64_t read_ahead = 0;  ///< On the root: the number of blocks that were made available.
+    std::uint32_t writes = 0;      ///< The number of writes in flight that have bytes.
     bool first_in_arena = false;
     bool first_landed = false;
     bool wants_memory = false;
@@ -174,7 +184,7 @@ class Mesh {
     member.wants_memory = false;
   }
 
-  /// Without arenas every receiver learns the length on its own, at any time.
+  /// With the option `arenas` off, each receiver learns the length independently, at any time.
   void start_somebody() {
     Member& member = members_[1 + random_.below(members_.size() - 1)];
     if (is_idle(member)) return;
@@ -188,8 +198,8 @@ class Mesh {
     if (is_new) announce(member);
   }
 
-  /// Where nobody has an arena, the length goes to those whose first source this member is, before anything
-  /// else.
+  /// If `arenas` is on but the algorithm allows no arena, sends the length to the members whose first source
+  /// is this member. It is sent before anything else.
   void announce(const Member& member) {
     if (!options_.arenas || !first_source_needs_length(options_.algorithm)) return;
     const Schedule& schedule = member.relay.schedule();
@@ -242,7 +252,7 @@ class Mesh {
            std::equal(bytes.begin(), bytes.end(), message_.begin() + std::ptrdiff_t(start));
   }
 
-  /// One event, anywhere. False when none is possible.
+  /// Lets one event happen at any member. Returns false if no event is possible.
   bool happen() {
     choices_.clear();
     const bool puts_off = options_.stragglers > 0 && random_.below(options_.put_off) != 0;
@@ -272,7 +282,8 @@ class Mesh {
     if (choices_.empty() && puts_off) add_wires(true);
     if (choices_.empty()) return false;
     std::uint64_t pick = random_.below(choices_.size());
-    if (random_.chance(options_.slow_per_million)) pick = 0;  // favours low ranks: the others fall behind
+    // Favours low ranks, so that the others fall behind.
+    if (random_.chance(options_.slow_per_million)) pick = 0;
     choices_[pick]();
     for (auto& member : members_) wipe_released(member);
     return true;
@@ -398,7 +409,7 @@ class Mesh {
     root.relay.on_available(root.read_ahead);
   }
 
-  /// A released slot may be used for anything, so it is.
+  /// Fills released slots with garbage, because the application may use them for anything.
   void wipe_released(Member& member) {
     for (; member.wiped < member.relay.released_limit(); ++member.wiped) {
       std::fill_n(member.memory.begin() + std::ptrdiff_t(member.relay.offset_of(member.wiped)),

@@ -1,4 +1,5 @@
-// What a group's paths are like comes out of what messages took, and the guess stays where they say nothing.
+// Tests that the parameters of a group's paths are learned from the times that messages took. Where these
+// times say nothing, the initial guess stays.
 #include "dataplane/relay/path_fit.hpp"
 
 #include <rapidcheck.h>
@@ -88,7 +89,7 @@ struct Case {
   double seconds_by(const MessagePlan& plan) const {
     return cost_seconds(plan.algorithm, message, plan.block_bytes, truth);
   }
-  /// What the last of so many messages takes.
+  /// Sends `count` messages and returns the time that the last one takes.
   double last_of(int count, bool in_a_queue) {
     AutoPlan plan(AutoConfig{}, message.members, {});
     return last_of(count, in_a_queue, plan);
@@ -114,8 +115,8 @@ struct Case {
   double last = 0;
 };
 
-/// What is not known of the paths costs a while, and then nothing; but a search that climbs can end on a
-/// lower hill, and does in few of all networks. Of a queue only those are timed that are held back for it.
+/// Learning the paths costs time at first and nothing later. But the search can end at a local optimum, which
+/// happens in few networks. In a queue of messages, only those that are held back as trials are timed.
 BOOST_AUTO_TEST_CASE(what_is_automatic_soon_travels_by_what_is_cheapest_alone_or_in_a_queue) {
   constexpr int kNetworks = 1000, kQueue = 50;
   int dearer = 0, much_dearer = 0, dearer_in_a_queue = 0, held_back = 0, most_held_back = 0;

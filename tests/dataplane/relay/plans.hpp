@@ -1,4 +1,4 @@
-// The plans of a whole group side by side, and what must be true of them whatever the algorithm.
+// The plans of all members of a group, and the invariants that hold for every algorithm.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,8 @@ inline GroupPlan in_hosts(const std::vector<std::uint32_t>& sizes,
   return in_racks(sizes, algorithm);
 }
 
-/// A group's plan of one message, walked step by step; the first broken invariant is kept in words.
+/// Walks through a group's plan of one message, step by step. Keeps a description of the first broken
+/// invariant.
 class Walk {
  public:
   Walk(const GroupPlan& plan, std::uint64_t blocks)
@@ -53,7 +54,7 @@ class Walk {
     }
   }
 
-  /// Empty when the plan is clean.
+  /// Returns the first broken invariant, or an empty string if there is none.
   std::string broken_invariant() {
     const std::uint64_t steps = all_[0].steps(blocks_);
     for (const Schedule& one : all_) expect(one.steps(blocks_) == steps, "members count different steps");
@@ -115,13 +116,14 @@ class Walk {
   std::string broken_;
 };
 
-/// The slots with which, in step, no member ever waits for one: block b may come in step t only if no block
-/// of its slot, or before that, moves at this member in step t or later.
+/// Returns the number of slots with which no member ever waits for a free slot if all members go in step. A
+/// block may be received in step t only if the slot is free: this member must not send or receive the block
+/// that had the slot before, or an earlier block, in step t or later.
 inline std::uint64_t slots_needed(const GroupPlan& plan, std::uint64_t blocks) {
   std::uint64_t most = 1;
   for (const Schedule& one : plan.all()) {
     if (one.is_root()) continue;
-    std::uint64_t lowest_ahead = blocks;  // over steps >= the one looked at
+    std::uint64_t lowest_ahead = blocks;  // The lowest block in this step and all later ones.
     for (std::uint64_t step = one.steps(blocks); step-- > 0;) {
       const auto [send, receive] = one.at(step, blocks);
       if (send) lowest_ahead = std::min(lowest_ahead, send->block);

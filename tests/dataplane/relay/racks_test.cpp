@@ -1,4 +1,4 @@
-// Racks as values.
+// Tests the value type Racks.
 #include "dataplane/relay/racks.hpp"
 
 #include <boost/test/unit_test.hpp>

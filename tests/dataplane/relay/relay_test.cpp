@@ -1,4 +1,4 @@
-// One relay at a time: exact lengths in every corner, and what it refuses.
+// Tests of a single relay: exact lengths in all special cases, and the input that it refuses.
 #include "dataplane/relay/relay.hpp"
 
 #include <algorithm>
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(no_write_goes_past_a_destination_of_exactly_the_message_len
 }
 
 BOOST_AUTO_TEST_CASE(a_member_whose_first_block_is_the_last_and_short_keeps_and_relays_the_exact_length) {
-  // Rank 2 of 8 gets block 1 first; of a message of two blocks that is the last one, of 5 bytes.
+  // Rank 2 of 8 receives block 1 first. In a message of two blocks, this is the last block and has 5 bytes.
   Relay relay = ready(2, 8, 100, 105, 2);
   BOOST_REQUIRE(relay.first_block() == 1);
   grants_of(relay);
@@ -136,7 +136,8 @@ BOOST_AUTO_TEST_CASE(a_member_whose_first_block_is_the_last_and_short_keeps_and_
 }
 
 BOOST_AUTO_TEST_CASE(back_to_back_messages_of_different_block_counts_share_the_same_first_grant) {
-  // The arena for the next message is granted before its length is known: to the same source, for any length.
+  // The arena for the next message is granted before its length is known. The grant goes to the same source
+  // for any length.
   for (const std::uint64_t length : {1ULL, 250ULL, 100'000ULL}) {
     Relay relay = relay_of(2, 8, 100);
     BOOST_REQUIRE(relay.offer_arena(0x9000, RemoteKey{5}).has_value());
@@ -144,14 +145,14 @@ BOOST_AUTO_TEST_CASE(back_to_back_messages_of_different_block_counts_share_the_s
     BOOST_REQUIRE(grants.size() == 1u);
     BOOST_CHECK(grants[0].first == *relay.schedule().first_source_of(Rank{2}, 1));
     BOOST_CHECK(grants[0].second.first_only && grants[0].second.remote_address == 0x9000);
-    BOOST_TEST(
-        is_error(relay.on_block(grants[0].first, 0, 1), Errc::protocol_error));  // the length comes first
+    // The length must be known before the first block.
+    BOOST_TEST(is_error(relay.on_block(grants[0].first, 0, 1), Errc::protocol_error));
     BOOST_REQUIRE(relay.set_length(length).has_value());
     const std::uint64_t block = relay.first_block();
     BOOST_TEST(block == std::min<std::uint64_t>(1, relay.block_count() - 1));
     BOOST_TEST(relay.on_block(grants[0].first, immediate_of(0, block), relay.block_length(block)).value() ==
                block);
-    // Relayed from the arena while the application has not named its memory yet.
+    // The block is relayed from the arena before the application has set its memory.
     for (const Rank to : relay.schedule().destinations())
       BOOST_REQUIRE(relay.on_grant(to, kWholeMemory).has_value());
     BlockWrite write;
@@ -181,7 +182,8 @@ BOOST_AUTO_TEST_CASE(a_grant_for_the_next_message_is_kept_until_that_message_sta
   BOOST_TEST(write.into_arena);
   BOOST_TEST(write.remote_address == kArena.remote_address);
   BOOST_TEST(write.immediate == 0x0003'0000u);
-  BOOST_TEST(!next.poll_write(write));  // the arena takes one block; the rest waits for the memory
+  // The arena takes one block. The rest waits for the memory.
+  BOOST_TEST(!next.poll_write(write));
   BOOST_REQUIRE(next.on_grant(Rank{1}, kWholeMemory).has_value());
   BOOST_REQUIRE(next.poll_write(write));
   BOOST_TEST(!write.into_arena);
@@ -212,17 +214,22 @@ BOOST_AUTO_TEST_CASE(a_cancelled_message_falls_silent_and_says_when_its_memory_i
 
 BOOST_AUTO_TEST_CASE(a_block_that_is_not_due_is_refused_and_changes_nothing) {
   Relay relay = ready(1, 4, 100, 1000, 10);
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 100), Errc::protocol_error));  // not granted yet
+  // No memory is granted yet.
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 100), Errc::protocol_error));
   grants_of(relay);
-  BOOST_TEST(is_error(relay.on_block(Rank{2}, 0, 100), Errc::protocol_error));            // no neighbour
-  BOOST_TEST(is_error(relay.on_block(Rank{9}, 0, 100), Errc::protocol_error));            // no member
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 1, 100), Errc::protocol_error));            // due from another
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 99), Errc::protocol_error));             // short
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 101), Errc::protocol_error));            // long
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0x0100'0000, 100), Errc::protocol_error));  // another message
+  // The sender is not a neighbour.
+  BOOST_TEST(is_error(relay.on_block(Rank{2}, 0, 100), Errc::protocol_error));
+  BOOST_TEST(is_error(relay.on_block(Rank{9}, 0, 100), Errc::protocol_error));  // The sender is not a member.
+  // Another member must send this block.
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 1, 100), Errc::protocol_error));
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 99), Errc::protocol_error));   // The block is too short.
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 101), Errc::protocol_error));  // The block is too long.
+  // The slot id is that of another message.
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0x0100'0000, 100), Errc::protocol_error));
   BOOST_TEST(relay.blocks_held() == 0u);
   BOOST_TEST(relay.on_block(Rank{0}, 0, 100).value() == 0u);
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 100), Errc::protocol_error));  // once is enough
+  // The block has arrived already.
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 100), Errc::protocol_error));
   BOOST_TEST(relay.blocks_held() == 1u);
 }
 
@@ -244,7 +251,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_was_overtaken_holds_up_nothing_but_itself) {
   };
   drain();
   BOOST_TEST((sent.empty() && foretold == std::vector<std::uint64_t>{0, 1}));
-  // Block 4 comes before it was foretold.
+  // Block 4 arrives before the relay has announced it as an expected write.
   for (const std::uint32_t block : {0, 2, 4, 1, 3}) {
     BOOST_TEST(relay.on_block(Rank{0}, block, 100).value() == block);
     drain();
@@ -265,7 +272,7 @@ BOOST_AUTO_TEST_CASE(the_first_write_to_a_destination_keeps_its_place) {
   BOOST_REQUIRE(relay.on_grant(Rank{2}, kWholeMemory).has_value());
   BOOST_TEST(relay.on_block(Rank{0}, 1, 100).value() == 1u);
   BlockWrite write;
-  BOOST_TEST(!relay.poll_write(write));  // its arena takes the first block only
+  BOOST_TEST(!relay.poll_write(write));  // The arena of the destination takes only the first block.
   BOOST_TEST(relay.on_block(Rank{0}, 0, 100).value() == 0u);
   BOOST_REQUIRE(relay.poll_write(write));
   BOOST_TEST((write.block == 0 && write.into_arena));
@@ -278,10 +285,12 @@ BOOST_AUTO_TEST_CASE(a_block_beyond_the_granted_window_or_after_the_last_is_refu
   BOOST_TEST(relay.on_block(Rank{0}, 1, 100).value() == 1u);
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 2, 100), Errc::protocol_error));
   relay.on_consumed(1);
-  BOOST_TEST(relay.released_limit() == 0u);  // out of order: the ring is freed from its oldest block on
+  // Blocks were consumed out of order. The ring is released from its oldest block on.
+  BOOST_TEST(relay.released_limit() == 0u);
   relay.on_consumed(0);
   BOOST_TEST(relay.released_limit() == 2u);
-  BOOST_TEST(is_error(relay.on_block(Rank{0}, 2, 100), Errc::protocol_error));  // free, but nobody was told
+  // The slot is free, but it was not granted.
+  BOOST_TEST(is_error(relay.on_block(Rank{0}, 2, 100), Errc::protocol_error));
   for (std::uint64_t block = 2; block < 5; ++block) {
     grants_of(relay);
     BOOST_TEST(relay.on_block(Rank{0}, static_cast<std::uint32_t>(block), 100).value() == block);
@@ -296,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_cannot_be_meant_is_refused) {
   const auto refused = [&](Rank from, BlockGrant grant) {
     return is_error(relay.on_grant(from, grant), Errc::protocol_error);
   };
-  BOOST_TEST(refused(Rank{3}, kWholeMemory));  // the root of 4 never sends to 3
+  BOOST_TEST(refused(Rank{3}, kWholeMemory));  // The root of 4 members never sends to rank 3.
   BOOST_TEST(refused(Rank{9}, kWholeMemory));
   BOOST_TEST(refused(Rank{1}, {.limit = 0, .slots = 1}));
   BOOST_TEST(refused(Rank{1}, {.limit = 1, .slots = 0}));
@@ -315,7 +324,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_cannot_be_meant_is_refused) {
 
   Relay later = relay_of(1, 4, 100);
   BOOST_TEST(
-      is_error(later.on_grant(Rank{0}, kWholeMemory), Errc::protocol_error));  // nobody sends to the root
+      is_error(later.on_grant(Rank{0}, kWholeMemory), Errc::protocol_error));  // No member sends to the root.
 }
 
 BOOST_AUTO_TEST_CASE(no_first_block_is_granted_where_its_source_depends_on_the_length) {
@@ -391,7 +400,7 @@ BOOST_AUTO_TEST_CASE(misuse_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_first_grant_holds_up_every_later_write) {
-  Relay root = ready(0, 8, 100, 1000, 10);  // sends 0 to 1, 1 to 2, 2 to 4, 3 to 1, ...
+  Relay root = ready(0, 8, 100, 1000, 10);  // The root sends 0 to 1, 1 to 2, 2 to 4, 3 to 1, ...
   BOOST_REQUIRE(root.on_grant(Rank{2}, kWholeMemory).has_value());
   BOOST_REQUIRE(root.on_grant(Rank{4}, kWholeMemory).has_value());
   BlockWrite write;
@@ -404,12 +413,13 @@ BOOST_AUTO_TEST_CASE(a_missing_first_grant_holds_up_every_later_write) {
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_block_is_overtaken_by_writes_to_others_but_not_to_the_same_destination) {
-  // Rank 3 of 8 has all that ever comes from everybody but rank 1.
+  // Rank 3 of 8 has received all blocks that are due, except those from rank 1.
   const Schedule plan(Algorithm::binomial_pipeline, Rank{3}, 8);
   Relay relay = ready(3, 8, 100, 1000, 10);
   grants_of(relay);
   for (const Rank to : plan.destinations()) BOOST_REQUIRE(relay.on_grant(to, kWholeMemory).has_value());
-  std::vector<Transfer> due;  // until one to the same destination lacks its block
+  // The sends that can be made. After a block is missing for a destination, no later block is sent to it.
+  std::vector<Transfer> due;
   std::vector<Rank> stuck;
   std::vector<bool> held(10, false);
   for (std::uint64_t step = 0; step < plan.steps(10); ++step) {
@@ -435,7 +445,7 @@ BOOST_AUTO_TEST_CASE(a_missing_block_is_overtaken_by_writes_to_others_but_not_to
   BOOST_CHECK(sent == due);
 }
 
-/// Of two destinations one acknowledges nothing, or has no room in its ring.
+/// One of two destinations acknowledges nothing, or has no space in its ring.
 BOOST_AUTO_TEST_CASE(a_slow_destination_holds_up_no_other_as_long_as_its_blocks_have_slots) {
   constexpr std::uint64_t kBlocks = 2000, kRing = 9;
   for (const bool acknowledges : {false, true}) {

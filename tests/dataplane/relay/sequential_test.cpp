@@ -1,4 +1,4 @@
-// The sequential plan's promises beside what is true of every plan.
+// Properties of the sequential plan, in addition to those of every plan.
 #include "dataplane/relay/sequential.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,5 @@
-// Two trees in each site, of which each feeds the next: what they promise beside what is true of every plan.
+// Two trees in each site, each of which feeds the next site. Tests their properties, in addition to those of
+// every plan.
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
@@ -20,7 +21,7 @@ std::vector<std::uint32_t> some_sites() {
                                                          rc::gen::inRange<std::uint32_t>(1, 40)));
 }
 
-/// Every list of up to four sites of up to seven members.
+/// Calls `check` for every list of up to four sites of up to seven members.
 template <typename Check>
 void for_each_small_list(Check check) {
   std::vector<std::uint32_t> sizes{1};
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(every_invariant_holds_for_sites_of_any_sizes) {
   }));
 }
 
-/// A message of one block is in both trees, so it may come twice.
+/// A message of one block is excluded. Its block is in both trees, so it may cross an uplink twice.
 BOOST_AUTO_TEST_CASE(every_uplink_carries_a_message_of_blocks_once_in_and_once_out) {
   const auto check = [](const std::vector<std::uint32_t>& sizes) {
     constexpr std::uint64_t kBlocks = 9;
@@ -111,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_member_has_two_sources_and_two_destinations_at_most) {
   }));
 }
 
-/// So nobody waits for a member that is alone behind a slow link.
+/// Therefore no member waits for a member that is alone behind a slow link.
 BOOST_AUTO_TEST_CASE(a_last_site_of_one_member_passes_nothing_on) {
   for (std::uint32_t first = 1; first <= 20; ++first)
     BOOST_TEST(in_sites({first, 1}).of(first).destinations().empty());

@@ -1,5 +1,5 @@
-// The plans off the beat: how long they take when blocks have latency, how far apart members finish, and what
-// one slow way costs everybody.
+// The plans without a common clock: how long they take if blocks have latency, how far apart members finish,
+// and what one slow path costs all members.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/relay/timed_group.hpp"
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(every_plan_takes_its_steps_and_the_latency_of_its_hops) {
   }
 }
 
-/// Published for the binomial pipeline: members finish within a step or two of each other.
+/// A published property of the binomial pipeline: members finish within one or two steps of each other.
 BOOST_AUTO_TEST_CASE(members_of_a_pipeline_finish_together) {
   for (const std::uint32_t members : {8U, 64U}) {
     const auto delivered =
@@ -38,9 +38,10 @@ BOOST_AUTO_TEST_CASE(members_of_a_pipeline_finish_together) {
   }
 }
 
-/// A way of half the speed is taken once in log2 n steps and costs a step each time: of 64 members' bandwidth
-/// 6 / 7 are left (85.6 %, says the later RDMC paper, DSN 2018). A chain is left with half. With fewer writes
-/// in flight than the product has, a pipeline loses more: 18 % with four and memory for the whole message.
+/// A path of half the speed is used once in log2(n) steps and costs one further step each time. So 64 members
+/// keep 6/7 of their bandwidth (85.6 % according to the later RDMC paper, DSN 2018). A chain keeps half. If
+/// fewer writes are in flight than in the product, a pipeline loses more: 18 % with four writes in flight and
+/// memory for the whole message.
 BOOST_AUTO_TEST_CASE(one_way_of_half_the_speed_leaves_a_pipeline_of_64_most_of_its_bandwidth) {
   const auto time = [](Algorithm algorithm, double factor) {
     return last(TimedGroup({.plan = {algorithm, 64},
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(one_way_of_half_the_speed_leaves_a_pipeline_of_64_most_of_i
   };
   const double left = time(Algorithm::binomial_pipeline, 1) / time(Algorithm::binomial_pipeline, 2);
   BOOST_TEST(left >= 0.856);
-  BOOST_TEST(left < 0.95);  // it was slow indeed
+  BOOST_TEST(left < 0.95);  // The slow path must have had an effect.
   BOOST_TEST(time(Algorithm::chain, 1) / time(Algorithm::chain, 2) < 0.6);
 }
 

@@ -1,4 +1,4 @@
-// Stragglers: whoever sends to one leaves blocks out before it holds up the others.
+// Tests stragglers. A member that sends to one omits blocks before the straggler can delay the other members.
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kBlock = 4;
 
-/// `others` members and behind them the stragglers, in rings of `slots`.
+/// Returns the options for a group of `others` members, followed by the stragglers, with rings of `slots`.
 MeshOptions group(std::uint32_t others, std::uint32_t stragglers, std::uint64_t blocks, std::uint64_t slots) {
   MeshOptions options{.algorithm = Algorithm::site_trees,
                       .members = others + stragglers,
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_straggler_holds_up_nobody_and_gets_what_it_can_take) {
   BOOST_TEST(mesh.is_complete(15));
 }
 
-/// With a ring that is longer than what events in a random order put it behind.
+/// The ring is longer than the backlog that a random order of events causes.
 BOOST_AUTO_TEST_CASE(one_that_keeps_pace_lacks_nothing) {
   auto options = group(15, 1, 2000, 1500);
   options.put_off = 1;
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_omitted_where_all_blocks_have_slots) {
   }
 }
 
-/// A straggler's first grant may take long, or never come.
+/// The first grant of a straggler may arrive late, or never.
 BOOST_AUTO_TEST_CASE(a_straggler_that_grants_nothing_keeps_no_other_from_getting_blocks) {
   constexpr std::uint64_t kBlocks = 40;
   const auto racks = *Racks::of(std::vector<std::uint32_t>{5, 1});
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(whoever_is_no_straggler_refuses_an_omitted_block) {
   BOOST_TEST(!Relay::create({.rank = Rank{1}, .members = 2, .stragglers = 2}).has_value());
 }
 
-/// The root and two that it sends to: whose blocks lie in a ring tells who is slow.
+/// The root sends to two members. The blocks that stay in its ring show which of the two is slow.
 BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
   struct Case {
     std::uint64_t written_to_first, written_to_second;
@@ -174,19 +174,19 @@ BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
   }
 }
 
-/// Grants rank 0 what there is room for; `granted` becomes one more than the last block.
+/// Lets the relay grant rank 0 all the space that it has. Sets `granted` to the limit of the last grant.
 void grant_room(Relay& relay, std::uint64_t& granted) {
   Rank to{};
   for (BlockGrant grant; relay.poll_grant(to, grant);) granted = grant.limit;
 }
 
-/// A block comes from rank 0, and is consumed at once.
+/// Receives a block from rank 0 and consumes it at once.
 void take(Relay& relay, std::uint64_t block) {
   BOOST_REQUIRE(relay.on_block(Rank{0}, immediate_of(0, block), kBlock).has_value());
   relay.on_consumed(block);
 }
 
-/// Relay of the middle member of three in a chain. The last one has granted `granted` blocks.
+/// Returns the relay of the middle member of three in a chain. The last member has granted `granted` blocks.
 Relay middle_of_chain(std::uint64_t slots, std::uint64_t granted) {
   auto relay =
       Relay::create({.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = kBlock});
@@ -200,7 +200,7 @@ Relay middle_of_chain(std::uint64_t slots, std::uint64_t granted) {
   return std::move(*relay);
 }
 
-/// In rings of many slots and of few.
+/// Tests rings with many slots and rings with few.
 BOOST_AUTO_TEST_CASE(a_member_names_a_destination_that_takes_nothing) {
   struct Case {
     std::uint64_t slots, most;
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_member_names_a_destination_that_takes_nothing) {
   }
 }
 
-/// A path of `behind` blocks, all of which are in flight.
+/// `behind` blocks are always in flight on the path to the destination.
 BOOST_AUTO_TEST_CASE(a_destination_behind_a_long_path_that_keeps_pace_holds_up_nobody) {
   constexpr std::uint64_t kSlots = 256;
   for (const std::uint64_t behind : {40U, 90U, 110U}) {
@@ -233,9 +233,9 @@ BOOST_AUTO_TEST_CASE(a_destination_behind_a_long_path_that_keeps_pace_holds_up_n
   }
 }
 
-/// A straggler that grants no room: its blocks leave the ring as soon as they are omitted. It hears of them
-/// when it has granted room, and only then the message is complete. A relay remembers 4096 sends; with more
-/// than these to be told it waits for the straggler.
+/// A straggler grants no more space. Its blocks leave the ring as soon as they are omitted. The straggler is
+/// informed of the omitted blocks when it grants space again, and only then the message is complete. A relay
+/// remembers at most 4096 such sends. If more are pending, it waits for the straggler.
 BOOST_AUTO_TEST_CASE(what_a_straggler_has_not_granted_holds_up_nobody) {
   constexpr std::uint64_t kSlots = 32, kGranted = 16, kMostSends = 4096;
   for (const std::uint64_t blocks : {500U, 6000U}) {

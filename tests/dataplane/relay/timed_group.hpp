@@ -1,6 +1,6 @@
-// A whole group of relays in virtual time: a block occupies its sender's link out and its receiver's link in
-// for a block time, in the order posted, and arrives a latency later; grants and acknowledgements take a
-// latency. A pair of members may have a slower way between them.
+// A whole group of relays in virtual time. A block occupies its sender's outgoing link and its receiver's
+// incoming link for one block time, in the order in which it was posted. It arrives one latency later. Grants
+// and acknowledgements take one latency. One pair of members may have a slower path.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,13 @@ namespace rdmc::relay {
 struct TimedOptions {
   GroupPlan plan;
   std::uint64_t blocks = 1;
-  std::uint64_t slots = ~std::uint64_t{0};  ///< of a receiver's ring; the whole message when fewer do
+  /// The slots of a receiver's ring. If the message has fewer blocks, the number of its blocks.
+  std::uint64_t slots = ~std::uint64_t{0};
   std::uint32_t writes_in_flight = 16;
-  double latency = 0.1;                      ///< in block times
-  std::uint32_t slow_from = 0, slow_to = 0;  ///< a way on which a block takes …
-  double slow_factor = 1;                    ///< … so many block times
+  double latency = 0.1;  ///< The latency in block times.
+  /// The sender and the receiver of the slow path, on which a block takes slow_factor block times.
+  std::uint32_t slow_from = 0, slow_to = 0;
+  double slow_factor = 1;
 };
 
 class TimedGroup {
@@ -40,7 +42,8 @@ class TimedGroup {
     members_[0].relay.on_available(options.blocks);
   }
 
-  /// When each receiver, in the order of ranks, has the last block, in block times; 0: never.
+  /// Returns for each receiver, in the order of ranks, the time at which it has the last block, in block
+  /// times. 0 means never.
   std::vector<double> run() {
     std::vector<double> delivered(members_.size(), 0.0);
     for (std::size_t i = 0; i < members_.size(); ++i) drain(i);
@@ -100,7 +103,7 @@ class TimedGroup {
     const double time = block_time(from, to);
     double& out = members_[from].out_free;
     out = std::max(out, now_) + time;
-    // It streams: the link in is taken while the block arrives.
+    // The transfer is streamed: the incoming link is occupied while the block arrives.
     post(out - time + options_.latency, to, [this, from, to, write, time] {
       double& in = members_[to].in_free;
       in = std::max(in, now_) + time;

@@ -1,5 +1,5 @@
-// Who is to blame when a group stands still: the lowest step that anybody waits for has the idle member at
-// its other end.
+// Tests which member is named when a group makes no progress. The wait with the lowest step of all members
+// names the idle member as its peer.
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
@@ -11,8 +11,8 @@ namespace rdmc::relay {
 BOOST_AUTO_TEST_SUITE(wait_test)
 namespace {
 
-/// Of the honest members' waits for another member the earliest; what is owed comes behind room that is not
-/// given.
+/// Returns the earliest wait of all members except the idle one. In the same step, a wait for memory counts
+/// as earlier than a wait for a block.
 std::optional<Wait> earliest_wait(const Mesh& mesh, const MeshOptions& options) {
   std::optional<Wait> earliest;
   const auto key = [](const Wait& wait) { return std::tuple(wait.step, wait.what); };

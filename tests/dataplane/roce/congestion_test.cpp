@@ -1,4 +1,4 @@
-// Marks, notifications and what they do to the sender (IBTA Annex A17.9; DCQCN).
+// Marks, notifications, and their effect on the sender (IBTA Annex A17.9; DCQCN).
 #include "dataplane/roce/congestion.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +13,7 @@ In marked(int psn) {
   return {.opcode = Opcode::write_only, .psn = psn, .bytes = 1, .length = 1, .marked = true};
 }
 
-/// A window under control whose acknowledgements come as fast as they should.
+/// A congestion window whose round trips are all short.
 struct Controlled {
   void round() {
     now = now + kRoundTrip;
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(the_first_notification_halves_what_may_be_under_way) {
     Script s({.path_mtu = 1024, .congestion_control = control, .window_bytes = 64 << 10});
     BOOST_REQUIRE(s.post(SendOpcode::write, 1 << 20).has_value());
     s.notify();
-    BOOST_TEST(s.out().size() == (control ? 64u : 128u));  // of 512 charged bytes
+    BOOST_TEST(s.out().size() == (control ? 64u : 128u));  // Each packet is charged 512 bytes.
   }
 }
 
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
   }
   const auto pause = [&] { return s.connection().next_deadline() - s.now(); };
   s.notify();
-  s.notify();  // of the same congestion
+  s.notify();  // The second one is for the same congestion.
   BOOST_TEST(s.sent().size() == 16u);
   BOOST_TEST((pause() > microseconds(20) && pause() < microseconds(40)));
   s.wait(pause());
@@ -133,8 +133,9 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
 
 namespace {
 
-/// How many packets are under way at once after a round trip of 0.1 ms and 64 of 5 ms, of which each packet
-/// waits `egress` in our own host, and its acknowledgement waits `back` on its way back.
+/// Returns how many packets are in flight at once after a round trip of 0.1 ms and 64 round trips of 5 ms. In
+/// each of the 64, a packet waits for `egress` in this host, and its acknowledgement waits for `back` on its
+/// path back.
 std::size_t packets_under_way(Duration egress, Duration back = {}) {
   Script s({.path_mtu = 4096, .selective_repeat = true, .congestion_control = true});
   std::size_t under_way = 0;
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(the_queue_on_one_way_is_told_by_two_clocks_that_wrap_and_dr
     std::uint64_t drift = 0;
     const auto sample = [&](std::int64_t waited) {
       now = now + milliseconds(10);
-      drift += 500;  // 50 ppm
+      drift += 500;  // 50 ppm of 10 ms.
       const auto departure = static_cast<std::uint32_t>(now.ns);
       const auto arrival =
           departure + ahead + static_cast<std::uint32_t>(40'000 + waited) + static_cast<std::uint32_t>(drift);
@@ -208,8 +209,8 @@ BOOST_AUTO_TEST_CASE(a_slow_link_is_given_the_time_of_half_a_megabyte) {
 
 namespace {
 
-/// The window after eight round trips on a path of `least`, of which each meets a queue of `queue`. `link`:
-/// bytes per second.
+/// Returns the window after eight round trips on a path of `least`, each of which meets a queue of `queue`.
+/// `link` is in bytes per second.
 std::uint32_t opened_window(Duration least, Duration queue, std::uint64_t link = 0) {
   Congestion congestion(
       {.enabled = true, .selective_repeat = true, .path_mtu = 8192, .window_bytes = 64 << 20});

@@ -1,6 +1,6 @@
-// Whatever the network does, every message arrives intact, every READ rd_atomics what is there, every atomic
-// is executed once, every completion comes once and in order, but for unordered WRITEs, and nothing hangs: in
-// both modes, at every path MTU, in both directions at once, over the wrap of the PSN.
+// Whatever the network does, every message arrives intact, every READ returns the peer's bytes, every atomic
+// is executed once, and nothing hangs. Every completion comes once and in order, except those of unordered
+// WRITEs. The tests cover both modes, every path MTU, both directions at once, and the wrap of the PSN.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ struct Message {
   SendOpcode opcode;
   std::vector<std::byte> bytes;
   std::uint32_t immediate;
-  std::size_t place;                    ///< of a WRITE or READ, in the receiver's memory
-  std::vector<std::byte> read;          ///< by a READ
-  std::uint64_t add = 0, original = 0;  ///< of an atomic: what it does and what it must find
-  bool has_completed = false;           ///< at the receiver
+  std::size_t place;                    ///< For a WRITE or READ: the offset in the receiver's memory.
+  std::vector<std::byte> read_bytes;    ///< The bytes that a READ has read.
+  std::uint64_t add = 0, original = 0;  ///< For an atomic: the change, and the value that it must find.
+  bool has_completed = false;           ///< The message has completed at the receiver.
 
   bool write() const { return opcode == SendOpcode::write || opcode == SendOpcode::write_immediate; }
   bool read() const { return opcode == SendOpcode::read; }
@@ -31,29 +31,29 @@ constexpr std::array kOpcodes{
     SendOpcode::send, SendOpcode::send_immediate, SendOpcode::write,     SendOpcode::write_immediate,
     SendOpcode::read, SendOpcode::read,           SendOpcode::fetch_add, SendOpcode::compare_swap};
 
-// One direction: what is sent, the memory it is written to, the receives it meets.
+// One direction: its messages, the memory that they are written to, and the receives that they use.
 struct Stream {
   std::vector<Message> messages;
   std::vector<std::byte> memory;
-  alignas(8) std::array<std::byte, 8> counter{};  ///< that atomics work on
-  std::vector<std::vector<std::byte>> receives;   ///< one for each message that consumes one
+  alignas(8) std::array<std::byte, 8> counter{};  ///< The bytes that atomics work on.
+  std::vector<std::vector<std::byte>> receives;   ///< One for each message that needs a receive.
   std::size_t posted_sends = 0, posted_receives = 0, sent = 0, received = 0;
-  std::size_t next = 0;    ///< message not yet looked at for a receive
-  bool unordered = false;  ///< its WRITEs with immediate
+  std::size_t next = 0;    ///< The first message that may still need a receive.
+  bool unordered = false;  ///< Its WRITEs with immediate are unordered.
   std::size_t overtook = 0;
 
   Stream(Random& random, std::size_t count, bool without_order) : unordered(without_order) {
     std::size_t used = 0;
     std::uint64_t count_to = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      // Big messages are rarer, so that a run has many of all kinds.
+      // Big messages are rarer, so that a run has many messages of all kinds.
       const auto size =
           static_cast<std::size_t>(kSizes[random.below(random.chance(60'000) ? kSizes.size() : 11)]);
       Message m{kOpcodes[random.below(kOpcodes.size())], std::vector<std::byte>(size),
                 static_cast<std::uint32_t>(random.next()), used};
       for (auto& byte : m.bytes) byte = static_cast<std::byte>(random.next());
       if (m.write() || m.read()) used += size;
-      if (m.read()) m.read.resize(size);
+      if (m.read()) m.read_bytes.resize(size);
       if (m.atomic()) {
         m.add = random.next();
         m.original = count_to;
@@ -62,7 +62,8 @@ struct Stream {
       if (m.receives()) receives.emplace_back(m.write() ? 0 : size);
       messages.push_back(std::move(m));
     }
-    if (unordered) {  // any message may meet any receive
+    // Any message may use any receive, so all receives get the largest size.
+    if (unordered) {
       std::size_t largest = 0;
       for (const Message& m : messages) largest = std::max(largest, m.bytes.size());
       for (auto& bytes : receives) bytes.resize(largest);
@@ -73,7 +74,7 @@ struct Stream {
   }
   bool done() const { return sent == messages.size() && received == receives.size(); }
 
-  /// The message that completed with this receive.
+  /// Returns the message that completed with this receive.
   const Message& completed(const WorkCompletion& c) {
     const auto is_open = [&](const Message& m) { return m.receives() && !m.has_completed; };
     while (next < messages.size() && !is_open(messages[next])) ++next;
@@ -99,7 +100,7 @@ void post(Pair& pair, int from, Stream& stream, Random& random) {
     Message& m = stream.messages[stream.posted_sends];
     if (m.read()) {
       if (!pair.connection(from).post_read({.work_id = stream.posted_sends,
-                                            .bytes = m.read,
+                                            .bytes = m.read_bytes,
                                             .remote_address = kBase + m.place,
                                             .remote_key = kKey}))
         break;
@@ -122,7 +123,7 @@ void post(Pair& pair, int from, Stream& stream, Random& random) {
       break;
     ++stream.posted_sends;
   }
-  // Receives come late now and then, so that RNR NAKs happen.
+  // Some receives are posted late, so that RNR NAKs happen.
   if (!random.chance(500'000)) return;
   while (stream.posted_receives < stream.receives.size()) {
     auto& bytes = stream.receives[stream.posted_receives];
@@ -132,7 +133,7 @@ void post(Pair& pair, int from, Stream& stream, Random& random) {
   }
 }
 
-// Each completion is the next of its kind, and when it is there the bytes are.
+// Checks that each completion is the next one of its kind, and that its bytes are there.
 void check(Pair& pair, int end, Stream& out, Stream& in) {
   for (const WorkCompletion& c : std::exchange(pair.completions(end), {})) {
     BOOST_REQUIRE(c.cause == FailureCause::none);
@@ -144,7 +145,7 @@ void check(Pair& pair, int end, Stream& out, Stream& in) {
       BOOST_REQUIRE((c.kind == CompletionKind::atomic) == m.atomic());
       BOOST_REQUIRE_EQUAL(c.byte_count, m.atomic() ? 8 : m.bytes.size());
       if (m.atomic()) BOOST_REQUIRE_EQUAL(c.original, m.original);
-      if (m.read()) BOOST_REQUIRE(m.read == m.bytes);
+      if (m.read()) BOOST_REQUIRE(m.read_bytes == m.bytes);
       if (m.write())
         BOOST_REQUIRE(std::ranges::equal(m.bytes, std::span(out.memory).subspan(m.place, m.bytes.size())));
       continue;
@@ -189,7 +190,7 @@ void deliver(const Case& c, Totals& totals) {
         .max_dest_rd_atomic = 8,
         .read_window_bytes = static_cast<std::uint32_t>(random.between(4 * c.mtu, 1 << 20)),
         .end_to_end_credits = random.chance(500'000),
-        .ack_timeout = milliseconds(200),  // the peer lives; only heavy loss is met
+        .ack_timeout = milliseconds(200),  // Long, because the peer is alive and only the loss is heavy.
         .retry_limit = 30,
         .rnr_timer = static_cast<std::uint8_t>(random.between(1, 14))};
     const auto configs = mirrored(common, 0xFFFFF0);

@@ -1,4 +1,4 @@
-// What loss, queues and a silent peer cost on a 1 Gb/s link, in virtual time.
+// The cost of loss, queues and a silent peer on a 1 Gb/s link, in virtual time.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/pair.hpp"
@@ -10,7 +10,7 @@ namespace {
 constexpr RemoteKey kKey{1};
 constexpr std::size_t kBlock = 1'000'000;
 
-// End 0 writes blocks to end 1, `depth` posted at a time.
+// End 0 writes blocks to end 1. At most 8 of them are posted at a time.
 struct Transfer {
   Transfer(const ConnectionConfig& common, const Link& link)
       : from(kBlock), to(kBlock), configs(mirrored(common, 0xFFFFF0)), pair(configs[0], configs[1], link, 7) {
@@ -26,7 +26,8 @@ struct Transfer {
     });
     BOOST_REQUIRE(done);
   }
-  /// Single packets, one after the other; how many packets were sent again until now.
+  /// Sends single packets, one after the other. Returns how many packets have been sent again since the
+  /// transfer began.
   std::uint64_t exchange(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       BOOST_REQUIRE(pair.connection(0).post_send(
@@ -78,9 +79,10 @@ BOOST_AUTO_TEST_CASE(a_path_of_forty_milliseconds_is_filled) {
   Link link = kGigabit;
   link.delay = milliseconds(20);
   Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, link);
-  transfer.run(250);  // a window of 1 MB would carry 0.2 Gb/s
+  transfer.run(250);  // A window of 1 MB would carry only 0.2 Gb/s.
   BOOST_TEST(transfer.bits_per_second() > 0.8e9);
-  BOOST_TEST(transfer.pair.connection(0).counters().retransmitted < 5);  // before a round trip is known
+  // Packets are sent again only before a round trip is known.
+  BOOST_TEST(transfer.pair.connection(0).counters().retransmitted < 5);
 }
 
 BOOST_AUTO_TEST_CASE(single_packets_on_a_long_path_are_sent_once_when_its_round_trip_is_known) {
@@ -99,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_path_longer_than_the_longest_timeout_is_filled_without_se
   transfer.exchange(1);
   transfer.run(100);
   const ConnectionCounters& counters = transfer.pair.connection(0).counters();
-  BOOST_TEST(counters.retransmitted <= counters.timeouts);  // each asks with one packet
+  BOOST_TEST(counters.retransmitted <= counters.timeouts);  // Each timeout sends one packet.
   BOOST_TEST(transfer.bits_per_second() > 0.2e9);
 }
 
@@ -118,8 +120,8 @@ BOOST_AUTO_TEST_CASE(one_percent_loss_costs_go_back_n_less_than_forty_percent) {
 }
 
 BOOST_AUTO_TEST_CASE(congestion_control_keeps_the_queue_short) {
-  // Without it the window of 1 MB stands in the queue: 8 ms. With it a packet's way takes the target and
-  // little more.
+  // Without congestion control, the whole window of 1 MB waits in the queue: 8 ms. With it, a packet takes
+  // the target and little more.
   Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, kGigabit);
   transfer.run(20);
   const Time posted = transfer.pair.now();
@@ -128,7 +130,7 @@ BOOST_AUTO_TEST_CASE(congestion_control_keeps_the_queue_short) {
   BOOST_TEST((transfer.pair.now() - posted).seconds() < alone + 0.004);
 }
 
-/// The window of the other direction stands in the queue that acknowledgements come through: 8 ms.
+/// The whole window of the other direction is in the queue that acknowledgements must pass: 8 ms.
 BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_not_for_the_way_there_to_make_shorter) {
   std::vector<std::byte> from(kBlock), there(kBlock), back(kBlock);
   auto configs = mirrored({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, 0xFFFFF0);
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_not_for_the_way_there_to_make_sh
   BOOST_TEST(double(kWrites * kBlock) * 8 / (pair.now() - Time{}).seconds() > 0.9e9);
 }
 
-/// One whose queue never runs empty is not taken for a longer path as time goes on.
+/// A queue that never runs empty must not be taken for a longer path after some time.
 BOOST_AUTO_TEST_CASE(a_queue_stays_short_for_as_long_as_the_link_is_filled) {
   Link link = kGigabit;
   link.bits_per_second = 1e8;
@@ -162,8 +164,8 @@ BOOST_AUTO_TEST_CASE(a_queue_stays_short_for_as_long_as_the_link_is_filled) {
     return (transfer.pair.now() - posted).seconds();
   };
   const double at_first = of_one_more(20);
-  BOOST_TEST(of_one_more(1200) <
-             at_first + 0.004);  // 95 s later, more than three times kLeastRoundTripPeriod
+  // This is 95 s later, which is more than three times kLeastRoundTripPeriod.
+  BOOST_TEST(of_one_more(1200) < at_first + 0.004);
 }
 
 BOOST_AUTO_TEST_CASE(a_shallow_queue_is_not_flooded) {

@@ -122,10 +122,11 @@ BOOST_AUTO_TEST_CASE(random_bytes_never_make_the_parser_look_outside_them) {
   BOOST_TEST(rc::check([](std::uint64_t seed) {
     Random random(seed);
     const std::size_t size = random.below(220);
-    // Of exactly this size on the heap, so that the address sanitizer sees a byte too far.
+    // The memory has exactly this size, so that the address sanitizer finds every access beyond it.
     const auto bytes = std::make_unique<std::byte[]>(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(random.next());
-    if (size >= kBthBytes && random.below(4) != 0) {  // get past the first checks most of the time
+    // Most of the time the bytes pass the first checks.
+    if (size >= kBthBytes && random.below(4) != 0) {
       bytes[0] = static_cast<std::byte>(testing::kOpcodes[random.below(testing::kOpcodes.size())]);
       bytes[1] &= std::byte{0xF0};
       bytes[2] = bytes[3] = std::byte{0xFF};

@@ -1,4 +1,4 @@
-// Every opcode that the codec knows, in the order of their numbers: what tests go through or pick from.
+// All opcodes that the codec knows, in the order of their numbers. Tests use all of them or pick some.
 #pragma once
 
 #include <array>

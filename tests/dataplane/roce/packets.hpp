@@ -1,5 +1,5 @@
-// Datagrams for the tests of the codec, the ICRC and whoever else needs a well-formed packet: one of each
-// opcode, built with the writers from a seeded generator.
+// Well-formed datagrams for tests, one of each opcode. They are built with the writers of headers.hpp from a
+// seeded generator.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ inline bool has_immediate(Opcode o) {
          o == Opcode::write_last_immediate || o == Opcode::write_only_immediate;
 }
 
-/// What was written, to compare with what is parsed.
+/// The values that were written, for comparison with the parsed ones.
 struct Sample {
   Bth bth;
   Reth reth;
@@ -46,7 +46,7 @@ struct Sample {
   std::size_t header_bytes = 0;
   std::vector<std::byte> payload;
   std::vector<std::byte> bitmap;
-  std::vector<std::byte> datagram;  ///< with four zero bytes where the ICRC belongs
+  std::vector<std::byte> datagram;  ///< Has four zero bytes in place of the ICRC.
 };
 
 inline std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
@@ -121,8 +121,8 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
   }
   auto& datagram = s.datagram;
   s.header_bytes = at + s.bitmap.size();
-  datagram.reserve(s.header_bytes + payload_bytes + s.bth.pad_bytes +
-                   kIcrcBytes);  // exact, for the sanitizer
+  // The exact size, so that the address sanitizer finds every access beyond it.
+  datagram.reserve(s.header_bytes + payload_bytes + s.bth.pad_bytes + kIcrcBytes);
   datagram.assign(out.begin(), out.begin() + at);
   datagram.insert(datagram.end(), s.bitmap.begin(), s.bitmap.end());
   datagram.insert(datagram.end(), s.payload.begin(), s.payload.end());

@@ -1,7 +1,7 @@
-// Two connections and the network between them, in virtual time: each direction a queue at a link rate, then
-// a delay, and on the way seeded loss, duplication, reordering and corruption (which the ICRC turns into
-// loss). Plays the fabric's part - copies payloads to their destinations, ends bursts - and checks what must
-// hold at every step.
+// Two connections and the network between them, in virtual time. Each direction has a queue at the link's
+// rate, and a delay after it. Packets are lost, duplicated, reordered and corrupted at random, from a seed.
+// The ICRC turns corruption into loss. The class also does the fabric's part: it copies payloads to their
+// destinations and ends bursts. At every step it checks what must always hold.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -20,12 +20,12 @@
 namespace rdmc::roce::testing {
 
 struct Faults {
-  std::uint32_t lose = 0, duplicate = 0, reorder = 0, corrupt = 0;  ///< parts per million
-  Duration reorder_by = microseconds(300);                          ///< at most
+  std::uint32_t lose = 0, duplicate = 0, reorder = 0, corrupt = 0;  ///< Parts per million.
+  Duration reorder_by = microseconds(300);  ///< The most that a packet is delayed by reordering.
 };
 
 struct Link {
-  double bits_per_second = 0;  ///< 0: takes no time
+  double bits_per_second = 0;  ///< 0 means that a packet takes no time.
   Duration delay = microseconds(20);
   std::size_t queue_bytes = std::size_t{1} << 30;
   Faults faults;
@@ -35,7 +35,7 @@ struct Struck {
   std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0, overflowed = 0;
 };
 
-/// Ethernet (with preamble and gap), IPv4, UDP, ICRC.
+/// The bytes around a packet: Ethernet (with preamble and gap), IPv4, UDP, ICRC.
 inline constexpr std::size_t kAroundPacket = 38 + 20 + 8 + 4;
 
 class Pair {
@@ -50,14 +50,15 @@ class Pair {
   const Struck& struck() const { return struck_; }
   void set_link(const Link& link) { link_ = link; }
 
-  /// A frozen end runs no code; what arrives waits in its socket.
+  /// A frozen end runs no code. Arriving packets wait in its socket.
   void freeze(int end) { ends_[end].frozen = true; }
   void thaw(int end) {
     ends_[end].frozen = false;
     deliver(end, std::exchange(ends_[end].socket, {}));
   }
 
-  /// Until `done` (true) or `until` (done's answer then).
+  /// Runs until `done` returns true, and returns true then. At the time `until` it returns the result of
+  /// `done`.
   template <typename Done>
   bool run(Time until, Done done) {
     while (!done()) {
@@ -79,7 +80,7 @@ class Pair {
     RegionTable regions;
     Connection connection;
     std::vector<WorkCompletion> completions;
-    std::set<std::uint32_t> placed;  ///< PSNs of X_WRITEs
+    std::set<std::uint32_t> placed;  ///< The PSNs of the X_WRITEs that were placed.
     std::vector<std::vector<std::byte>> socket;
     bool frozen = false;
     Time link_free{};
@@ -185,7 +186,7 @@ class Pair {
   Struck struck_;
 };
 
-/// Both ends' configurations, mirrored; `psn` is end 0's first.
+/// Returns the configurations of both ends, which mirror each other. `psn` is the first PSN of end 0.
 inline std::array<ConnectionConfig, 2> mirrored(ConnectionConfig common, std::uint32_t psn) {
   ConnectionConfig a = common, b = common;
   a.local_qpn = b.remote_qpn = Qpn{0x11};

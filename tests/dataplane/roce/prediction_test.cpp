@@ -1,4 +1,4 @@
-// Where the next packets will land: right when nothing is lost, and never where valid bytes lie.
+// The predicted memory of the next packets. It is right when nothing is lost, and it never holds valid bytes.
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/roce/constants.hpp"
@@ -9,7 +9,7 @@ namespace rdmc::roce::testing {
 BOOST_AUTO_TEST_SUITE(prediction_test)
 namespace {
 
-/// "offset:bytes" of each predicted packet.
+/// Returns "offset:bytes" of each predicted packet.
 Lines predicted(Script& s, std::size_t most = 8, std::size_t skip = 0) {
   std::array<std::span<std::byte>, 64> out;
   const std::size_t count = s.connection().predict(std::span(out).first(most), skip);
@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(the_message_under_way_goes_on_behind_the_highest_psn) {
   CHECK_LINES(predicted(s, 2, 1), "1512:256", "1768:256");
   s.in(part(2, 1512, 2 * kMtu + 10));
   CHECK_LINES(predicted(s), "1768:256", "2024:10");
-  s.in(part(1, 1256, 3 * kMtu + 10));  // fills a gap: nothing new ahead
+  s.in(part(1, 1256, 3 * kMtu + 10));  // The packet fills a gap, so the prediction stays the same.
   CHECK_LINES(predicted(s), "1768:256", "2024:10");
 }
 
@@ -43,13 +43,13 @@ BOOST_AUTO_TEST_CASE(expected_writes_follow_and_go_when_their_first_packet_comes
   s.connection().expect_write(s.memory().subspan(4096, kMtu));
   s.connection().expect_write(s.memory().subspan(8192, kMtu + 1));
   s.connection().expect_write(s.memory().subspan(9999, kMtu));
-  // No train continues behind a short packet, so the answer ends there.
+  // No train continues after a short packet, so the prediction ends there.
   CHECK_LINES(predicted(s), "0:256", "256:256", "4096:256", "8192:256", "8448:1");
   CHECK_LINES(predicted(s, 8, 5), "9999:256");
   CHECK_LINES(predicted(s, 8, 6));
   s.in(part(0, 0, 2 * kMtu));
   CHECK_LINES(predicted(s, 2), "256:256", "4096:256");
-  // The second message is lost as a whole; what comes is the third.
+  // The second message is lost as a whole. The next one to arrive is the third.
   s.in(part(3, 8192, kMtu + 1));
   CHECK_LINES(predicted(s), "8448:1");
   CHECK_LINES(predicted(s, 8, 1), "9999:256");
@@ -70,11 +70,13 @@ BOOST_AUTO_TEST_CASE(what_may_be_another_peers_is_not_scattered_where_a_peer_may
     s.connection().expect_write(s.memory().subspan(2048 - kMtu, 2 * kMtu));
     s.connection().expect_write(s.memory().subspan(4096, kMtu));
     CHECK_LINES(predicted(s), "1024:256", "1280:256", "1792:256", "2048:256", "4096:256");
-    BOOST_TEST(for_others() == 2u);  // not even the part that nobody may read: one claim, one answer
+    // The part of the second hint that no peer may read is not predicted either, because a claim is predicted
+    // as a whole.
+    BOOST_TEST(for_others() == 2u);
     s.regions().revoke(RemoteKey{99});
     CHECK_LINES(predicted(s), "1024:256", "1280:256", "4096:256");
     BOOST_TEST(for_others() == 3u);
-    // The message under way.
+    // The current message.
     BOOST_REQUIRE(s.regions().add(RemoteKey{98}, 0, s.memory().subspan(16'384, 1024), access));
     s.in(part(0, 16'128, 3 * kMtu));
     BOOST_TEST(!predicted(s).empty());
@@ -84,7 +86,8 @@ BOOST_AUTO_TEST_CASE(what_may_be_another_peers_is_not_scattered_where_a_peer_may
 
 BOOST_AUTO_TEST_CASE(a_write_of_no_bytes_uses_up_its_hint) {
   Script s(kSelective);
-  s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));  // an arena: granted for an unknown length
+  // A first-block arena. It is granted before the message's length is known.
+  s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));
   s.in({Opcode::x_write_last, 0, 0, false, 512, 0});
   CHECK_LINES(predicted(s));
 }
@@ -92,9 +95,9 @@ BOOST_AUTO_TEST_CASE(a_write_of_no_bytes_uses_up_its_hint) {
 BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
   Script s(kSelective);
   s.in(part(0, 512, 3 * kMtu));
-  s.connection().expect_write(s.memory().subspan(512, 3 * kMtu));  // too late, it is under way
+  s.connection().expect_write(s.memory().subspan(512, 3 * kMtu));  // Too late: the message has begun.
   CHECK_LINES(predicted(s), "768:256", "1024:256");
-  // A hint whose message comes behind a gap, lower than the highest PSN.
+  // A hint whose message arrives after a gap, with a PSN below the highest one.
   s.connection().expect_write(s.memory().subspan(4096, kMtu));
   s.in({Opcode::x_write_last, 9, kMtu, false, 16384});
   CHECK_LINES(predicted(s), "4096:256");
@@ -105,8 +108,8 @@ BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
 BOOST_AUTO_TEST_CASE(hints_that_nothing_came_for_are_gone_when_their_memory_is_written_after_all) {
   Script s(kSelective);
   const auto first = s.memory().first(kMtu), second = s.memory().subspan(4096, kMtu);
-  for (const auto& where : {first, second})
-    s.connection().expect_write(where);  // of a grant that ended unused
+  // Hints of a grant that ended unused.
+  for (const auto& where : {first, second}) s.connection().expect_write(where);
   for (const auto& where : {second, first}) s.connection().expect_write(where);
   s.in({Opcode::x_write_last, 0, kMtu, false, 4096});
   CHECK_LINES(predicted(s), "0:256");
@@ -131,7 +134,8 @@ BOOST_AUTO_TEST_CASE(hints_of_revoked_memory_make_room_for_new_ones) {
   Script s(kSelective);
   for (std::size_t i = 0; i < kExpectedWrites; ++i) s.connection().expect_write(s.memory().first(kMtu));
   s.connection().expect_write(s.memory().subspan(4096, kMtu));
-  CHECK_LINES(predicted(s, 1, kExpectedWrites));  // full of those that may still come true
+  // At most kExpectedWrites packets are predicted.
+  CHECK_LINES(predicted(s, 1, kExpectedWrites));
   s.regions().revoke(kKey);
   BOOST_TEST(s.regions().add(RemoteKey{99}, kBase, s.memory()));
   s.connection().expect_write(s.memory().subspan(8192, kMtu));
@@ -140,7 +144,7 @@ BOOST_AUTO_TEST_CASE(hints_of_revoked_memory_make_room_for_new_ones) {
 
 namespace {
 
-/// Two connections that share the regions of the first.
+/// Two connections that share the regions of the first one.
 struct TwoScripts : Script {
   TwoScripts() : Script(kSelective) {}
   Arrival arrives_at_other(std::uint64_t at, std::size_t bytes, std::uint32_t rest = 0, int psn = 0) {
@@ -165,7 +169,7 @@ BOOST_AUTO_TEST_CASE(memory_that_another_connection_has_written_is_not_predicted
   CHECK_LINES(predicted(s), "4096:256");
   s.in(part(0, 8192, 4 * kMtu));
   CHECK_LINES(predicted(s, 3), "8448:256", "8704:256", "8960:256");
-  s.arrives_at_other(8704, kMtu, 0, 1);  // in the middle of what is under way
+  s.arrives_at_other(8704, kMtu, 0, 1);  // In the middle of the current message.
   CHECK_LINES(predicted(s));
 }
 
@@ -214,17 +218,19 @@ BOOST_AUTO_TEST_CASE(a_peer_that_changes_a_messages_length_gets_no_prediction_be
 
 BOOST_AUTO_TEST_CASE(a_hint_of_memory_in_which_a_part_of_a_message_lies_is_not_used) {
   Script s(kSelective);
-  s.in({Opcode::x_write_last, 2, kMtu, false, 512 + kMtu});  // PSN 1, its first part, is lost
+  s.in(
+      {Opcode::x_write_last, 2, kMtu, false, 512 + kMtu});  // PSN 1, the first part of this message, is lost.
   s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));
   CHECK_LINES(predicted(s));
-  s.in(part(0, 2048, 3 * kMtu));  // PSN 1 continues it, and PSN 2 was of another message
+  // PSN 1 continues this message. PSN 2 belongs to another one.
+  s.in(part(0, 2048, 3 * kMtu));
   s.connection().expect_write(s.memory().subspan(2048, 3 * kMtu));
   CHECK_LINES(predicted(s));
   s.connection().expect_write(s.memory().subspan(4096, kMtu));
   CHECK_LINES(predicted(s), "4096:256");
 }
 
-// Regions come and go, connections come and go, and packets overtake each other.
+// Regions and connections are added and removed, and packets overtake each other.
 BOOST_AUTO_TEST_CASE(no_connection_ever_guesses_memory_that_has_become_somebody_elses) {
   std::size_t guessed = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

@@ -1,4 +1,4 @@
-// READ: a request, its responses, and what happens when some are lost, on both sides (IBTA vol. 1, 9.4.4 and
+// READ on both sides: the request, its responses, and the recovery from lost ones (IBTA vol. 1, 9.4.4 and
 // 9.7.5.1).
 #include <boost/test/unit_test.hpp>
 
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(an_acknowledgement_waits_for_the_responses_before_it) {
 BOOST_AUTO_TEST_CASE(a_nak_waits_for_the_responses_before_it) {
   Script s;
   s.in(ask(0, 0, 2 * kMtu));
-  s.in({Opcode::send_only, 2, 1, true});  // no receive is posted
+  s.in({Opcode::send_only, 2, 1, true});  // No receive is posted.
   CHECK_LINES(s.out(), "first 0:256 msn 1@0", "last 1:256 msn 1@256", "rnr 2");
   s.in(ask(2, 0, 1));
   s.in({Opcode::send_middle, 3, 1});
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_new_read_is_taken_while_the_answer_that_made_room_for_it_
   s.in(ask(0, 0, 2 * kMtu));
   s.in(ask(2, 0, 1));
   s.out();
-  s.in(ask(0, 0, 2 * kMtu));  // late: the peer has its answer, and asks for more
+  s.in(ask(0, 0, 2 * kMtu));  // A late duplicate: the peer has its answer, and asks for more.
   BOOST_TEST((s.in(ask(3, 8, 1)).verdict == Verdict::accepted));
   CHECK_LINES(s.out(), "only 3:1 msn 3@8");
 }
@@ -152,9 +152,9 @@ BOOST_AUTO_TEST_CASE(with_selective_repeat_a_read_takes_its_turn_and_its_psns) {
   s.in({Opcode::x_write_last, 0, 4, false, 8});
   CHECK_LINES(s.out(), "ack 0 msn 1 newest 0 [001]");
   s.in(ask(1, 0, 2 * kMtu));
-  // The acknowledgement speaks of requests only, and comes first.
+  // The acknowledgement is for requests only, and it is sent first.
   CHECK_LINES(s.out(), "ack 3 msn 3 newest 1 []", "first 1:256 msn 2@0", "last 2:256 msn 2@256");
-  // A WRITE that claims a PSN of a READ's responses.
+  // A WRITE that uses a PSN of a READ's responses.
   s.in({Opcode::x_write_last, 6, 4, false, 0});
   BOOST_TEST((s.in(ask(4, 0, 3 * kMtu)).verdict == Verdict::refused));
 }
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_lost_response_is_asked_for_again_from_there_on) {
   post(s, SendOpcode::write, 4, 2);
   s.out();
   s.response(Opcode::read_response_first, 0, kMtu);
-  s.response(Opcode::read_response_middle, 2, kMtu);  // 1 is missing
+  s.response(Opcode::read_response_middle, 2, kMtu);  // Response 1 is missing.
   s.response(Opcode::read_response_last, 3, kMtu);
   CHECK_LINES(s.out(), "read 1@256 of 768 ask", "write_only 4:4 of 4 ask");
   BOOST_TEST(s.connection().counters().implied_naks == 1);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(an_acknowledgement_of_something_later_says_that_a_response_
   s.ack(2);
   CHECK_LINES(s.completions());
   CHECK_LINES(s.out(), "read 0@0 of 512 ask", "write_only 2:4 of 4 ask");
-  s.ack(2);  // once is enough; the rest is the timer's
+  s.ack(2);  // The READ is requested again only once. After that only the timer repeats it.
   CHECK_LINES(s.out());
 }
 
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(with_selective_repeat_only_the_read_is_asked_for_again) {
   for (std::uint64_t id : {2, 3, 4, 5}) post(s, SendOpcode::write, 4, id);
   s.out();
   s.wait(microseconds(100));
-  s.x_ack(5, 5);  // the peer has everything; its responses are still to come
+  s.x_ack(5, 5);  // The peer has received everything, but its responses have not arrived.
   CHECK_LINES(s.out());
   s.response(Opcode::read_response_last, 1, kMtu);
   CHECK_LINES(s.out(), "read 0@0 of 512 ask");

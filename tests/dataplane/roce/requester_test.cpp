@@ -1,4 +1,5 @@
-// What the requester sends a stranger and what it makes of the answers (IBTA vol. 1, 9.7 and 9.9).
+// The packets that the requester sends to a foreign endpoint, and how it handles the answers (IBTA vol. 1,
+// 9.7 and 9.9).
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"
@@ -11,7 +12,8 @@ void post(Script& s, SendOpcode opcode, std::size_t bytes, std::uint64_t work_id
   BOOST_REQUIRE(s.post(opcode, bytes, work_id).has_value());
 }
 
-/// Lets `span` pass in steps, as an engine would that is called at each deadline; returns all that was sent.
+/// Lets `span` pass in steps and calls the connection at each deadline, as an engine does. Returns all
+/// packets that were sent.
 Lines pass(Script& s, Duration span) {
   Lines all;
   const Time end = s.now() + span;
@@ -66,7 +68,7 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_cumulative_and_complete_in_order) {
   CHECK_LINES(s.completions());
   s.ack(5);
   CHECK_LINES(s.completions(), "send 2 257", "send 3 257");
-  s.ack(4);  // late
+  s.ack(4);  // A late answer.
   BOOST_TEST((s.connection().next_deadline() == Time::never()));
 }
 
@@ -133,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_never_posts_a_receive_is_given_up_in_time_howev
     s.out();
     const Time start = s.now();
     while (!s.connection().failed() && s.now() - start < seconds(60)) {
-      s.ack(0, rnr_syndrome(31));  // wait for 491.52 ms
+      s.ack(0, rnr_syndrome(31));  // Wait for 491.52 ms.
       s.wait(rnr_delay(31));
       s.out();
     }
@@ -185,8 +187,8 @@ BOOST_AUTO_TEST_CASE(a_lost_last_packet_is_sent_again_by_the_timer) {
   s.out();
   s.wait(microseconds(50));
   s.ack(0);
-  BOOST_TEST(
-      (s.connection().next_deadline() == s.now() + milliseconds(4)));  // the measured round trip's least
+  // The minimum applies, because the measured round trip is short.
+  BOOST_TEST((s.connection().next_deadline() == s.now() + milliseconds(4)));
   s.wait(milliseconds(4));
   CHECK_LINES(s.out(), "send_only 1:1 ask");
   s.ack(1);
@@ -204,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_doubled_timeout_stays_until_a_round_trip_is_measured_anew
   s.wait(milliseconds(4));
   CHECK_LINES(s.out(), "send_only 1:1 ask");
   s.wait(microseconds(50));
-  s.ack(1);  // of which of the two?
+  s.ack(1);  // It is unknown which of the two transmissions is answered.
   post(s, SendOpcode::send, 1);
   s.out();
   BOOST_TEST((s.connection().next_deadline() == s.now() + milliseconds(8)));
@@ -250,7 +252,8 @@ BOOST_AUTO_TEST_CASE(a_host_that_was_frozen_for_days_asks_on_at_the_configured_p
   post(s, SendOpcode::send, 1);
   s.out();
   s.wait(seconds(3 * 86'400));
-  s.ack(0);  // a round trip of three days; doubled sixteen times it is more than a Duration holds
+  // A round trip of three days. Doubled sixteen times, it is more than a Duration holds.
+  s.ack(0);
   post(s, SendOpcode::send, 1);
   s.out();
   for (int i = 0; i < 18; ++i) {
@@ -279,7 +282,7 @@ BOOST_AUTO_TEST_CASE(the_window_holds_and_its_last_packet_asks) {
       Script s({.selective_repeat = selective, .window_bytes = window});
       post(s, SendOpcode::write, 1 << 20);
       const Lines lines = s.out();
-      // A packet of 256 bytes is charged as kMinimumCharge.
+      // A packet of 256 bytes is charged kMinimumCharge bytes.
       BOOST_TEST(lines.size() == std::min<std::size_t>(window / 512, selective ? 1024 : 128));
       BOOST_TEST(lines.back().ends_with("ask"));
       std::size_t without = 0;

@@ -1,4 +1,4 @@
-// What the responder answers a stranger (IBTA vol. 1, 9.7 and 9.9), packet by packet.
+// The answers of the responder to a foreign endpoint, packet by packet (IBTA vol. 1, 9.7 and 9.9).
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"
@@ -13,7 +13,7 @@ bool is_ramp(std::span<const std::byte> bytes) {
   return true;
 }
 
-/// The NAK that one request gets, with the completions that follow it.
+/// Checks the NAK that one request gets, and the error state after it.
 void check_refused(Script& s, const In& packet, const std::string& nak, FailureCause cause) {
   BOOST_TEST((s.in(packet).verdict == Verdict::refused));
   CHECK_LINES(s.out(), fmt::format("{} {}", nak, packet.psn));
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_last_acknowledgement_that_got_lost_is_sent_again_when_the
   s.receive(kMtu + 1, 3);
   s.in({Opcode::send_first, 0, kMtu});
   s.in({Opcode::send_last, 1, 1, true});
-  CHECK_LINES(s.out(), "ack 1 msn 1");  // lost
+  CHECK_LINES(s.out(), "ack 1 msn 1");  // This answer is lost.
   CHECK_LINES(s.completions(), "receive 3 257");
   s.wait(milliseconds(4));
   s.in({Opcode::send_first, 0, kMtu});
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(without_a_receive_the_peer_is_told_to_wait_and_succeeds_lat
   s.receive(1);
   s.in({Opcode::send_only, 0, 1, true});
   CHECK_LINES(s.out(), "ack 0 msn 1");
-  // A WRITE with immediate meets its receive at its last packet.
+  // A WRITE with immediate needs its receive at its last packet.
   s.in({Opcode::write_first, 1, kMtu, false, 0, kMtu + 1});
   s.in({.opcode = Opcode::write_last_immediate, .psn = 2, .bytes = 1, .ask = true, .immediate = 4});
   CHECK_LINES(s.out(), "rnr 2");
@@ -174,11 +174,11 @@ BOOST_AUTO_TEST_CASE(opcodes_out_of_sequence_and_wrong_lengths_are_invalid) {
       {Opcode::send_last, 0, 1},
       {Opcode::write_middle, 0, kMtu},
       {Opcode::write_last, 0, 1},
-      {Opcode::send_first, 0, kMtu - 4},               // FIRST is exactly one path MTU
-      {Opcode::send_only, 0, kMtu + 4},                // ONLY at most one
-      {Opcode::write_first, 0, kMtu, false, 0, kMtu},  // FIRST leaves something to come
-      {Opcode::write_only, 0, 4, false, 0, 8},         // ONLY is all
-      {Opcode::x_write_last, 0, 4},                    // ours, but nobody agreed to it
+      {Opcode::send_first, 0, kMtu - 4},               // FIRST must have exactly one path MTU.
+      {Opcode::send_only, 0, kMtu + 4},                // ONLY must have at most one path MTU.
+      {Opcode::write_first, 0, kMtu, false, 0, kMtu},  // FIRST must leave bytes for later packets.
+      {Opcode::write_only, 0, 4, false, 0, 8},         // ONLY must have all bytes.
+      {Opcode::x_write_last, 0, 4},                    // An opcode of rdmc that was not agreed.
   };
   for (const In& packet : firsts) {
     Script s;
@@ -195,9 +195,9 @@ BOOST_AUTO_TEST_CASE(opcodes_out_of_sequence_and_wrong_lengths_are_invalid) {
     s.in({Opcode::send_first, 0, kMtu});
     check_refused(s, packet, "invalid", FailureCause::local_invalid_request);
   }
-  const std::vector<In> seconds_of_write{{Opcode::write_last, 1, 9},  // 10 are left
+  const std::vector<In> seconds_of_write{{Opcode::write_last, 1, 9},  // 10 bytes are left.
                                          {Opcode::write_last, 1, 11},
-                                         {Opcode::write_middle, 1, kMtu},  // more than are left
+                                         {Opcode::write_middle, 1, kMtu},  // More bytes than are left.
                                          {Opcode::send_last, 1, 10}};
   for (const In& packet : seconds_of_write) {
     Script s;

@@ -1,6 +1,6 @@
-// One connection played by a script: packets handed in by name, packets sent read back as lines of text, so
-// that a test compares whole exchanges. PSNs count from the first of their direction. Arriving payloads are a
-// ramp of bytes and are copied where the connection says.
+// A script for one connection. A test hands in packets as values of In, and it gets sent packets as lines of
+// text, so that it can compare whole exchanges. PSNs count from the first one of their direction. Arriving
+// payloads are a ramp of bytes (0, 1, 2, …) and are copied to the connection's destination.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,12 +32,13 @@ struct In {
   int psn = 0;
   std::size_t bytes = 0;
   bool ask = false;
-  std::uint64_t at = 0;      ///< remote address less kBase
-  std::uint32_t length = 0;  ///< RETH's; an X_WRITE's remaining (0: just this packet's bytes)
+  std::uint64_t at = 0;  ///< The remote address minus kBase.
+  std::uint32_t length =
+      0;  ///< The RETH's length or an X_WRITE's `remaining`. 0 in an X_WRITE means this packet's bytes.
   std::uint32_t immediate = 0;
-  RemoteKey key = kKey;  ///< also the one that a SEND invalidates
+  RemoteKey key = kKey;  ///< Also the key that a SEND invalidates.
   std::uint64_t swap_or_add = 0, compare = 0;
-  bool marked = false;  ///< by a congested switch
+  bool marked = false;  ///< A congested switch has marked the packet.
   bool begins_unordered = false;
 };
 
@@ -60,15 +61,15 @@ class Script {
   }
 
   Connection& connection() { return connection_; }
-  /// What packets meet in this host from now on.
+  /// Sets the queue that packets wait in on this host from now on.
   void set_egress(const Egress& egress) { egress_ = egress; }
-  /// Of the latest selective acknowledgement that was sent.
+  /// The delay in the latest selective acknowledgement that was sent, in ns.
   std::uint32_t acknowledgement_delay() const { return acknowledgement_delay_; }
   RegionTable& regions() { return regions_; }
   std::span<std::byte> memory() { return memory_; }
   Time now() const { return now_; }
 
-  // What the peer does.
+  // Actions of the peer.
   Arrival in(const In& p) {
     std::vector<std::byte> bytes(64);
     std::byte* at = bytes.data();
@@ -96,7 +97,7 @@ class Script {
     bytes.resize(bytes.size() + pad + kIcrcBytes);
     return hand_in(bytes, p.marked);
   }
-  /// A congestion notification.
+  /// Hands in a congestion notification.
   void notify() {
     std::vector<std::byte> bytes(kBthBytes + kNotificationBytes + kIcrcBytes);
     write_bth(bytes.data(), {.opcode = Opcode::congestion_notification, .becn = true});
@@ -108,7 +109,7 @@ class Script {
     write_aeth(bytes.data() + kBthBytes, {syndrome, msn});
     hand_in(bytes);
   }
-  /// A READ response; its payload is a ramp.
+  /// Hands in a READ response. Its payload is a ramp.
   Arrival response(Opcode opcode, int psn, std::size_t payload, std::uint8_t syndrome = kAckSyndrome,
                    std::uint32_t msn = 0) {
     std::vector<std::byte> bytes(kBthBytes + kAethBytes);
@@ -128,7 +129,8 @@ class Script {
     write_original(bytes.data() + kBthBytes + kAethBytes, original);
     hand_in(bytes);
   }
-  /// Selective: all up to `cumulative`, then those of `bitmap` that are '1'. `newest` came `before` this.
+  /// Hands in a selective acknowledgement of all packets up to `cumulative`, and of those that are '1' in
+  /// `bitmap`. `before` is the time since the arrival of the packet `newest`.
   void x_ack(int cumulative, int newest, const std::string& bitmap = "", Duration before = {}) {
     std::vector<std::byte> bytes(kBthBytes + kAethBytes + kXAckFixedBytes);
     write_bth(bytes.data(), {.opcode = Opcode::x_acknowledge, .psn = send_first_ + cumulative});
@@ -149,7 +151,7 @@ class Script {
     hand_in(bytes);
   }
 
-  // What our application does.
+  // Actions of the local application.
   Result<void> post(SendOpcode opcode, std::size_t bytes, std::uint64_t work_id = 0) {
     return connection_.post_send({.work_id = work_id,
                                   .opcode = opcode,
@@ -158,7 +160,7 @@ class Script {
                                   .remote_key = kKey,
                                   .immediate = 0x77});
   }
-  /// The destination, filled with 0xEE.
+  /// Posts a READ and returns its destination, which is filled with 0xEE.
   std::span<std::byte> read(std::size_t bytes, std::uint64_t work_id = 0) {
     auto& buffer = receives_.at(receives_used_++);
     buffer.assign(bytes, std::byte{0xEE});
@@ -182,15 +184,15 @@ class Script {
     return buffer;
   }
 
-  // Time and what is sent.
+  // Time and sent packets.
   void wait(Duration span) { now_ = now_ + span; }
-  /// Runs all timers due within `span`, without looking at what is sent.
+  /// Ends the burst, runs the timer if it is due, and returns the packets that are sent.
   Lines out() {
     connection_.end_of_burst(now_);
     if (connection_.next_deadline() <= now_) connection_.on_timer(now_);
     return sent();
   }
-  /// With room for so many packets.
+  /// Returns the packets that are sent, at most `room` of them.
   Lines sent(std::size_t room = 2048) {
     Lines lines;
     std::array<TxPacket, 2048> packets;
@@ -262,7 +264,7 @@ class Script {
     if (packet->bth.ack_request) line += " ask";
     return line;
   }
-  /// Requests beyond table 38's first twelve.
+  /// Describes the requests that are not among the first twelve opcodes of table 38.
   std::string describe_rd_atomic(const Packet& packet) const {
     const auto psn = packet.bth.psn - send_first_;
     switch (packet.bth.opcode) {
@@ -325,12 +327,12 @@ class Script {
   RegionTable regions_;
   Connection connection_;
   Time now_ = Time{} + seconds(1);
-  const std::byte* last_payload_ = nullptr;  ///< of the packet being described
+  const std::byte* last_payload_ = nullptr;  ///< The payload of the packet that is being described.
 };
 
 }  // namespace rdmc::roce::testing
 
-/// Lines printed as Boost.Test wants them.
+/// Checks that two lists of lines are equal. A macro, so that Boost.Test reports the line of the test.
 #define CHECK_LINES(actual, ...)                                                                    \
   do {                                                                                              \
     const ::rdmc::roce::testing::Lines actual_lines = (actual), expected_lines{__VA_ARGS__};        \

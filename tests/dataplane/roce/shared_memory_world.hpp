@@ -1,7 +1,8 @@
-// Several connections that share regions of one memory, played at random, and beside them a model that knows
-// of each byte who may have packets scattered over it. A connection may do so while it expects the byte: from
-// its hint, or from the first packet of a message that covers it, until anybody places a byte there, hints
-// it, or its registration changes.
+// Several connections that share regions of one memory, with random events. A model knows for each byte which
+// connection may have packets scattered over it. A connection may do so while it expects the byte. It expects
+// the byte from its hint on, or from the first packet of a message that covers the byte. It stops expecting
+// the byte when any packet is placed there, when another hint covers the byte, or when the byte's
+// registration changes.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class SharedMemoryWorld {
     for (std::size_t i = 0; i < kConnections; ++i) renew(i);
   }
 
-  /// One random event.
+  /// Executes one random event.
   void step() {
     const std::size_t c = random_.below(kConnections);
     switch (random_.below(16)) {
@@ -47,7 +48,7 @@ class SharedMemoryWorld {
     }
   }
 
-  /// Whether nobody predicts a byte that it does not expect, or that nobody may write. It implies that no two
+  /// True if no connection predicts a byte that it does not expect or that no peer may write. Then no two
   /// connections predict the same byte.
   bool every_guess_is_harmless() {
     for (std::size_t c = 0; c < kConnections; ++c) {
@@ -69,7 +70,7 @@ class SharedMemoryWorld {
     for (Member& member : connections_) member.connection.reset();
   }
 
-  std::size_t guessed = 0;  ///< packets that were predicted
+  std::size_t guessed = 0;  ///< Packets that were predicted.
 
  private:
   static constexpr std::size_t kNobody = SIZE_MAX;
@@ -86,18 +87,19 @@ class SharedMemoryWorld {
   struct Pending {
     int psn = 0;
     RemoteKey key{};
-    Range message;  ///< from this packet's first byte to the message's end
+    Range message;  ///< From this packet's first byte to the message's end.
     std::size_t bytes = 0;
   };
   struct Member {
     std::unique_ptr<Connection> connection;
     std::deque<Pending> pending;
     int next_psn = 0, highest = -1;
-    /// The message of the highest PSN, from the first byte that was seen of it, while nobody else touched it.
+    /// The message of the highest PSN, from its first byte that was seen. nullopt once another event touches
+    /// it.
     std::optional<Range> message;
     RemoteKey key{};
-    std::uint64_t next = 0;  ///< remote address behind the last byte of the highest PSN's packet
-    std::size_t rest = 0;    ///< bytes of the message from there
+    std::uint64_t next = 0;  ///< The remote address after the last byte of the highest PSN's packet.
+    std::size_t rest = 0;    ///< The bytes of the message from `next` on.
   };
 
   std::size_t offset_of(const std::byte* at) const { return static_cast<std::size_t>(at - memory_.data()); }
@@ -116,7 +118,7 @@ class SharedMemoryWorld {
     });
   }
 
-  /// Nobody expects anything in `range` any more, except in the message that `spared` is in.
+  /// No connection expects a byte in `range` any more, except `spared` in its current message.
   void touch(const Range& range, std::size_t spared = kNobody) {
     std::vector<std::size_t> kept;
     if (spared != kNobody && connections_[spared].message) {
@@ -144,7 +146,7 @@ class SharedMemoryWorld {
     connections_[c].connection =
         std::make_unique<Connection>(ConnectionConfig{.path_mtu = kMtu, .selective_repeat = true}, regions_);
   }
-  /// Old keys come back, as random ones might.
+  /// Keys are used again, as random keys might be.
   void add_region() {
     static constexpr std::uint32_t kKeys = 6;
     const Region region{.key = RemoteKey{static_cast<std::uint32_t>(random_.below(kKeys))},
@@ -182,7 +184,7 @@ class SharedMemoryWorld {
                          [](const Region& one) { return permits(one.access, RemoteAccess::write); });
     if (open.empty()) return;
     const Region& region = open[random_.below(open.size())];
-    // Where a connection expects one, in half of the cases.
+    // In half of the cases, the message goes to memory where the connection expects one.
     Range range = random_range(region.range.end - region.range.begin);
     const auto hinted = std::ranges::find(expects_, c);
     if (random_.below(2) == 0 && hinted != expects_.end())
@@ -194,7 +196,7 @@ class SharedMemoryWorld {
       member.pending.push_back(
           {member.next_psn++, region.key, {at, range.end}, std::min<std::size_t>(kMtu, range.end - at)});
   }
-  /// One of the next packets: overtaken by others, or lost and sent again.
+  /// Delivers one of the next packets. It may have overtaken others, or may have been lost and sent again.
   void deliver(std::size_t c) {
     Member& member = connections_[c];
     if (member.pending.empty()) return;
@@ -210,11 +212,11 @@ class SharedMemoryWorld {
                   .x_write = {.address = address, .key = one.key, .remaining = remaining},
                   .payload = std::span(payload_).first(one.bytes)};
     const Arrival arrival = member.connection->on_packet(packet, Time{}, false);
-    if (member.connection->failed()) return renew(c);  // its region has gone
+    if (member.connection->failed()) return renew(c);  // The packet's region was removed.
     if (arrival.destination != nullptr)
       on_placed(c, one, offset_of(arrival.destination), address, remaining);
     else if (arrival.verdict != Arrival::Verdict::accepted)
-      member.pending.push_front(one);  // dropped: its sender repeats it
+      member.pending.push_front(one);  // The packet was dropped, and its sender repeats it.
   }
   void on_placed(std::size_t c, const Pending& one, std::size_t at, std::uint64_t address,
                  std::size_t remaining) {
@@ -239,7 +241,7 @@ class SharedMemoryWorld {
                 expects_.begin() + static_cast<std::ptrdiff_t>(at + one.bytes), kNobody);
     if (member.rest == 0) end_message(c);
   }
-  /// A textbook WRITE of one packet.
+  /// Delivers a standard-mode WRITE of one packet from a foreign endpoint.
   void write_from_stranger() {
     if (live_.empty()) return;
     const Region& region = live_[random_.below(live_.size())];
@@ -256,7 +258,7 @@ class SharedMemoryWorld {
 
   Random random_;
   std::vector<std::byte> memory_;
-  std::vector<std::size_t> expects_;  ///< by byte: the connection
+  std::vector<std::size_t> expects_;  ///< For each byte: the connection that expects it.
   std::array<std::byte, kMtu> payload_{};
   RegionTable regions_;
   std::vector<Region> live_;

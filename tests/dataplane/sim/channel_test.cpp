@@ -14,7 +14,7 @@ using namespace rdmc::sim;
 
 namespace {
 
-/// Notes what arrives, and when.
+/// Records the bytes that arrive, and the times.
 struct Reader final : Process {
   ChannelEnd* end = nullptr;
   std::vector<std::byte> got;

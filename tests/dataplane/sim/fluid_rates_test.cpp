@@ -19,7 +19,7 @@ struct Flow {
   double limit = 0;
 };
 
-/// Links of random capacities, flows that come and go, and what the rates must be after each change.
+/// Links of random capacities with flows that start and stop. It checks the rates after each change.
 class Links {
  public:
   Links() {
@@ -42,7 +42,8 @@ class Links {
     rates_.start(flow, started.through, started.limit);
   }
 
-  /// Rates that no flow can raise without lowering one that is no higher: Bertsekas and Gallager, 6.5.2.
+  /// Checks that the rates are max-min fair: no flow can be raised without lowering a flow whose rate is not
+  /// higher (Bertsekas and Gallager, 6.5.2).
   void check() {
     const auto changed = rates_.balance();
     for (const std::uint32_t flow : changed) told_[flow] = rates_.rate(flow);

@@ -1,6 +1,7 @@
-// Any member killed at any step of any message, and another or two while the survivors get over it: they go
-// on with the same messages in the same order, lose nothing that anybody has delivered, and never hang.
-// RDMC_EVERY_STEP=1 tries every member at every step, and 3000 of the others, instead of a sample.
+// Any member is killed at any step of any message, and one or two more are killed while the survivors
+// recover. The survivors go on with the same messages in the same order, lose nothing that a survivor has
+// delivered, and never hang. With RDMC_EVERY_STEP=1 the tests try every member at every step, and 3000 cases
+// with several deaths, instead of a sample.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -18,19 +19,20 @@ namespace bdata = boost::unit_test::data;
 
 namespace {
 
-/// A step is a turn of the process.
+/// The victim is killed at this step. A step is a turn of its process.
 struct Death {
   std::size_t victim = 0;
   std::uint64_t step = 0;
 };
 
-int partial_messages = 0;  // that failures told of, over all runs
+// The number of partial messages that failures reported, over all runs.
+int partial_messages = 0;
 
 std::uint64_t turns_of(Survivors& group, std::size_t victim) {
   return group.world.simulation.turns(group.members[victim].process->process());
 }
 
-/// What everybody has is what was sent, in order, once.
+/// Checks that every member has the messages that were sent, in order and once.
 void check(Survivors& group, const std::string& what) {
   for (const Member& member : group.members) {
     const auto i = static_cast<std::size_t>(&member - group.members.data());
@@ -43,7 +45,7 @@ void check(Survivors& group, const std::string& what) {
   BOOST_TEST(!group.wrongly_blamed, what);
 }
 
-/// And everybody alive has all.
+/// Checks that every live member has all messages.
 void check_complete(Survivors& group, const std::string& what) {
   for (const Member& member : group.members) {
     if (!member.is_alive) continue;
@@ -54,7 +56,7 @@ void check_complete(Survivors& group, const std::string& what) {
   }
 }
 
-/// False: the first victim never came so far.
+/// Returns false if the first victim never reached its step.
 bool die(std::uint64_t seed, std::size_t count, std::uint64_t blocks, const std::vector<Death>& deaths) {
   std::string what =
       std::to_string(count) + " members, " + std::to_string(blocks) + " blocks, seed " + std::to_string(seed);
@@ -77,13 +79,14 @@ bool die(std::uint64_t seed, std::size_t count, std::uint64_t blocks, const std:
   }
   const Time killed = simulation.now();
   const auto is_settled = [&] { return group.is_settled(); };
-  simulation.run_until(killed + milliseconds(1500));  // by then everybody knows
+  simulation.run_until(killed + milliseconds(1500));  // By then all members know it.
   const bool settled = simulation.run_until(is_settled, killed + seconds(6));
   BOOST_TEST(settled, what << ": not settled");
   check(group, what);
   partial_messages += group.partial_messages;
-  if (!settled || !group.members[group.root()].is_alive) return true;  // nobody had anything to notice
-  // They go on: what the root sends now, all get.
+  // If the root is dead, no member had messages in progress, so none has noticed the death.
+  if (!settled || !group.members[group.root()].is_alive) return true;
+  // The survivors go on: all of them must get what the root sends now.
   for (const std::uint64_t bytes : {std::uint64_t{5}, 2 * kBlock + 1ul}) group.send(bytes);
   BOOST_TEST(simulation.run_until(is_settled, simulation.now() + seconds(8)), what << ": does not go on");
   check(group, what);
@@ -134,9 +137,9 @@ BOOST_DATA_TEST_CASE(more_may_die_while_they_get_over_it, bdata::xrange(3, 9), m
 
 namespace {
 
-/// The root dies at this step. The next one does, too, when it has sent something new: under a number of
-/// which `unaware`, who has assented to that, had some blocks before, and it has not heard that anything goes
-/// on. True: it was so.
+/// The root dies at this step. The next root dies after it has sent a new message. Member `unaware` has some
+/// blocks of an older message with the same number, which the recovery has made void. It is not told that the
+/// group goes on. Returns true if this case has occurred.
 bool die_unheard(std::uint64_t step, std::size_t unaware) {
   const std::string what = "killed at " + std::to_string(step) + ", unaware: " + std::to_string(unaware);
   Survivors group(step, 4, true);
@@ -178,7 +181,8 @@ BOOST_AUTO_TEST_CASE(what_is_void_is_forgotten_before_its_number_is_anybody_else
 }
 
 BOOST_AUTO_TEST_CASE(a_representative_that_dies_is_replaced_and_its_host_gets_little_twice) {
-  constexpr std::size_t kHosts = 3, kPerHost = 3, kVictim = kPerHost;  // the first of the second host
+  // The victim is the first member on the second host.
+  constexpr std::size_t kHosts = 3, kPerHost = 3, kVictim = kPerHost;
   const Place shared = [](sim::Network& network, std::size_t process) {
     return process % kPerHost == 0 ? network.add_host({})
                                    : sim::HostId{static_cast<std::uint32_t>(process / kPerHost)};
@@ -209,19 +213,19 @@ BOOST_AUTO_TEST_CASE(a_representative_that_dies_is_replaced_and_its_host_gets_li
   }
 }
 
-// With the options that an application gets if it asks for nothing.
+// With the default options of an application.
 BOOST_AUTO_TEST_CASE(an_application_that_is_slow_for_minutes_holds_the_root_back_and_loses_nothing) {
   constexpr std::uint64_t kFew = 20;
   Survivors group(5, 3, true);
   Member &root = group.members[0], &slow = group.members[2];
-  slow.gives = Gives::one_buffer;  // and has posted none
+  slow.gives = Gives::one_buffer;  // The slow member has posted no buffer.
   for (std::uint64_t i = 0; i < kFew; ++i) group.send(i % 2 == 0 ? 300 : 2 * kBlock);
   group.world.run_for(seconds(all_or(300, 30)));
   for (const Member& member : group.members) BOOST_TEST(member.failures.empty());
   BOOST_TEST(slow.delivered.empty());
   BOOST_REQUIRE(root.held_up_by.has_value());
   BOOST_TEST((*root.held_up_by == std::pair(NodeId{2}, std::uint64_t{0})));
-  // The root may go on until its queue is full.
+  // The root may send until its queue is full.
   const std::vector<std::byte> one(1);
   std::uint64_t queued = kFew;
   Result<std::uint64_t> sent = queued;
@@ -232,7 +236,7 @@ BOOST_AUTO_TEST_CASE(an_application_that_is_slow_for_minutes_holds_the_root_back
   BOOST_TEST(queued == NodeGroup::kMostQueued);
   BOOST_REQUIRE(!sent);
   BOOST_TEST((sent.error().code == Errc::would_block));
-  slow.post();  // it posts another one whenever it has got a message
+  slow.post();  // It posts another buffer after each message.
   root.process->wake();
   const auto has_all = [&] {
     return slow.delivered.size() == group.sent.size() && root.reusable == group.sent.size();

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_group_may_take_any_time_to_be_made_and_everybody_who_wait
   const auto told = [&](Time now) {
     std::vector<PeerId> peers;
     while (const auto waits = early.next_to_tell(now)) {
-      // Whoever could not be told is named again.
+      // A peer that is not marked as told is returned again.
       BOOST_TEST((early.next_to_tell(now)->peer == waits->peer));
       peers.push_back(waits->peer);
       early.set_told(waits->name);

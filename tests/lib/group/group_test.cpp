@@ -67,19 +67,20 @@ BOOST_AUTO_TEST_CASE(on_a_clean_network_bulk_payload_lands_in_place_and_only_fir
   for (std::size_t rank = 1; rank < 4; ++rank) {
     const auto& counters = group[rank].fabric().counters();
     BOOST_TEST(counters.packets_in_place > 0u);
-    // A SEND between two trains costs one repair; that is a few packets of 256.
+    // A SEND between two trains costs one repair, which is a few of 256 packets.
     BOOST_TEST(counters.packets_repaired * 10 < counters.packets_in_place);
     BOOST_TEST(group[rank].group().counters().bytes_copied <= 64u * 1024);
   }
 }
 
-/// Whether an exchange of pages is quicker than a copy is for the machine to say; some kernels take longer.
+/// Whether a page exchange is quicker than a copy depends on the machine. On some kernels it is slower.
 BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_where_that_is_quicker) {
   constexpr std::uint32_t kBlock = 4 << 20;
   const auto exchange = memory::PageExchange::make(kBlock);
   const bool is_quicker = exchange && exchange->break_even_bytes() < kBlock / 2;
   SimGroup group(3, group_of(4, kBlock), {.mtu = 9000});
-  for (int i = 0; i < 2; ++i) {  // behind the first, the arena is granted before the length is known
+  // For the second message the arena is granted before the length is known.
+  for (int i = 0; i < 2; ++i) {
     group.send(2 * kBlock);
     BOOST_REQUIRE(group.run_to_completion(kLimit));
   }
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_where_that_
     BOOST_TEST(counters.first_blocks_exchanged + counters.first_blocks_copied == 1u);
     BOOST_TEST(counters.bytes_copied == counters.first_blocks_copied * kBlock);
     if (is_quicker) BOOST_TEST(counters.first_blocks_exchanged == 1u);
-    // At the address that the application gave.
+    // The bytes are at the address that the application gave.
     BOOST_TEST(std::ranges::equal(group[rank].bytes(1), group.root().bytes(1)));
   }
 }
@@ -186,7 +187,8 @@ BOOST_AUTO_TEST_CASE(over_shared_memory_a_first_block_whose_place_is_known_in_ti
   for (std::uint64_t message = 0; message < kMessages; ++message) {
     for (std::byte& b : memory[0].arena.bytes()) b = static_cast<std::byte>(random.next());
     BOOST_REQUIRE(all.ends[0].group().send(*all.ends[0].choose_store(message, 0), kBytes));
-    if (message == kLate) {  // the last member has its first block, and no memory for it
+    // The last member gets its first block before it has memory for the message.
+    if (message == kLate) {
       BOOST_REQUIRE(all.run_until([&] { return all.ends[3].group().blocks_received(message) == 1; }));
       auto& [arena, store] = memory[3];
       BOOST_REQUIRE(all.ends[3].group().accept(message, store.emplace(arena.bytes(), kBytes, kBlock)));
@@ -199,7 +201,7 @@ BOOST_AUTO_TEST_CASE(over_shared_memory_a_first_block_whose_place_is_known_in_ti
   }
   for (std::size_t i = 1; i < 4; ++i) {
     const GroupCounters& counters = all.ends[i].group().counters();
-    // Not the first message's, whose memory is granted at once.
+    // The first message does not count, because its memory is granted at once.
     BOOST_TEST(counters.first_blocks_exchanged + counters.first_blocks_copied == kMessages - 1);
     BOOST_TEST(counters.first_blocks_copied == (i == 3 ? 1U : 0U));
     BOOST_TEST(counters.bytes_copied == (i == 3 ? kBlock : 0U));

@@ -1,6 +1,6 @@
-// Any member killed at any step of any message: within a second every other knows who it was and has exactly
-// the messages that it was told it has. RDMC_EVERY_STEP=1 tries every member at every step instead of a
-// sample.
+// Any member is killed at any step of any message. Within a second every other member knows which member it
+// was, and has exactly the messages that it was told it has. RDMC_EVERY_STEP=1 tries every member at every
+// step instead of a sample.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -19,14 +19,16 @@ namespace {
 constexpr std::uint32_t kBlock = 4096;
 const PeersConfig kPeers{.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}};
 
-/// What its group has done so far: blocks and small messages, in and out, over all messages.
+/// The steps of a member so far: the blocks and small messages that it has sent and received, over all
+/// messages.
 std::uint64_t steps_of(GroupEnd& end) {
   const GroupCounters& c = end.group().counters();
   return c.blocks_sent + c.blocks_received + c.smalls_sent + c.smalls_delivered;
 }
 
-/// A large message of `blocks`, a small one, and a large one again, by an algorithm each where `automatic`;
-/// `victim` dies when it has done `step`. False: it never came so far.
+/// Sends a large message of `blocks` blocks, a small one, and another large one. With `automatic` each
+/// message has a random algorithm. `victim` dies when it has done `step` steps. Returns false if it never
+/// reached that step.
 bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::size_t victim,
              std::uint64_t step, bool automatic = false) {
   World world(seed, count, kPeers);
@@ -47,7 +49,8 @@ bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::s
   world.simulation.kill(world.processes[victim]->process());
   const Time killed = world.simulation.now();
 
-  // Whose first packet nobody got has begun nothing that anybody could miss.
+  // True if the root has died and its first packet has reached no member. Then no message has begun that a
+  // member could miss.
   const auto nobody_knows = [&] {
     for (std::size_t rank = 0; rank < count; ++rank)
       if (rank != victim && group.ends[rank]->group().is_busy()) return false;
@@ -62,7 +65,7 @@ bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::s
       if (!is_settled(rank)) return false;
     return true;
   };
-  world.run_for(milliseconds(10));  // what was under way arrives
+  world.run_for(milliseconds(10));  // Lets the packets in flight arrive.
   if (nobody_knows()) return true;
   BOOST_TEST(world.simulation.run_until(all_settled, killed + seconds(1)),
              count << " members, " << blocks << " blocks, " << victim << " killed at step " << step);
@@ -75,7 +78,7 @@ bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::s
     BOOST_TEST((end.failed_peer == Rank{static_cast<std::uint32_t>(victim)}));
     BOOST_TEST(end.failures == 1);
     BOOST_TEST(end.releases == 1);
-    BOOST_TEST(end.group().delivered() == delivered[rank]);  // what failed() was told stays true
+    BOOST_TEST(end.group().delivered() == delivered[rank]);  // Nothing is delivered after failed().
     if (rank == 0) continue;
     std::vector<std::uint64_t> in_order(delivered[rank]);
     std::iota(in_order.begin(), in_order.end(), std::uint64_t{0});

@@ -1,4 +1,4 @@
-// Large messages that receivers on the root's host look at where they lie.
+// Mapped messages, which receivers on the root's host read in the root's memory.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -25,11 +25,11 @@ constexpr std::uint64_t kBytes = 4 << 20;
 
 class Viewer final : public GroupEnd {
  public:
-  void mapped(std::uint64_t message, const fabric::MappedMemory& view) override {
-    views[message] = view;
+  void mapped(std::uint64_t message, const fabric::MappedMemory& memory) override {
+    mapped_messages[message] = memory;
     delivered_messages.push_back(message);
   }
-  std::map<std::uint64_t, fabric::MappedMemory> views;
+  std::map<std::uint64_t, fabric::MappedMemory> mapped_messages;
 };
 
 struct Viewers : ShmMembers<Viewer> {
@@ -55,7 +55,7 @@ struct Viewers : ShmMembers<Viewer> {
                        [&](const Viewer& end) { return end.delivered_messages.size() == count; });
   }
 
-  /// What member 1 says to such a record from member `from`.
+  /// Gives `record` to member 1, as if it came from member `from`.
   void hear(const Record& record, std::uint32_t from = 0) {
     ends[1].group().on_record(**peers[1]->link_to(PeerId{from}), record);
   }
@@ -68,14 +68,16 @@ Result<std::unique_ptr<Node>> node(NodeId id) {
       {.id = id, .address = Address::ipv4(127, 0, 3, static_cast<std::uint8_t>(value_of(id) + 1), 0)});
 }
 
-/// Node 2, in a process of its own, in a group with nodes 0 and 1 of this one; it is killed in the end.
+/// Node 2, in a process of its own. It is in a group with nodes 0 and 1 of this process. It is killed at the
+/// end.
 class Child {
  public:
   explicit Child(NodeId root) {
     BOOST_REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets_) == 0);
     pid_ = fork();
     if (pid_ == 0) live(root);
-    close(std::exchange(sockets_[1], -1));  // a child that goes early is heard
+    // Closed here, so that the test notices if the child ends early.
+    close(std::exchange(sockets_[1], -1));
   }
   ~Child() {
     kill();
@@ -85,7 +87,7 @@ class Child {
     const auto offered = other.offer(kChild);
     BOOST_REQUIRE((offered && other.connect(kChild, receive(0)) && send(0, *offered)));
   }
-  /// It looks at the first message.
+  /// Waits until the child has got its mapped message.
   void wait_until_it_sees() { BOOST_TEST(!receive(0).empty()); }
   void kill() {
     if (pid_ <= 0) return;
@@ -105,13 +107,14 @@ class Child {
            static_cast<ssize_t>(bytes.size());
   }
   [[noreturn]] void live(NodeId root) const {
-    close(sockets_[0]);  // the parent's end closes when that dies
+    close(sockets_[0]);  // The parent's end closes when the parent dies.
     const auto self = node(kChild);
     for (const NodeId other : {NodeId{0}, NodeId{1}}) {
       if (!self || !send(1, *(*self)->offer(other)) || !(*self)->connect(other, receive(1))) _exit(1);
     }
     GroupCallbacks on;
-    on.incoming = [](std::uint64_t, std::uint64_t) { return std::span<std::byte>(); };  // for one of nothing
+    // Only for an empty message.
+    on.incoming = [](std::uint64_t, std::uint64_t) { return std::span<std::byte>(); };
     std::binary_semaphore is_introduced(0);
     on.stable = [&](std::uint64_t count) {
       if (count == 1) is_introduced.release();
@@ -139,17 +142,18 @@ class Child {
 
 BOOST_AUTO_TEST_CASE(a_message_is_read_where_it_lies_and_no_byte_of_it_is_copied_until_all_have_released_it) {
   memory::Arena arena;
-  Viewers group(11);  // more than a star: it is told from member to member
+  Viewers group(11);  // With 11 members the tree is not a star.
   const auto message = group.message(arena);
   const std::uint64_t before = group.bytes_copied();
   BOOST_REQUIRE((group.ends[0].group().try_show(message) == 1));
   BOOST_REQUIRE(group.run_until([&] { return group.have_delivered(2); }));
-  BOOST_TEST(group.bytes_copied() - before < 16'384);  // records
+  BOOST_TEST(group.bytes_copied() - before < 16'384);  // Only records were copied.
   for (std::size_t i = 1; i < group.ends.size(); ++i) {
-    const std::span<const std::byte> view = group.ends[i].views.at(1).bytes;
+    const std::span<const std::byte> view = group.ends[i].mapped_messages.at(1).bytes;
     BOOST_TEST((view.data() != message.data() && std::ranges::equal(view, message)));
     void* const page = const_cast<std::byte*>(view.data());
-    BOOST_TEST(mprotect(page, memory::kPageBytes, PROT_READ | PROT_WRITE) != 0);  // nor can it ever
+    // The mapping can never be made writable.
+    BOOST_TEST(mprotect(page, memory::kPageBytes, PROT_READ | PROT_WRITE) != 0);
   }
   const auto& completed = group.ends[0].completed_messages;
   for (std::size_t i = 1; i < group.ends.size(); ++i) {
@@ -179,7 +183,8 @@ BOOST_AUTO_TEST_CASE(what_is_shown_keeps_its_place_and_delays_nothing_behind_it)
   BOOST_REQUIRE(group.run_until([&] { return group.have_delivered(in_order.size()); }));
   for (std::size_t i = 1; i < group.ends.size(); ++i) {
     BOOST_TEST(group.ends[i].delivered_messages == in_order);
-    for (const auto& [number, view] : group.ends[i].views) group.ends[i].group().release_mapped(number);
+    for (const auto& [number, view] : group.ends[i].mapped_messages)
+      group.ends[i].group().release_mapped(number);
   }
   const auto& completed = group.ends[0].completed_messages;
   BOOST_TEST(group.run_until([&] { return completed.size() == in_order.size(); }));
@@ -255,11 +260,11 @@ BOOST_DATA_TEST_CASE(whoever_dies_while_something_is_shown_all_others_know_it_an
   BOOST_REQUIRE((first && second));
   BOOST_REQUIRE((nodes[0]->connect(NodeId{1}, *second) && nodes[1]->connect(NodeId{0}, *first)));
   std::vector<Heard> heard(2);
-  std::vector<std::span<const std::byte>> views(2);
+  std::vector<std::span<const std::byte>> mapped_messages(2);
   for (std::size_t i = 0; i < 2; ++i) {
     auto callbacks = heard[i].callbacks();
-    callbacks.mapped = [&view = views[i], delivered = callbacks.delivered](std::uint64_t message,
-                                                                           std::span<const std::byte> bytes) {
+    callbacks.mapped = [&view = mapped_messages[i], delivered = callbacks.delivered](
+                           std::uint64_t message, std::span<const std::byte> bytes) {
       view = bytes;
       delivered(message, {});
     };
@@ -282,7 +287,8 @@ BOOST_DATA_TEST_CASE(whoever_dies_while_something_is_shown_all_others_know_it_an
     BOOST_REQUIRE(one.wait_until([&] { return one.failures.size() == 1; }));
     BOOST_TEST((one.failures[0].node == kChild));
   }
-  if (!root_dies) {  // which drops its memory, and goes
+  // The root drops its memory and is destroyed.
+  if (!root_dies) {
     BOOST_REQUIRE(nodes[0]->destroy_group(kGroup, heard[0].on_destroyed()));
     BOOST_TEST(heard[0].wait_until([&] { return heard[0].destroyed.has_value(); }));
     BOOST_TEST(!heard[0].destroyed->has_value());
@@ -290,7 +296,8 @@ BOOST_DATA_TEST_CASE(whoever_dies_while_something_is_shown_all_others_know_it_an
     nodes[0].reset();
   }
   for (std::size_t i = root_dies ? 0 : 1; i < 2; ++i) {
-    BOOST_TEST((views[i].size() == kBytes && std::ranges::count(views[i], std::byte{9}) == kBytes));
+    BOOST_TEST((mapped_messages[i].size() == kBytes &&
+                std::ranges::count(mapped_messages[i], std::byte{9}) == kBytes));
     BOOST_TEST(nodes[i]->release(kGroup, 1).has_value());
     BOOST_REQUIRE(nodes[i]->destroy_group(kGroup, heard[i].on_destroyed()));
     BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));
@@ -303,20 +310,20 @@ BOOST_AUTO_TEST_CASE(a_view_that_cannot_be_is_the_roots_fault_and_nothing_is_loo
   const auto is_refused = [&](const char* what, bool read_only, std::uint32_t from, auto make) {
     Viewers group(3, read_only);
     const auto message = group.message(arena);
-    MappedMessage view{.message = 1, .offer = {}, .bytes = kBytes};
-    if (read_only) view.offer = *(*group.peers[0]->link_to(PeerId{1}))->offer_mapping(message);
+    MappedMessage mapped{.message = 1, .offer = {}, .bytes = kBytes};
+    if (read_only) mapped.offer = *(*group.peers[0]->link_to(PeerId{1}))->offer_mapping(message);
     make(view);
     group.hear(view, from);
     const bool failed = group.run_until([&] { return group.ends[1].failures == 1; });
     BOOST_TEST((failed && group.ends[1].failed_peer == Rank{from}), what);
     BOOST_TEST((group.ends[1].failure.code == Errc::protocol_error), what);
-    BOOST_TEST(group.ends[1].views.empty(), what);
+    BOOST_TEST(group.ends[1].mapped_messages.empty(), what);
   };
-  is_refused("unknown memory", true, 0, [](MappedMessage& view) { view.offer.arena += 1000; });
-  is_refused("too long", true, 0, [](MappedMessage& view) { view.bytes = UINT64_MAX; });
-  is_refused("beyond it", true, 0, [](MappedMessage& view) { view.offer.offset = UINT64_MAX - 1; });
-  is_refused("long ago", true, 0, [](MappedMessage& view) { view.message = 0; });
-  is_refused("far ahead", true, 0, [](MappedMessage& view) { view.message = 1 << 20; });
+  is_refused("unknown memory", true, 0, [](MappedMessage& mapped) { mapped.offer.arena += 1000; });
+  is_refused("too long", true, 0, [](MappedMessage& mapped) { mapped.bytes = UINT64_MAX; });
+  is_refused("beyond it", true, 0, [](MappedMessage& mapped) { mapped.offer.offset = UINT64_MAX - 1; });
+  is_refused("long ago", true, 0, [](MappedMessage& mapped) { mapped.message = 0; });
+  is_refused("far ahead", true, 0, [](MappedMessage& mapped) { mapped.message = 1 << 20; });
   is_refused("somebody else's", true, 2, [](MappedMessage&) {});
   is_refused("where none belongs", false, 0, [](MappedMessage&) {});
 }

@@ -39,7 +39,7 @@ struct Party {
   explicit Party(std::uint32_t count, std::uint16_t port, bool encrypt = false) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto address = Address::ipv4(127, 0, 4, static_cast<std::uint8_t>(i + 1), 0);
-      // Each stands for a process of its own.
+      // Each node stands for a process of its own.
       nodes.push_back(std::move(*Node::create({.id = NodeId{i},
                                                .address = address,
                                                .fabric = "udp",
@@ -83,10 +83,11 @@ BOOST_AUTO_TEST_CASE(all_who_hold_the_key_are_connected_and_can_make_encrypted_g
 
 BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_named_to_all_others_at_once) {
   const KeyFile key(unique("rdmc-mesh-one-").c_str()), other(unique("rdmc-mesh-two-").c_str());
-  // The odd one dials everybody, dials some and is dialed by others, or is dialed by everybody.
+  // The member with the other key dials all others, or dials one and is dialled by the other, or is dialled
+  // by all.
   for (const std::size_t odd : {2U, 1U, 0U}) {
     Party party(3, static_cast<std::uint16_t>(7820 + odd));
-    // Nobody waits for so long.
+    // The timeout is much longer than the test takes.
     std::vector<MeshOptions> options(3, {.key_file = key.path, .timeout = seconds(600)});
     options[odd].key_file = other.path;
     party.join(options);
@@ -102,11 +103,11 @@ BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_named_to_all_others_at_once) {
 
 namespace {
 
-/// A process with a key that the test plays: a member that says and does what the test wants.
+/// A process with this key that the test controls. It plays a member that sends and does what the test wants.
 struct PlayedMember {
   explicit PlayedMember(const std::filesystem::path& key)
       : peers(context->peers({.key_file = key, .certificates = {}, .insecure = false}).value()) {}
-  /// How it finds the process that listens there; it asks until somebody listens.
+  /// Dials the process that listens at the member's address. Repeats this until a process listens there.
   Result<peer::Peer> dial(const MeshMember& whom) {
     for (;;) {
       std::promise<Result<peer::Peer>> found;
@@ -129,8 +130,8 @@ BOOST_AUTO_TEST_CASE(
   const std::vector<MeshMember> members{
       {NodeId{0}, "127.0.4.1", 7830}, {NodeId{1}, "127.0.4.2", 7830}, {NodeId{2}, "127.0.4.3", 7830}};
   PlayedMember odd(another.path), right(key.path);
-  // The one with another key is at our door. As soon as it has been asked at its own, the mesh fails; and
-  // then the one with the right key asks for something that has to wait for a turn of the node.
+  // The member with the other key connects to this node. As soon as this node has dialled that member, the
+  // mesh fails. Then the member with the right key sends a request that has to wait for a turn of the node.
   std::promise<void> has_asked;
   const auto door =
       odd.peers->listen(*parse_address(members[1].host, members[1].port), {.channel = odd.peers->options()},
@@ -164,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_member_with_another_key_is_named_even_if_its_door_is_clos
   PlayedMember odd(another.path);
   std::optional<control::Listener> door;
   std::jthread others([&] {
-    // It accepts, and ends the connection without a word.
+    // The member accepts the first connection and closes it without sending anything.
     const auto listen = [&] {
       return control::listen_on(*parse_address(members[1].host, members[1].port)).value();
     };
@@ -186,11 +187,11 @@ BOOST_AUTO_TEST_CASE(a_member_with_another_key_is_named_even_if_its_door_is_clos
 
 BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_connected_and_another_is_refused_by_name) {
   const control::testing::Authority ours("ours"), theirs("theirs");
-  const control::testing::CertificateFolder first, second, stranger;
+  const control::testing::CertificateFolder first, second, outsider;
   ours.issue(first.files());
   ours.issue(second.files());
-  theirs.issue(stranger.files());
-  ours.join(stranger.files());
+  theirs.issue(outsider.files());
+  ours.join(outsider.files());
   const auto options = [](const control::testing::CertificateFolder& folder, Duration timeout) {
     const control::CertificateFiles files = folder.files();
     return MeshOptions{.certificates = {files.certificate, files.private_key, files.authority},
@@ -201,7 +202,7 @@ BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_connected_and_another_is_r
   for (const auto& result : party.results)
     BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
   Party mixed(2, 7805);
-  mixed.join({options(first, seconds(2)), options(stranger, seconds(2))});
+  mixed.join({options(first, seconds(2)), options(outsider, seconds(2))});
   BOOST_TEST(!mixed.results[0].has_value());
   BOOST_TEST(!mixed.results[1].has_value());
   BOOST_TEST((failed_with(mixed.results[0], Errc::authentication) ||
@@ -219,7 +220,8 @@ BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apar
                                     .context = make_context()});
     return connect_mesh(**node, members, {.insecure = true, .job = job});
   };
-  // Both have a node 1 at 127.0.4.2; the one whose is there dials nobody before its node 0 is.
+  // Both jobs have a node 1 at 127.0.4.2. The node that runs there belongs to the first job. It only dials
+  // its node 0, which does not run yet.
   const std::vector ours{place(0, 1), place(1, 2)}, theirs{place(1, 2), place(2, 3)};
   Result<void> first, second;
   std::jthread waiting([&] { first = join(ours, 1, "64.0"); });
@@ -232,14 +234,14 @@ BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apar
 
 namespace {
 
-/// What a process that dials does with the channel: says this (nothing: it goes away at once), and waits
-/// until we have closed it. False: nobody has listened for 10 s.
+/// Dials a member and opens a channel. Sends `says`, or closes the channel at once if `says` is empty. Then
+/// waits until the peer has closed the channel. Returns false if no process listened for 10 seconds.
 bool visit(control::ControlLoop& loop, const MeshMember& whom, std::vector<std::byte> says) {
   control::Connecting connecting;
   std::optional<control::Channel> channel;
   bool was_there = false;
   for (const Time end = monotonic_now() + seconds(10); !was_there && monotonic_now() < end;) {
-    std::promise<bool> over;  // false: nobody listens yet
+    std::promise<bool> over;  // False if no process listens yet.
     const auto on_channel = [&](Result<control::Channel> made) {
       if (!made) return over.set_value(false);
       channel.emplace(std::move(*made));

@@ -1,5 +1,5 @@
-// What an application can do wrong, what it may do that looks wrong, and what a neighbour can say wrong:
-// named errors, and nothing else is lost.
+// Errors of an application, correct calls that look like errors, and wrong records of a neighbour. Each error
+// has a name, and nothing else is lost.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ bool failed_with(const Result<T>& result, Errc code) {
   return !result && result.error().code == code;
 }
 
-/// Claims what it is told to.
+/// Reports the memory and slots that it is given, even if they do not fit together.
 class LyingStore final : public Store {
  public:
   LyingStore(std::span<std::byte> memory, std::uint64_t slots) : memory_(memory), slots_(slots) {}
@@ -47,7 +47,8 @@ BOOST_DATA_TEST_CASE(a_send_that_was_refused_leaves_no_trace, bdata::make({false
   SimGroup group(21, group_of(3));
   auto small = *memory::Arena::make(4096);
   LyingStore store(small.bytes(), 64), empty({}, 0), vast(small.bytes(), std::uint64_t{1} << 60);
-  if (behind_a_large_one) {  // then the receivers have granted room for the first block of this one
+  // Then the receivers have already granted memory for the first block of the next message.
+  if (behind_a_large_one) {
     group.send(1 << 20);
     BOOST_TEST(group.run_to_completion(kLimit));
     group.simulation.run_until(group.simulation.now() + milliseconds(50));
@@ -131,7 +132,8 @@ BOOST_AUTO_TEST_CASE(an_ended_group_refuses_every_call_by_name) {
 
 namespace {
 
-/// Of members who are told how each message travels: in one block size, by whatever knows no racks.
+/// A group whose members are told the plan of each message. It has one block size, and all algorithms that
+/// need no racks.
 GroupConfig automatic_group_of(std::uint32_t members) {
   GroupConfig config = group_of(members);
   config.automatic = relay::AutoConfig{.fixed = {.block_bytes = config.block_bytes}};
@@ -167,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_message_announced_to_travel_as_the_group_does_not_is_its_
   tell(fixed, 0, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{binomial_pipeline, 16384}}});
   BOOST_TEST(blames(fixed, 1, 0));
   tell(second, 2, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{chain, 16384}}});
-  BOOST_TEST(blames(second, 1, 2));  // in the chain its source is member 0
+  BOOST_TEST(blames(second, 1, 2));  // In the chain, the source of member 1 is member 0.
   const Announcement good{.message = 0, .bytes = 100'000, .plan = {{chain, 16384}}};
   tell(twice, 0, 1, good);
   BOOST_TEST(twice[1].failures == 0);
@@ -201,22 +203,22 @@ BOOST_AUTO_TEST_CASE(a_grant_that_was_kept_and_is_none_is_its_granters_fault_and
   tell(group, 3, 1, GrantRecord{0, some_grant()});
   BOOST_TEST(group[1].failures == 0);
   tell(group, 0, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{relay::Algorithm::chain, 16384}}});
-  BOOST_TEST(blames(group, 1, 3));  // in the chain it goes to member 2
+  BOOST_TEST(blames(group, 1, 3));  // In the chain, member 1 sends to member 2.
 }
 
 BOOST_AUTO_TEST_CASE(grants_that_come_before_their_message_are_kept_as_far_as_messages_can_be_under_way) {
   SimGroup group(28, automatic_group_of(4));
   for (int again = 0; again < 2000; ++again) tell(group, 2, 1, GrantRecord{5, some_grant()});
-  BOOST_TEST(group[1].failures == 0);  // the last one counts
+  BOOST_TEST(group[1].failures == 0);  // Only the last grant counts.
   for (std::uint64_t message = 0; message < Group::kMessagesUnderWay; ++message)
     tell(group, 2, 1, GrantRecord{10 * message + 5, some_grant()});
   BOOST_TEST(group[1].failures == 0);
-  tell(group, 3, 1, GrantRecord{7, some_grant()});  // each neighbour by itself
+  tell(group, 3, 1, GrantRecord{7, some_grant()});  // Each neighbour has its own limit.
   BOOST_TEST(group[1].failures == 0);
   tell(group, 2, 1, GrantRecord{6, some_grant()});
   BOOST_TEST(blames(group, 1, 2));
   SimGroup root(29, automatic_group_of(4));
-  tell(root, 2, 0, GrantRecord{0, some_grant()});  // of what it has not sent
+  tell(root, 2, 0, GrantRecord{0, some_grant()});  // A grant for a message that the root has not sent.
   BOOST_TEST(blames(root, 0, 2));
 }
 

@@ -1,6 +1,6 @@
-// Groups while the fabric thread of one member meets the end of memory, at every place in turn: no thread
-// ends, nothing hangs, every member is told by name why the group has failed, and the same nodes make another
-// group in which everything arrives.
+// Groups while the fabric thread of one member runs out of memory, at each allocation in turn. No thread
+// ends, and nothing hangs. Every member is told the error with which the group has failed. The same nodes
+// then make another group, in which everything arrives.
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <deque>
@@ -26,7 +26,7 @@ std::function<Answer(Arguments...)> with_memory(std::function<Answer(Arguments..
   };
 }
 
-/// What the members of one group hear. Noting it down takes memory that never fails.
+/// The upcalls that the members of one group get. Recording them takes memory that never fails.
 struct HeardByAll {
   GroupCallbacks callbacks(std::size_t member) {
     GroupCallbacks on = members[member].callbacks();
@@ -40,7 +40,7 @@ struct HeardByAll {
   std::array<Heard, kMembers> members;
 };
 
-/// Nodes with a thread each, and one group of them after the other.
+/// Nodes with one thread each, and their groups, one after the other.
 struct Groups {
   Groups() {
     for (std::uint8_t i = 0; i < kMembers; ++i) {
@@ -48,7 +48,8 @@ struct Groups {
       threads.push_back(
           peer::Context::of_process()->fabric_thread({.fabric = "udp", .address = address}).value());
     }
-    BOOST_TEST_REQUIRE(peer::Context::of_process()->threads() == kMembers);  // they are the nodes'
+    // These are the threads of the nodes.
+    BOOST_TEST_REQUIRE(peer::Context::of_process()->threads() == kMembers);
   }
 
   HeardByAll& make_group() {
@@ -82,7 +83,8 @@ struct Groups {
     }
   }
 
-  /// A group in which the thread of `member` lacks memory. False: it has needed so little that none failed.
+  /// Makes a group in which allocations of the thread of `member` fail. Returns false if the thread has
+  /// allocated so little that none failed.
   bool meets_failures(std::size_t member, long spared, long count) {
     HeardByAll& heard = make_group();
     threads[member]->call([&] { fail_allocations(spared, count); });
@@ -96,7 +98,7 @@ struct Groups {
       BOOST_TEST_REQUIRE(one.wait_until([&] { return !one.failures.empty(); }));
       BOOST_TEST_REQUIRE(one.failures.size() == 1U);
       const Errc code = one.failures[0].error.code;
-      // The others hear it by a message, or by the end of the connection.
+      // The other members learn this from a record or from the end of the connection.
       BOOST_TEST_REQUIRE((code == Errc::resource_limit || (i != member && code == Errc::peer_failed)),
                          i << ": " << one.failures[0].error.what);
     }
@@ -143,7 +145,7 @@ BOOST_DATA_TEST_CASE(a_group_whose_members_thread_lacks_memory_fails_by_name_and
   BOOST_TEST(spared > 0);
 }
 
-/// What its callbacks hold ends with the group.
+/// The objects that the callbacks hold must be destroyed with the group.
 BOOST_AUTO_TEST_CASE(a_group_that_is_over_goes_although_its_nodes_thread_has_no_memory) {
   std::promise<void> gone;
   Groups groups;

@@ -1,4 +1,4 @@
-// Bad input and bad fortune at the application's interface: each has a name, and nothing hangs.
+// Wrong input and failures at the application's interface. Each has a named error, and nothing hangs.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/lib/group/nodes.hpp"
@@ -13,7 +13,7 @@ BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
   const auto make = [&](std::vector<NodeId> members, std::uint32_t root, const GroupOptions& options = {}) {
     return nodes[0].create_group(kGroup, std::move(members), NodeId{root}, options, {});
   };
-  constexpr NodeId a{0}, b{1}, stranger{9};
+  constexpr NodeId a{0}, b{1}, outsider{9};
   BOOST_TEST(failed_with(make({}, 0), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b, a}, 0), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 9), Errc::invalid_argument));
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
   BOOST_TEST(failed_with(make({a, b}, 0, {.algorithm = kAutomatic, .racks = {1}}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.can_continue = true, .read_only = true}), Errc::invalid_argument));
   BOOST_TEST(failed_with(make({a, b}, 0, {.small_bytes = 1 << 20}), Errc::invalid_argument));
-  BOOST_TEST(failed_with(make({a, stranger}, 0), Errc::peer_failed));
+  BOOST_TEST(failed_with(make({a, outsider}, 0), Errc::peer_failed));
   BOOST_REQUIRE(make({a, b}, 0));
   BOOST_TEST(failed_with(make({a, b}, 0, {.epoch = 1}), Errc::already_exists));
 }
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_length_that_no_message_has_is_refused_and_costs_nothing) 
   Nodes nodes(2);
   for (std::uint32_t i = 0; i < 2; ++i)
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks()));
-  const std::span endless(message.data(), std::size_t{1} << 62);  // nobody looks at it
+  const std::span endless(message.data(), std::size_t{1} << 62);  // No code reads these bytes.
   BOOST_TEST(failed_with(nodes[0].send(kGroup, endless), Errc::invalid_argument));
   const auto sent = nodes[0].send(kGroup, message);
   BOOST_TEST((sent && *sent == 0));

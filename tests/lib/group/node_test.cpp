@@ -17,7 +17,7 @@ std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
   return message;
 }
 
-/// Lengths on both sides of what is small.
+/// Messages with lengths below and above the limit of small messages.
 std::vector<std::vector<std::byte>> some_messages(int count) {
   std::vector<std::vector<std::byte>> messages;
   for (int i = 0; i < count; ++i) {
@@ -222,9 +222,9 @@ BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_
   for (std::uint32_t i = 0; i < 4; ++i)
     BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, options, heard[i].callbacks(i != 3)));
   const std::vector<NodeId> survivors{nodes.ids.begin() + 1, nodes.ids.end()};
-  std::vector<NodeId> strangers = nodes.ids;
-  strangers.push_back(NodeId{17});
-  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, strangers, NodeId{1}), Errc::peer_failed));
+  std::vector<NodeId> outsiders = nodes.ids;
+  outsiders.push_back(NodeId{17});
+  BOOST_TEST(failed_with(nodes[1].continue_group(kGroup, 1, outsiders, NodeId{1}), Errc::peer_failed));
   BOOST_REQUIRE(nodes[0].send(kGroup, small));
   BOOST_REQUIRE(nodes[0].send(kGroup, large));
   for (const std::size_t i : {1, 2})
@@ -239,7 +239,8 @@ BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_
   BOOST_TEST(failed_with(nodes[1].continue_group(GroupNumber{9}, 1, survivors, NodeId{1}), Errc::not_found));
   for (const std::size_t i : {1, 2, 3})
     BOOST_REQUIRE(nodes[i].continue_group(kGroup, 1, survivors, NodeId{1}));
-  // Node 3 had no memory, but what the others have delivered comes to it as soon as it has.
+  // Node 3 had no memory. It gets the messages that the others have delivered as soon as it has posted
+  // memory.
   std::vector<std::byte> first(100), second(3'000'000), third(100);
   for (auto* const buffer : {&first, &second, &third})
     BOOST_REQUIRE(nodes[3].post_receive_buffer(kGroup, *buffer));

@@ -1,5 +1,5 @@
-// Real nodes of this process on loopback addresses, connected through the test's hands, and what each has
-// heard of a group. Waiting is for a condition, up to a limit that only a failing test reaches.
+// Real nodes of this process on loopback addresses, which the test connects, and the upcalls of each member
+// of a group. Each wait ends with its condition. Its time limit is reached only if the test fails.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline constexpr GroupNumber kGroup{7};
 
 class Nodes {
  public:
-  /// All connected to all, or to the first of them alone.
+  /// Connects all nodes with each other, or, if `star` is set, only with the first node.
   explicit Nodes(std::uint32_t count, bool star = false) {
     for (std::uint32_t i = 0; i < count; ++i) {
       ids.push_back(NodeId{i});
@@ -42,10 +42,11 @@ class Nodes {
   std::vector<std::unique_ptr<Node>> nodes;
 };
 
-/// What one member has heard; guarded by its mutex.
+/// The upcalls that one member has got. A mutex protects them.
 class Heard {
  public:
-  /// Callbacks that give every message memory of its own (unless `places` is false) and write all down.
+  /// Returns callbacks that record all upcalls. They give every message memory of its own, unless `places` is
+  /// false.
   GroupCallbacks callbacks(bool places = true) {
     GroupCallbacks on;
     on.incoming = [this, places](std::uint64_t message,

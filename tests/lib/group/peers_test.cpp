@@ -1,4 +1,5 @@
-// Many groups over the same connections: made without a packet, under way at once, ended one by one.
+// Many groups over the same connections. They are made without a packet, work at the same time, and are ended
+// one by one.
 #include "lib/group/peers.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -25,7 +26,7 @@ BOOST_AUTO_TEST_CASE(making_a_group_among_connected_peers_sends_no_datagram) {
   first.make_all();
   first.send(100'000);
   BOOST_REQUIRE(world.simulation.run_until([&] { return first.is_complete(); }, kLimit));
-  world.run_for(seconds(1));  // until the last acknowledgement
+  world.run_for(seconds(1));  // Until the last acknowledgement has left.
   const auto before = world.datagrams();
   SharedGroup second(world, {.number = 2}, {3, 1, 5, 0});
   second.make_all();
@@ -50,7 +51,7 @@ BOOST_DATA_TEST_CASE(many_overlapping_groups_with_roots_of_their_own_run_at_once
     members.resize(random.between(2, kProcesses));
     groups.push_back(std::make_unique<SharedGroup>(world, GroupName{.number = number}, members));
   }
-  // Each member makes each group at a moment of its own; the root sends at once.
+  // Each member makes each group at a random time. The root sends at once.
   for (auto& group : groups) {
     for (std::size_t rank = 0; rank < group->members.size(); ++rank) {
       const Time when{static_cast<std::int64_t>(random.below(20'000'000))};
@@ -95,7 +96,8 @@ BOOST_DATA_TEST_CASE(ending_a_group_in_mid_message_frees_its_memory_everywhere_a
     BOOST_TEST(e->failures == (e.get() == &end ? 0 : 1));
     if (e.get() != &end) {
       BOOST_TEST((e->failure.what == "enough"));
-      // Who is nobody's neighbour but the ended one's hears it from there, with the name it was given.
+      // Every member names a member to blame. A member that is no neighbour of the ended one names the member
+      // that it was told.
       BOOST_TEST(e->failed_peer.has_value());
     }
     e->destroy();

@@ -1,6 +1,6 @@
-// Epochs that no failure begins: another member becomes the root, and members join, while messages are under
-// way, and members are killed meanwhile. Whoever is in the group has the same messages in the same order, and
-// without a death nothing that was sent is lost.
+// Epochs that begin without a failure. Another member becomes the root, or members join, while messages are
+// in progress. In some tests a member is killed meanwhile. All members of the group have the same messages in
+// the same order. If no member dies, no message that was sent is lost.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -23,7 +23,8 @@ void run_a_while(Survivors& group, Random& random) {
   group.world.run_for(microseconds(static_cast<std::int64_t>(random.below(4000))));
 }
 
-/// Everybody alive that takes part has, of what it was there for, what was sent, in order, once.
+/// Checks that every live member of the group has the messages that were sent while it was a member, in order
+/// and once.
 void check(const Survivors& group, const std::string& what) {
   for (const Member& member : group.members) {
     if (!member.is_alive || !member.is_in) continue;
@@ -55,7 +56,7 @@ BOOST_DATA_TEST_CASE(the_root_changes_and_what_the_former_root_had_to_send_arriv
     run_a_while(group, random);
     group.lead_by((group.root() + 1 + random.below(group.view.size() - 1)) % group.view.size());
     BOOST_TEST_REQUIRE(settles(group), what << ": not settled");
-    ++sent;  // by the new root, as soon as it was told
+    ++sent;  // The new root sends one message when it is told.
     BOOST_TEST(group.sent.size() == sent, what);
   }
   check(group, what);
@@ -92,10 +93,10 @@ BOOST_DATA_TEST_CASE(a_group_may_begin_with_all_joining_while_one_of_them_dies, 
   if (seed % 2 == 0) {
     run_a_while(group, random);
     group.kill(static_cast<std::size_t>(random.below(group.view.size())));
-    group.world.run_for(milliseconds(1500));  // by then everybody knows
+    group.world.run_for(milliseconds(1500));  // By then all members know it.
   }
   BOOST_TEST_REQUIRE(settles(group), what << ": not settled");
-  if (!group.members[group.root()].is_alive) return;  // nobody had anything to notice
+  if (!group.members[group.root()].is_alive) return;  // No member noticed that the root died.
   send_some(group, random);
   BOOST_TEST_REQUIRE(settles(group), what << ": does not go on");
   check(group, what);
@@ -114,9 +115,9 @@ BOOST_DATA_TEST_CASE(members_may_die_while_others_join_and_the_root_changes, bda
   const auto victim = static_cast<std::size_t>(random.below(group.view.size()));
   run_a_while(group, random);
   group.kill(victim);
-  group.world.run_for(milliseconds(1500));  // by then everybody knows
+  group.world.run_for(milliseconds(1500));  // By then all members know it.
   BOOST_TEST_REQUIRE(settles(group), what << ": not settled, " << victim << " was killed");
-  if (!group.members[group.root()].is_alive) return;  // nobody had anything to notice
+  if (!group.members[group.root()].is_alive) return;  // No member noticed that the root died.
   send_some(group, random);
   BOOST_TEST_REQUIRE(settles(group), what << ": does not go on");
   check(group, what);

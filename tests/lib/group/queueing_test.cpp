@@ -1,4 +1,4 @@
-// Many messages under way at once, and members that fall behind: nothing of that is an error.
+// Many messages in progress at the same time, and members that fall behind. Neither is an error.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Time kLimit{60'000'000'000};
 
-/// A disk that does not write until it is told to.
+/// A store whose disk writes nothing while `held` is true.
 class HeldStore final : public Store {
  public:
   HeldStore(Store& below, const bool& held) : below_(below), held_(held) {}
@@ -61,7 +61,7 @@ BOOST_DATA_TEST_CASE(a_member_with_a_slow_disk_may_lag_by_many_messages,
   BOOST_TEST(group.everybody_has_everything());
 }
 
-/// Where the first source depends on the length, another member may be first for each message.
+/// If the first source depends on the length, it can be another member for each message.
 BOOST_DATA_TEST_CASE(messages_whose_first_sources_differ_queue_behind_a_slow_disk,
                      bdata::make({2, 5, 9, 12}) * bdata::make({true, false}), members, announced) {
   constexpr std::uint32_t kBlock = 4096;
@@ -97,16 +97,16 @@ BOOST_DATA_TEST_CASE(messages_whose_first_sources_differ_queue_behind_a_slow_dis
   BOOST_TEST(group.everybody_has_everything());
   for (auto& member : group.members) {
     const GroupCounters& counters = member->group().counters();
-    BOOST_TEST(counters.first_blocks_copied + counters.first_blocks_exchanged ==
-               0u);  // nothing was granted ahead
+    // No arena was granted, so no first block had to be moved.
+    BOOST_TEST(counters.first_blocks_copied + counters.first_blocks_exchanged == 0u);
   }
 }
 
 BOOST_DATA_TEST_CASE(hundreds_of_messages_of_known_length_queue_and_a_member_may_be_late_with_its_receives,
                      bdata::make({2, 9}) * bdata::make({1, 40}), members, blocks) {
   constexpr std::uint32_t kBlock = 4096;
-  const std::uint64_t messages =
-      blocks == 1 ? 600 : all_or(200, 50);  // more than a queue pair has receives, or many blocks
+  // There are more messages than a queue pair has receives, or the messages have many blocks.
+  const std::uint64_t messages = blocks == 1 ? 600 : all_or(200, 50);
   const std::uint64_t bytes = static_cast<std::uint64_t>(blocks) * kBlock - 7;
   SimGroup group(12, {.members = first_peers(static_cast<std::size_t>(members)),
                       .block_bytes = kBlock,

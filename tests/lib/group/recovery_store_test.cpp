@@ -1,4 +1,4 @@
-// Blocks of several messages, wherever they lie, as one row of bytes through a ring.
+// The blocks of several messages, anywhere in memory, go as one row of bytes through a ring.
 #include <rapidcheck.h>
 #include <boost/test/unit_test.hpp>
 #include <set>
@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::uint32_t kBlock = 16;
 using Bytes = std::vector<std::byte>;
-using BlockId = std::pair<std::uint64_t, std::uint64_t>;  // a message's block
+using BlockId = std::pair<std::uint64_t, std::uint64_t>;  // A message and a block of it.
 
-/// Pieces of at most a block, each in memory of its own, and what they hold.
+/// The pieces of a row. Each piece is at most one block long and has memory of its own.
 struct Row {
   explicit Row(const std::vector<std::size_t>& lengths) {
     for (const std::size_t length : lengths) memory.emplace_back(length);
@@ -31,8 +31,8 @@ struct Row {
   std::vector<Bytes> memory;
 };
 
-/// Takes the row from one store's ring to the other's, as a relay does: no block before it is there, none
-/// into a slot that is not free again. The bytes that went over.
+/// Carries the row from the source's ring to the sink's ring, as a relay does. It carries a block only when
+/// the source has it, and only into a free slot. Returns the number of bytes carried.
 std::uint64_t carry(RecoveryStore& source, RecoveryStore& sink, std::uint64_t slots) {
   std::vector<std::uint64_t> consumed;
   std::uint64_t next = 0, total = 0;
@@ -70,12 +70,12 @@ BOOST_AUTO_TEST_CASE(what_is_wanted_arrives_once_through_however_small_a_ring_an
     std::multiset<BlockId> recovered;
     RecoveryStore source(from.pieces(std::vector<bool>(lengths.size(), true)), source_ring, slots, kBlock,
                          {});
-    RecoveryStore sink(to.pieces(wanted), sink_ring, slots, kBlock,
-                       [&](std::uint64_t message, std::uint64_t block) {
-                         const std::size_t i = message * 3 + block;
-                         RC_ASSERT(to.memory[i] == from.memory[i]);  // it is whole when it is told
-                         recovered.emplace(message, block);
-                       });
+    RecoveryStore sink(
+        to.pieces(wanted), sink_ring, slots, kBlock, [&](std::uint64_t message, std::uint64_t block) {
+          const std::size_t i = message * 3 + block;
+          RC_ASSERT(to.memory[i] == from.memory[i]);  // The block must be complete when it is reported.
+          recovered.emplace(message, block);
+        });
     RC_ASSERT(source.size() == sink.size());
     RC_ASSERT(carry(source, sink, slots) == source.size());
 

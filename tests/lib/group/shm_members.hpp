@@ -1,5 +1,6 @@
-// A group whose members share this host: over shared memory, in processes' stead fabrics of this one, which
-// one thread gives their turns. Waiting is for a condition, up to a limit that only a failing test reaches.
+// A group whose members use shared memory on this host. Each member is a fabric in this process instead of a
+// process of its own. One thread gives all members their turns. Each wait ends with its condition. Its time
+// limit is reached only if the test fails.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +12,7 @@
 
 namespace rdmc::group {
 
-/// Member 0 is the root; the rest of `config` is everybody's.
+/// Member 0 is the root. All members have the same `config`, except for the rank.
 template <typename End>
 struct ShmMembers {
   ShmMembers(std::uint32_t count, GroupConfig config) : ends(count) {

@@ -1,4 +1,4 @@
-// Group members as simulated processes, one group in all.
+// The members of one group as simulated processes.
 #pragma once
 
 #include "tests/lib/group/group_end.hpp"
@@ -11,7 +11,7 @@ class SimMember final : public SimPeer, public GroupEnd {
   using SimPeer::SimPeer;
 };
 
-/// A connected group of them, rank i being members[i] and peer i.
+/// A group of connected members. The member of rank i is members[i] and peer i.
 class SimGroup {
  public:
   SimGroup(std::uint64_t seed, GroupConfig config, const port::SimPortOptions& port_options = {},
@@ -22,7 +22,7 @@ class SimGroup {
       config.rank = Rank{rank};
       SimMember& member = *members.back();
       connected = connected && member.open(member.peers(), config);
-      member.run(Time{});  // an engine may well give it a turn before it is connected
+      member.run(Time{});  // An engine may also give a turn before the links are connected.
     }
     for (std::uint32_t rank = 0; rank < config.members.size(); ++rank) {
       for (const Rank peer : members[rank]->group().neighbours()) {
@@ -51,7 +51,7 @@ class SimGroup {
     return simulation.run_until(done, limit);
   }
 
-  /// Every member has every message, byte for byte, in order, once, and wrote nowhere else.
+  /// True if every member has received every message completely, in order and once, and no guard was written.
   bool everybody_has_everything() {
     return std::ranges::all_of(members, [&](auto& member) { return member->has_all(sent_, root()); });
   }

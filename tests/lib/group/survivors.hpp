@@ -1,5 +1,6 @@
-// Simulated processes with the application's interface to a group that is continued after failures, and who
-// tells them who is alive: after each failure that is reported, all live members hear of one more view.
+// Simulated processes with a group that is continued after failures. They use the interface that Node uses
+// for an application. The test decides which members are alive: after each reported failure it gives one more
+// view to all live members.
 #pragma once
 
 #include <map>
@@ -11,7 +12,7 @@
 
 namespace rdmc::group {
 
-/// A process with one group, as an application sees it.
+/// A process with one group, as an application has it.
 class SimApplication final : public SimPeer {
  public:
   using SimPeer::SimPeer;
@@ -20,24 +21,27 @@ class SimApplication final : public SimPeer {
     SimPeer::run(now);
     if (group && group->wants_to_run()) {
       group->run();
-      changed = true;  // an engine has another turn after a command
+      changed = true;  // An engine gives another turn after a command.
     }
     if (changed) wake();
   }
 
-  bool changed = false;  // before the group, which refers to this and the next
+  // Declared before `group`, which refers to `changed` and `counts`.
+  bool changed = false;
   NodeCounts counts;
   std::unique_ptr<NodeGroup> group;
 };
 
-/// How an application gives memory: asked for each message, in buffers posted beforehand, or one at a time.
+/// How an application gives memory. when_asked: in incoming(), for each message. many_buffers: in many
+/// buffers that it posts beforehand. one_buffer: in one posted buffer at a time.
 enum class Gives : std::uint8_t { when_asked, many_buffers, one_buffer };
 
 constexpr std::uint32_t kBlock = 4096;
 constexpr std::uint64_t kMostBytes = 16 * kBlock;
-constexpr Duration kBound = seconds(1);  // of an epoch's end everywhere
+// The time within which an epoch ends at all members.
+constexpr Duration kBound = seconds(1);
 
-/// What one member has heard, and what it does about it.
+/// One member: the upcalls that it has got, and what it does in them.
 struct Member {
   GroupCallbacks callbacks() {
     GroupCallbacks on;
@@ -54,7 +58,7 @@ struct Member {
     };
     on.reusable = [this](std::uint64_t message) {
       in_order = in_order && message == reusable;
-      // Nothing that was delivered has changed since.
+      // The delivered bytes must not have changed since their delivery.
       if (message < copies.size()) intact = intact && std::ranges::equal(copies[message], delivered[message]);
       ++reusable;
     };
@@ -83,7 +87,8 @@ struct Member {
     process->wake();
   }
 
-  /// What it has not got, because it sent it or was not there yet.
+  /// Adds the messages below `next` that this member has not received, because it has sent them or was no
+  /// member yet.
   void know(const std::vector<std::vector<std::byte>>& sent, std::uint64_t next) {
     for (std::uint64_t message = copies.size(); message < next; ++message) {
       copies.push_back(sent[message]);
@@ -98,22 +103,23 @@ struct Member {
   std::function<void(const GroupFailure&)> on_failed;
   std::function<void(std::uint64_t)> on_continued;
   std::vector<std::unique_ptr<std::vector<std::byte>>> memory;
-  std::map<std::uint64_t, std::span<std::byte>> placed;  // when it was asked
+  std::map<std::uint64_t, std::span<std::byte>> placed;  // The memory given in incoming().
   std::vector<std::span<std::byte>> delivered;
   std::vector<std::vector<std::byte>> copies;
   std::vector<GroupFailure> failures;
   std::optional<std::pair<NodeId, std::uint64_t>> held_up_by;
   std::uint64_t reusable = 0, stable = 0, epoch = 0;
   std::size_t root = 0;
-  std::optional<std::uint64_t> leads_from;  // sends the messages from this one on
-  std::uint64_t kept = UINT64_MAX;          // of what a dead one had: those below are the group's
+  std::optional<std::uint64_t> leads_from;  // As a root it sends the messages from this number on.
+  // For a dead member: only its messages below this number are messages of the group.
+  std::uint64_t kept = UINT64_MAX;
   int continued = 0;
-  bool is_in = false, was_in = false;  // asked to take part; and did
+  bool is_in = false, was_in = false;  // In the view now; in an epoch at some time.
   bool has_failed = false, is_alive = true, in_order = true, intact = true;
 };
 
-/// All of them, and the views. Node 0 is the first root; the first live one of each view the next. It sends
-/// something as soon as it is told that the group goes on.
+/// All members and their views. Node 0 is the first root. The first member of each later view is the root of
+/// that view. A root sends a message as soon as it is told that the group goes on.
 class Survivors {
  public:
   Survivors(std::uint64_t seed, std::size_t count, bool all_ask,
@@ -156,7 +162,7 @@ class Survivors {
   }
 
   std::size_t root() const { return value_of(view.front()); }
-  /// The root of the view sends.
+  /// The root of the view sends a message of `bytes` random bytes.
   void send(std::uint64_t bytes) { send(root(), bytes); }
   void send(std::size_t from, std::uint64_t bytes) {
     auto& content = sent.emplace_back(bytes);
@@ -169,8 +175,8 @@ class Survivors {
     members[victim].is_alive = false;
     world.simulation.kill(members[victim].process->process());
   }
-  /// Everybody alive goes on in the last view, and all have all that its root has sent - or, of one whose
-  /// death nobody has noticed, the same.
+  /// True if every live member is in the last epoch and has all messages that the root has sent. If the root
+  /// has died and no member has noticed it, all live members must have the same number of messages.
   bool is_settled() const {
     const auto somebody = std::ranges::find(members, true, &Member::is_alive);
     const std::uint64_t count = members[root()].is_alive ? sent.size() : somebody->stable;
@@ -179,8 +185,7 @@ class Survivors {
     });
   }
 
-  /// What failed() says of a message that had begun is exact: the blocks that it does not call missing are
-  /// there.
+  /// Checks the partial messages in `why`: the blocks that are not called missing must be there.
   void check_partial(const Member& member, const GroupFailure& why) {
     for (const PartialMessage& partial : why.partial) {
       BOOST_TEST((partial.message >= why.delivered && partial.bytes == sent[partial.message].size()));
@@ -202,19 +207,20 @@ class Survivors {
     }
   }
 
-  /// Without any failure all go on in another epoch: under another root, or with one that joins.
+  /// Begins an epoch without any failure, with another root.
   void lead_by(std::size_t next_root) {
     const NodeId leader{static_cast<std::uint32_t>(next_root)};
     view.erase(std::ranges::find(view, leader));
     view.insert(view.begin(), leader);
     change();
   }
+  /// Begins an epoch without any failure, with one more member.
   void let_in(std::size_t joiner) {
     view.push_back(NodeId{static_cast<std::uint32_t>(joiner)});
     members[joiner].is_in = true;
     change();
   }
-  /// A group that begins with all of them at the same time.
+  /// Begins a group that all members join at the same time.
   void let_all_in() {
     for (std::size_t i = 0; i < members.size(); ++i) {
       view.push_back(NodeId{static_cast<std::uint32_t>(i)});
@@ -232,14 +238,15 @@ class Survivors {
 
   void on_failed(std::size_t reporter, const GroupFailure& why) {
     check_partial(members[reporter], why);
-    if (why.error.code == Errc::cancelled && members[reporter].epoch != epoch) return;  // it will follow
+    if (why.error.code == Errc::cancelled && members[reporter].epoch != epoch)
+      return;  // It follows the view later.
     const auto blamed = why.node ? std::ranges::find(view, *why.node) : view.end();
     if (why.node) wrongly_blamed = wrongly_blamed || members[value_of(*why.node)].is_alive;
     if (blamed != view.end()) {
       view.erase(blamed);
       ++epoch;
     } else if (members[reporter].epoch == epoch) {
-      ++epoch;  // the same again
+      ++epoch;  // The same view, in a new epoch.
     }
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Duration delay = microseconds(static_cast<std::int64_t>(world.simulation.random().below(3000)));
@@ -259,7 +266,9 @@ class Survivors {
     }
     send(i, world.simulation.random().below(2) == 0 ? 300 : kBlock + 1);
   }
-  /// Who has not heard of a failure within a second had nothing under way, and goes on because others do.
+  /// Has member i continue in the last view. With `after_failure` it does so only if its group has failed. A
+  /// member whose group does not fail within a second had no messages in progress. It continues because the
+  /// others do.
   void follow(std::size_t i, bool after_failure) {
     Member& member = members[i];
     const NodeId us{static_cast<std::uint32_t>(i)};
@@ -295,11 +304,13 @@ class Survivors {
   WorldOf<SimApplication> world;
   GroupConfig config;
   std::vector<Member> members;
-  std::vector<std::vector<std::byte>> sent;  // by number
+  std::vector<std::vector<std::byte>> sent;  // Indexed by message number.
   std::vector<NodeId> view;
   std::uint64_t epoch = 0;
-  std::size_t sender = 0;                                // of the messages since the last continuation
-  std::function<void(std::size_t root)> before_sending;  // something new, after it was continued
+  // The member that has sent the messages since the last continuation.
+  std::size_t sender = 0;
+  // Called before a root sends its first message after a continuation.
+  std::function<void(std::size_t root)> before_sending;
   bool wrongly_blamed = false;
   int partial_messages = 0;
 };

@@ -12,7 +12,7 @@
 
 namespace rdmc::group {
 
-/// The host that a process runs on.
+/// Returns the host on which a process runs.
 using Place = std::function<sim::HostId(sim::Network&, std::size_t process)>;
 inline sim::HostId alone(sim::Network& network, std::size_t) {
   return network.add_host({});
@@ -50,7 +50,8 @@ struct WorldOf {
 };
 using World = WorldOf<SimPeer>;
 
-/// A group of them: `members` are their numbers, the root first; the rest of `config` is everybody's.
+/// A group in a World. `members` has the numbers of its processes, the root first. All members have the same
+/// `config`, except for the rank.
 struct SharedGroup {
   SharedGroup(World& w, GroupName n, std::vector<std::uint32_t> m, GroupConfig c = {})
       : world(w), members(std::move(m)), config(std::move(c)) {

@@ -1,4 +1,4 @@
-// What a coordinator decides about a group, and the messages by which it hears of it and tells it.
+// The decisions of a coordinator about a group, and the messages of members and coordinators.
 #include "lib/membership/coordination.hpp"
 
 #include <rapidcheck.h>
@@ -20,7 +20,7 @@ Members members(std::initializer_list<std::uint64_t> ids) {
   return all;
 }
 
-/// All connected with all, and each as `state` says.
+/// Returns states in which all members are connected with each other, and otherwise equal `state`.
 GroupStates all(const Members& order, const GroupState& state) {
   GroupStates states;
   for (const MemberId member : order) {
@@ -45,7 +45,7 @@ bool is_unconnected(const std::optional<Decision>& decision) {
   return decision && std::holds_alternative<Unconnected>(*decision);
 }
 
-/// The two lose the connection between them.
+/// Ends the connection between two members.
 void disconnect(GroupStates& states, std::uint64_t one, std::uint64_t other) {
   std::erase(states[MemberId{one}].connected, MemberId{other});
   std::erase(states[MemberId{other}].connected, MemberId{one});
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(members_that_have_heard_of_different_epochs_go_on_together)
   states[MemberId{9}] = in_epoch(6, MemberId{9}, order, Stage::going);
   states[MemberId{9}].group = GroupNumber{7};
   BOOST_TEST(left_out(states, {}).empty());
-  BOOST_TEST(is_unconnected(decide(order, states, {})));  // it is connected with nobody
+  BOOST_TEST(is_unconnected(decide(order, states, {})));  // member 9 is connected with no member
   states[MemberId{9}].connected = members({5, 3});
   expect(decide(order, states, {}), order, 9);
 }
@@ -129,10 +129,11 @@ BOOST_AUTO_TEST_CASE(a_root_that_lives_is_drained_before_another_member_is_the_r
   BOOST_TEST((std::get<Drain>(*decision) == Drain{.group = GroupNumber{7}, .epoch = 4}));
   states[MemberId{5}].is_drained = true;
   expect(decide(order, states, {}), order, 3);
-  // Whoever asked for it does not wish it any more: the root is to send again.
+  // The wish is withdrawn after the root was drained. So the root must be allowed to send again.
   states[MemberId{9}].wish.reset();
   expect(decide(order, states, {}), order, 5);
-  // Who is not a participant any more, and who has failed before it was drained.
+  // If the root fails before it is drained, it stays the root. If it leaves the view, the wish is granted
+  // without draining.
   states[MemberId{9}].wish = MemberId{3};
   states[MemberId{5}].is_drained = false;
   states[MemberId{5}].stage = Stage::failed;
@@ -154,14 +155,14 @@ BOOST_AUTO_TEST_CASE(of_several_wishes_the_last_that_arrives_stands_and_none_com
   const auto decision = decide(order, states, {}, now);
   expect(decision, order, 9);
   BOOST_TEST((epoch_of(decision)->settled_wishes == std::vector<std::uint64_t>{0, 40, 2}));
-  // The last one wishes the root that there is: it goes on, and the others' wishes are settled.
+  // The last wish names the present root. The root goes on, and the wishes of the others are settled.
   states[MemberId{9}].wish = MemberId{5};
   BOOST_TEST(
       (epoch_of(decide(order, states, {}, now))->settled_wishes == std::vector<std::uint64_t>{0, 40, 2}));
   expect(decide(order, states, {}, now), order, 5);
   states[MemberId{5}].is_drained = false;
   BOOST_TEST(!decide(order, states, {}, now).has_value());
-  // An epoch that is begun for another reason settles no wish that it does not grant.
+  // An epoch that begins for another reason settles no wish that it does not grant.
   states[MemberId{9}].wish = MemberId{9};
   states[MemberId{3}].stage = Stage::failed;
   const auto other = decide(order, states, {}, now);
@@ -171,10 +172,11 @@ BOOST_AUTO_TEST_CASE(of_several_wishes_the_last_that_arrives_stands_and_none_com
 
 BOOST_AUTO_TEST_CASE(a_group_goes_on_without_who_is_silent_if_those_that_are_heard_are_most_of_it) {
   const Members order = members({5, 3, 9, 7});
-  // It takes no part in the group, which stays as it is.
+  // The silent member takes no part in the group, which stays as it is.
   GroupStates states = all(members({5, 3, 9}), in_epoch(4, MemberId{5}, members({5, 3, 9})));
   BOOST_TEST(!decide(order, states, {}, {.silent = members({7})}).has_value());
-  // Half of the group, without its oldest member, may be what a former coordinator has gone on without.
+  // Of two members, only the oldest one goes on alone. The other one may have been left out by a former
+  // coordinator.
   for (const std::uint64_t silent : {9, 5}) {
     GroupStates heard = all(members({5, 9}), in_epoch(4, MemberId{9}, members({5, 9}), Stage::failed));
     heard.erase(MemberId{silent});
@@ -188,13 +190,13 @@ BOOST_AUTO_TEST_CASE(a_group_goes_on_without_who_is_silent_if_those_that_are_hea
   expect(decide(order, states, {}, {.silent = members({3})}), members({5, 9}), 5);
   states.erase(MemberId{5});
   BOOST_TEST(!decide(order, states, {}, {.silent = members({5, 3})}).has_value());
-  // Members that have died count, too: the silent one and the dead ones may have gone on without the others.
+  // Dead members count too, because the silent member may have gone on with them and without the others.
   const Members five = members({5, 8, 3, 9, 7});
   states = all(members({3, 9}), in_epoch(4, MemberId{5}, five, Stage::failed));
   BOOST_TEST(!decide(members({3, 9, 7}), states, {}, {.silent = members({7})}).has_value());
   expect(decide(members({3, 9, 7}), all(members({3, 9, 7}), states.at(MemberId{3})), {}), members({3, 9, 7}),
          3);
-  // A group that nobody who is heard has been in begins with most of the view.
+  // If no member that has reported was in the group before, the group needs most of the view to begin.
   const GroupStates new_ones = all(members({5, 3, 9}), {});
   expect(decide(order, new_ones, {}, {.silent = members({7})}), members({5, 3, 9}), 5);
   BOOST_TEST(!decide(members({8, 6, 4, 5, 3, 9}), new_ones, {}, {.silent = members({8, 6, 4})}).has_value());
@@ -209,11 +211,11 @@ BOOST_AUTO_TEST_CASE(
   expect(decide(order, states, {}, {.is_time_over = true}), members({5, 3, 7}), 5);
   disconnect(states, 3, 7);
   expect(decide(order, states, {}, {.is_time_over = true}), members({5, 9, 7}), 9);
-  // Fewer than half do not go on: those that they would leave out could go on without them.
+  // Fewer than half must not go on, because the others could go on without them.
   for (const std::uint64_t other : {3, 9, 7}) disconnect(states, 5, other);
   disconnect(states, 9, 7);
   BOOST_TEST(!decide(order, states, {}, {.is_time_over = true}).has_value());
-  // Nothing hangs on a connection while the group is open and nothing is to change.
+  // Connections do not matter while the group is open and nothing is to change.
   for (auto& [member, state] : states) state.stage = Stage::open;
   BOOST_TEST(!decide(order, states, {}).has_value());
 }
@@ -230,7 +232,7 @@ BOOST_AUTO_TEST_CASE(who_was_left_out_is_not_in_the_group_any_more_though_it_is_
     states[MemberId{member}].participants = members({5, 3});
   }
   BOOST_TEST((left_out(states, {}) == members({9})));
-  // It has made the group again, and joins it.
+  // Member 9 has made the group again, and joins it.
   states[MemberId{9}].epoch = 0;
   BOOST_TEST(left_out(states, {}).empty());
 }
@@ -241,7 +243,7 @@ BOOST_AUTO_TEST_CASE(the_options_of_those_who_are_in_the_group_count_and_before_
   BOOST_TEST(with_other_options(order, states, {}).empty());
   states[MemberId{5}].options = {.block_bytes = 1};
   BOOST_TEST((with_other_options(order, states, {}) == members({3, 9})));
-  // Two that are on their way into their first epoch, and have not answered yet, are members already.
+  // Two members that are entering their first epoch, and have not reported since, count as members already.
   const Begun begun{.epoch = {.group = GroupNumber{7}, .epoch = 1, .participants = members({3, 9})},
                     .lives = {{MemberId{3}, 0}, {MemberId{9}, 0}}};
   BOOST_TEST((with_other_options(order, states, begun) == members({5})));

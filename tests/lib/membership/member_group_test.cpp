@@ -1,4 +1,4 @@
-// Groups of a membership: nobody but the library continues them.
+// Groups of a membership, which the library continues without help of the application.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -51,7 +51,7 @@ struct Members {
   MemberGroupOptions options_;
 };
 
-/// What both have, they have alike, and each without gaps.
+/// Checks that messages which both have are equal, and that neither has gaps.
 void expect_alike(Part& one, Part& other) {
   BOOST_TEST((one.is_without_gaps() && other.is_without_gaps()));
   one.told.tell([&] {
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_root_sends_what_it_has_queued_before_another_one_follows_
   BOOST_TEST(receiver.group->change_root(members[1].id()).has_value());
   const auto bytes = message(101);
   Result<std::uint64_t> sent;
-  do {  // all of it has to arrive, however long the root's loop waits for a processor
+  do {  // sends until the drain begins, however late that is; all of it must arrive
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     sent = members.part(0).group->send(bytes);
   } while (sent);
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malf
   using namespace rdmc::member_groups;
   Members members(2);
   BOOST_TEST(members.are_in(2, members[0].id()));
-  const auto options = options_for(members.store.address(), "stranger");
+  const auto options = options_for(members.store.address(), "outsider");
   const auto peers = options.context->peers(identity_of(options)).value();
   const Address address = members[1].membership->address();
   const auto refusal = [&](const Bytes& greeting) {
@@ -262,7 +262,8 @@ BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malf
   };
   Greeting greeting{.from = MemberId{99}, .to = members[1].id(), .purpose = Purpose::node, .group = kNumber};
   BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::cancelled));
-  greeting.from = members[0].id();  // whose offer makes no sense: the group goes on, or again
+  // This member is in the group, but the offer is invalid. The group must go on.
+  greeting.from = members[0].id();
   BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::cancelled));
   greeting.to = members[0].id();
   BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::peer_failed));
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malf
   BOOST_TEST(members.part(1).has(1));
 }
 
-/// It is in the view and knows groups, and the coordinator never hears from it how its groups stand.
+/// The member `silent` is in the view and has the service for groups, but never reports to the coordinator.
 BOOST_AUTO_TEST_CASE(a_member_that_tells_nothing_about_its_groups_holds_up_no_group_for_ever) {
   const OneStore store;
   Process one(store, "one");
@@ -385,7 +386,7 @@ BOOST_AUTO_TEST_CASE(when_the_root_is_killed_all_survivors_have_the_same_and_the
   BOOST_TEST_REQUIRE(one.sees(2));
   Process two(store, "two");
   BOOST_TEST_REQUIRE((one.sees(3) && two.sees(3)));
-  // Whichever of them came first: that one is the root, and when it has gone the oldest.
+  // The killed process is the root in any order of joining. When it has gone, the oldest member follows.
   const auto killed_or_oldest = [](const View& view) {
     const auto found = std::ranges::find(view.members, "killed", &Member::name);
     return found == view.members.end() ? view.members.front().id : found->id;

@@ -1,6 +1,6 @@
-// member_process STORE COUNT: a member of "g" that goes on until it is killed. With a COUNT it takes part in
-// group 7, which begins with so many members; as the root it sends one message after the other, each longer
-// than a block or short, that begins with its number.
+// `member_process STORE COUNT` is a member of the named group "g" that runs until it is killed. If COUNT is
+// not 0, it takes part in group 7, which begins with COUNT members. As the root, it sends one message after
+// the other. Each message begins with its number, and is in turn longer than a block and short.
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
     auto& bytes = sent.emplace_back(number % 2 == 0 ? 30'000 : 100);
     std::memcpy(bytes.data(), &number, sizeof number);
     for (auto accepted = group->send(bytes); !accepted; accepted = group->send(bytes)) {
-      if (accepted.error().code != Errc::would_block) return 5;  // such as while the group is being continued
+      // would_block is normal while the group is being continued.
+      if (accepted.error().code != Errc::would_block) return 5;
       std::this_thread::yield();
     }
   }

@@ -1,5 +1,6 @@
-// Members of a membership for tests: each with a Context of its own, as processes have them, and a real node
-// of the embedded store. Waiting is for a condition, up to a limit that only a failing test reaches.
+// Members of a membership for tests. Each has a Context of its own, as separate processes have, and they use
+// a real node of the embedded store. Waiting ends when a condition holds, or at a time limit that only a
+// failing test reaches.
 #pragma once
 
 #include <spawn.h>
@@ -38,7 +39,7 @@ inline MembershipOptions options_for(const Address& store, const std::string& na
           .context = make_context()};
 }
 
-/// What threads of the library tell, for the test's thread to wait for.
+/// Protects what upcalls record on the library's threads, and lets the test's thread wait for it.
 class Told {
  public:
   template <typename Change>
@@ -58,7 +59,7 @@ class Told {
   std::condition_variable changed_;
 };
 
-/// A part in a group, which gives each message memory of its own and writes everything down.
+/// A part in a group. It gives each message memory of its own, and records all upcalls.
 class Part {
  public:
   Part(Membership& membership, const MemberGroupOptions& options = {})
@@ -67,7 +68,7 @@ class Part {
   bool is_in(std::size_t count, MemberId root) {
     return told.wait([&] { return now.members.size() == count && now.root == root; });
   }
-  /// Waits until it may.
+  /// Sends the message. Waits as long as send() returns would_block.
   std::uint64_t send(std::vector<std::byte> bytes) {
     const auto& kept = sent.emplace_back(std::move(bytes));
     for (;;) {
@@ -81,7 +82,7 @@ class Part {
   bool has(std::uint64_t count) {
     return told.wait([&] { return delivered.size() + first >= count; });
   }
-  /// Everything that it was there for, one after the other.
+  /// True if all messages since the member's join were delivered, without gaps.
   bool is_without_gaps() {
     bool without = true;
     told.tell([&] {
@@ -94,7 +95,7 @@ class Part {
   Told told;
   GroupView now;
   bool has_room = true;
-  std::size_t refused = 0;  // for want of room
+  std::size_t refused = 0;  // calls of incoming() without memory to give
   std::uint64_t changes = 0, stable = 0, first = 0;
   std::map<std::uint64_t, std::vector<std::byte>> memory, delivered;
   std::deque<std::vector<std::byte>> sent;
@@ -120,7 +121,7 @@ class Part {
     on.stable = [this](std::uint64_t count) { told.tell([&] { stable = count; }); };
     on.continued = [this](const GroupView& view) {
       told.tell([&] {
-        // What it has not got: it sent it, or was not there.
+        // If there is a gap, this member was the root then, or was not in the group.
         if (delivered.empty() || delivered.rbegin()->first + 1 < view.next)
           delivered.clear(), first = view.next;
         now = view;
@@ -132,7 +133,7 @@ class Part {
   }
 };
 
-/// A member, as a process of its own would be one.
+/// A member with its upcalls recorded. It stands for a process of its own.
 class Process {
  public:
   explicit Process(MembershipOptions options) : membership(Membership::join(options, callbacks()).value()) {}
@@ -190,7 +191,7 @@ class Process {
   }
 };
 
-/// tests/lib/membership/member_process.cpp: a member that is killed at the latest with this.
+/// A process with a member, see member_process.cpp. It is killed when this object is destroyed, or before.
 class KilledProcess {
  public:
   explicit KilledProcess(const OneStore& store, std::size_t first_members = 0) {
@@ -212,7 +213,8 @@ class KilledProcess {
   }
   void stop() { ::kill(process_, SIGSTOP); }
   void go_on() { ::kill(process_, SIGCONT); }
-  /// Whether it comes to hold so many pidfds: of other processes whose exit it waits for.
+  /// Waits until the process holds this number of pidfds, each for a process whose exit it watches. Returns
+  /// false if it does not.
   bool watches(std::size_t count) const {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (pidfds() != count && std::chrono::steady_clock::now() < limit)

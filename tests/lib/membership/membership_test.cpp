@@ -20,7 +20,7 @@ std::vector<MemberId> ids_of(const View& view) {
   return ids;
 }
 
-/// A store whose swaps wait while its gate is closed. On its loop's thread.
+/// A store whose compare-and-swaps wait while the gate is closed. Only the control loop uses it.
 class GatedStore final : public view::ViewStore {
  public:
   explicit GatedStore(view::ViewStore& store) : store_(store) {}
@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(messages_reach_all_other_members_and_writes_their_windows) 
   Process one(store, "one"), two(store, "two");
   BOOST_TEST((one.sees(2) && two.sees(2)));
   const std::vector<std::byte> bytes(100, std::byte{5});
-  // A message may be lost, and a window is not open at once: they are sent until they have arrived.
+  // A message may be lost, and a window is not writable at once. So both are sent again until they have
+  // arrived.
   const auto arrived = [&] {
     bool has_come = false;
     two.told.tell([&] { has_come = !two.messages.empty(); });
@@ -86,7 +87,7 @@ BOOST_AUTO_TEST_CASE(messages_reach_all_other_members_and_writes_their_windows) 
   while (!arrived()) {
     BOOST_TEST_REQUIRE(one.membership->broadcast(bytes).has_value());
     BOOST_TEST_REQUIRE(one.membership->write(40, bytes).has_value());
-    static_cast<void>(one.membership->counters());  // the loop has done it
+    static_cast<void>(one.membership->counters());  // waits until the control loop has sent them
   }
   two.told.tell([&] {
     BOOST_TEST((two.messages.front().first == one.id()));
@@ -193,8 +194,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_is_removed) {
   BOOST_TEST((one.membership->view() == two.membership->view()));
 }
 
-// Whoever proposes the next view sees every exit on its host at once; nobody else holds a descriptor for
-// each.
+// The member that proposes the next view must see every exit on its host at once. Other members do not hold a
+// pidfd for each process.
 BOOST_AUTO_TEST_CASE(the_two_oldest_members_of_a_host_watch_its_processes_and_when_both_die_the_next_two_do) {
   const OneStore store;
   auto observer = std::make_unique<Process>(store, "observer");
@@ -220,7 +221,8 @@ BOOST_AUTO_TEST_CASE(the_two_oldest_members_of_a_host_watch_its_processes_and_wh
   BOOST_TEST(third.sees(3));
 }
 
-// Its exit is seen once, when nobody has a view yet to remove it from. Silence removes nobody in this test.
+// The exit of the process is reported once, before any view contains it. In this test, silence never removes
+// a member.
 BOOST_AUTO_TEST_CASE(a_process_that_dies_just_before_it_enters_the_view_is_out_of_it_at_once) {
   const OneStore store;
   const auto loop = control::ControlLoop::create().value();
@@ -229,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_dies_just_before_it_enters_the_view_is_out_o
       store::EmbeddedStore::create(*loop, {.nodes = {store.address()}, .channel = channel}).value();
   GatedStore gated(*client);
   Told told;
-  std::vector<std::size_t> views;  // how many members each one had
+  std::vector<std::size_t> views;  // the number of members of each view
   constexpr Duration kNever = seconds(100'000);
   auto membership =
       membership::Membership::join(
@@ -314,7 +316,7 @@ BOOST_AUTO_TEST_CASE(a_process_is_told_that_the_store_node_which_it_runs_has_end
     processes.push_back(std::make_unique<Process>(options));
   }
   for (const auto& process : processes) BOOST_TEST(process->sees(3));
-  // An operator gives the places of two nodes to nobody.
+  // An operator names node 0 as the surviving node. The other two nodes lose their places in the store.
   const auto loop = control::ControlLoop::create().value();
   BOOST_TEST(store::name_survivor(*loop, nodes[0], {.security = control::Insecure{}}, true).has_value());
   for (const std::size_t i : {1U, 2U}) {

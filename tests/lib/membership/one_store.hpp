@@ -1,4 +1,4 @@
-// A real node of the embedded store, for tests of processes that have a membership.
+// A real node of the embedded store, for tests of processes with a membership.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace rdmc::testing {
 
-/// One node, with a loop of its own, which can be stopped. It can be started again if it has a folder for its
-/// state.
+/// One store node with a control loop of its own. The node can be stopped. It can be started again if it has
+/// a directory for its state.
 class OneStore {
  public:
   explicit OneStore(std::string directory = {}) : directory_(std::move(directory)) { start(); }

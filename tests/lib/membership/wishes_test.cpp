@@ -1,4 +1,4 @@
-// Wishes for another root, in whatever order they come to one coordinator after another.
+// Wishes for another root, which reach one coordinator after another in any order.
 #include "lib/membership/wishes.hpp"
 
 #include <rapidcheck.h>
@@ -24,7 +24,7 @@ std::size_t below(std::size_t count) {
   return *rc::gen::inRange<std::size_t>(0, count);
 }
 
-/// A group whose root has always sent everything, in one view after the other.
+/// A group of four members whose root is always drained. Coordinators follow one another.
 class Model {
  public:
   Model() {
@@ -57,10 +57,10 @@ class Model {
  private:
   struct Member {
     GroupState state;
-    std::deque<GroupState> said;  ///< and not arrived
-    std::deque<NewEpoch> told;    ///< by the coordinator, and not arrived
+    std::deque<GroupState> said;  ///< reports that have not reached the coordinator
+    std::deque<NewEpoch> told;    ///< epochs from the coordinator that have not reached the member
   };
-  /// One that has come to the present coordinator.
+  /// A wish that has reached the present coordinator.
   struct Wish {
     MemberId by;
     std::uint64_t number;
@@ -84,7 +84,7 @@ class Model {
     const auto is_same = [&](const Wish& wish) { return wish.number == state.wish_number; };
     if (std::ranges::none_of(arrived_, is_same)) arrived_.push_back({member, state.wish_number, *state.wish});
   }
-  /// What the former one had not said is lost.
+  /// The new coordinator knows nothing. What was on its way to or from the former one is lost.
   void change_coordinator() {
     wishes_ = {};
     told_.clear();
@@ -146,12 +146,12 @@ class Model {
   std::vector<MemberId> order_;
   std::map<MemberId, Member> members_;
   std::uint64_t last_number_ = 0, last_epoch_ = 1;
-  std::set<std::uint64_t> is_over_;  ///< wishes that were granted, or had come before one, as a member knows
-  // The coordinator's.
+  std::set<std::uint64_t> is_over_;  ///< settled wishes that a member has learned of
+  // The present coordinator's state.
   Wishes wishes_;
   GroupStates told_;
-  std::vector<Wish> arrived_;        ///< in this order, and not over
-  std::set<std::uint64_t> settled_;  ///< by epochs that may be lost with the coordinator
+  std::vector<Wish> arrived_;        ///< in the order of arrival, and not settled
+  std::set<std::uint64_t> settled_;  ///< settled by epochs of which perhaps no member has learned yet
   std::optional<Begun> begun_;
 };
 
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_wish_does_not_come_back_when_a_newer_one_is_gone_with_its
   wishes.forget(MemberId{2});
   BOOST_TEST(!wishes.arrival(MemberId{1}, kGroup).has_value());
   BOOST_TEST(wishes.arrival(MemberId{3}, kGroup).has_value());
-  wishes.note(MemberId{1}, state_with_wish(5));  // told again
+  wishes.note(MemberId{1}, state_with_wish(5));  // the same wish, reported again
   BOOST_TEST(!wishes.arrival(MemberId{1}, kGroup).has_value());
   wishes.note(MemberId{1}, state_with_wish(6));
   BOOST_TEST((wishes.arrival(MemberId{1}, kGroup) > wishes.arrival(MemberId{3}, kGroup)));

@@ -1,7 +1,7 @@
-// Pages of an application's memory that do not come - here it is userfaultfd that withholds them - hold up
-// the one call that copies from them or to them. Other sockets of both processes go on, and so do their
-// engines: whether the call sends or receives, bytes or messages, little or much, and also where it lends its
-// bytes to the reader, who copies them from the sender's memory.
+// Absent pages of an application's memory, which userfaultfd withholds here, delay only the call that copies
+// from them or to them. Other sockets of both processes go on, and so do the fabric threads. This holds for
+// sends and receives, for bytes and messages, and for few and many bytes. It also holds if the call lends its
+// bytes to the reader, which copies them from the sender's memory.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -30,10 +30,10 @@ using namespace rdmc::sockets::testing;
 
 namespace {
 
-/// Of a failing test; nothing here is timed.
+/// The time limit of a failing test. Nothing here is timed.
 constexpr std::chrono::seconds kPatience(30);
 
-/// 4 MB, whose middle is not there until somebody provides it.
+/// Memory of 4 MB. Its middle is absent until provide() is called.
 class Memory {
  public:
   static constexpr std::size_t kBytes = 4 << 20, kBegin = 1 << 20, kAbsent = 2 << 20;
@@ -50,7 +50,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// False: the kernel does not let this process do that.
+  /// Returns false if the kernel does not permit this.
   bool withhold() {
     fault_ = Descriptor(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)));
     uffdio_api api{};
@@ -61,12 +61,12 @@ class Memory {
     return fault_ && ::ioctl(fault_.get(), UFFDIO_API, &api) == 0 &&
            ::ioctl(fault_.get(), UFFDIO_REGISTER, &middle) == 0;
   }
-  /// Somebody waits for a page.
+  /// True if a thread waits for a page.
   bool is_waited_for() const {
     pollfd waits{.fd = fault_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&waits, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())) == 1;
   }
-  /// Zeros, from now on.
+  /// Makes the middle present, filled with zeros.
   void provide() {
     uffdio_zeropage zeros{};
     zeros.range = range();
@@ -74,7 +74,7 @@ class Memory {
   }
 
   std::span<const std::byte> bytes() const { return std::as_bytes(bytes_); }
-  /// `count` bytes, of which the first are there and the others are not.
+  /// Returns `count` bytes, of which the first half is present and the rest is absent.
   std::span<std::byte> around_begin(std::size_t count) const {
     return std::as_writable_bytes(bytes_).subspan(kBegin - std::min(count / 2, kBegin), count);
   }
@@ -93,7 +93,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// By now a connection over shared memory is in a lane.
+/// Sends so often that a connection over shared memory uses a lane afterwards.
 void warm(TwoStacks& two, int ours, int theirs) {
   for (int i = 0; i < 8; ++i) {
     BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
@@ -101,8 +101,8 @@ void warm(TwoStacks& two, int ours, int theirs) {
   }
 }
 
-/// The answer of `call`, which waits for the pages that `memory` withholds. Meanwhile the connection `others`
-/// goes on, in frames, which the engines carry.
+/// Returns the result of `call`, which waits for the pages that `memory` withholds. Meanwhile the connection
+/// `others` must go on, in frames that the fabric threads carry.
 template <typename Call>
 Answer meanwhile_others_go_on(TwoStacks& two, Memory& memory, std::pair<int, int> others, Call call) {
   auto answer = std::async(std::launch::async, call);
@@ -241,7 +241,7 @@ BOOST_DATA_TEST_CASE(a_groups_messages_wait_alone_at_both_ends, kFabrics, fabric
   }
 }
 
-/// What it has lent it takes back, and sends as much of it as there is room for.
+/// The send takes back what it has lent, and sends as many of these bytes as there is room for.
 BOOST_AUTO_TEST_CASE(a_send_whose_reader_does_not_come_waits_alone_for_what_it_has_lent) {
   Memory memory;
   if (!memory.withhold()) return;

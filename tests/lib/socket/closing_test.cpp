@@ -1,6 +1,6 @@
-// A close ends every call that waits for the socket in another thread, and each of them says EBADF. The tests
-// close only when the kernel says that the other thread sleeps in its call, so none of them depends on which
-// thread is quicker.
+// A close ends every call that waits for the socket in another thread, and each of these calls returns EBADF.
+// The tests close only when the kernel reports that the other thread sleeps in its call. So no test depends
+// on which thread is quicker.
 #include <poll.h>
 
 #include <boost/test/data/test_case.hpp>
@@ -24,7 +24,7 @@ namespace {
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 const Answer kClosed = std::unexpected(EBADF);
 
-/// More than there is room for on the way to a peer that does not read.
+/// More bytes than all buffers on the way to a peer that does not read can hold.
 const std::vector<std::byte> kMuch(32 << 20);
 
 Answer receive_byte(Stack& stack, int fd) {
@@ -32,16 +32,16 @@ Answer receive_byte(Stack& stack, int fd) {
   return stack.receive(fd, {&byte, 1}, 0);
 }
 
-/// The last of many sends, before which there was room for others. It has sent nothing: a longer one could
-/// have sent a part, and the send that followed it would find a descriptor whose number may be another file's
-/// by then.
+/// Fills the buffers, and returns the result of the first send that fails. The last sends have one byte each.
+/// A longer send could send a part before it fails; the next send would then use a descriptor number that may
+/// already belong to another file.
 Answer send_until_it_fails(Stack& stack, int fd) {
   while (stack.send(fd, std::span(kMuch).first(100'000), MSG_DONTWAIT)) continue;
   for (;;)
     if (const auto sent = stack.send(fd, std::span(kMuch).first(1), 0); !sent) return sent;
 }
 
-/// By now a connection over shared memory is in a lane.
+/// Sends so often that a connection over shared memory uses a lane afterwards.
 void warm(TwoStacks& two, int ours, int theirs) {
   for (int i = 0; i < 8; ++i) {
     BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
@@ -55,7 +55,7 @@ int group_socket(Stack& stack) {
   return fd;
 }
 
-/// A listener that takes connections and never says a word.
+/// A listener that accepts connections and never sends anything.
 struct Silent {
   Silent() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     socklen_t length = sizeof at;
@@ -98,7 +98,7 @@ BOOST_DATA_TEST_CASE(a_close_ends_a_send_that_has_sent_nothing_without_a_signal,
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     TwoStacks two(fabric, type);
     const auto [ours, theirs] = two.pair();
-    // SIGPIPE would end the test.
+    // A SIGPIPE would end the test.
     Waiting waits([&, at = ours] { return send_until_it_fails(two.client, at); });
     BOOST_REQUIRE(two.client.close(ours));
     BOOST_TEST((waits.answer() == kClosed));

@@ -1,5 +1,5 @@
-// Random programs of socket calls, each run on the kernel's TCP and on ours, side by side. RDMC_SEED=N runs
-// other programs, a failure prints the program.
+// Random programs of socket calls. Each program runs on the kernel's TCP and on this library's sockets, side
+// by side. RDMC_SEED=N selects other programs. A failure prints the program.
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
@@ -20,7 +20,7 @@ constexpr int kPrograms = 10'000, kProgramsOnTrunks = 300, kMostCalls = 26;
 constexpr int kOneBlocksIn = 100;
 constexpr std::size_t kMostInBuffers = 14 << 20;
 
-/// To be sent, from anywhere in it.
+/// The bytes to send. Programs send parts that begin anywhere in them.
 const std::vector<std::byte>& data() {
   static const auto all = [] {
     std::mt19937_64 random(1);
@@ -50,7 +50,7 @@ class Program {
   int any_of(const std::array<int, N>& all) {
     return all[static_cast<std::size_t>(any(0, N - 1))];
   }
-  /// More often than others the ends of the connection with which half of the programs begin.
+  /// Returns any slot, more often slots 1 and 2, which are the ends of a connection in half of the programs.
   Slot& slot() { return sockets_.slot(any(0, 1) == 0 ? any(1, 2) : any(0, SideBySide::kSlots - 1)); }
   std::span<const std::byte> any_data(std::size_t bytes) {
     return std::span(data()).subspan(static_cast<std::size_t>(any(0, 1 << 20)), bytes);
@@ -64,7 +64,7 @@ class Program {
     return any_of(std::array{0, int{MSG_PEEK}, int{MSG_DONTWAIT}, int{MSG_WAITALL}});
   }
 
-  /// Half of the programs: slots 1 and 2 are the ends of a connection.
+  /// Called in half of the programs: makes slots 1 and 2 the ends of a connection.
   void begin_connected() {
     Slot &listener = sockets_.slot(0), &near = sockets_.slot(1);
     sockets_.open(listener);
@@ -135,8 +135,8 @@ std::uint64_t seed() {
   return wanted == nullptr ? 1 : std::strtoull(wanted, nullptr, 10);
 }
 
-/// Programs of the calls of two stacks, or of one. `hosts`: each has an address of its own, so that none
-/// meets what another has left behind; else all have one, since each costs a process a thread.
+/// Runs programs on two stacks, or on one stack that is given twice. `hosts` is the number of addresses that
+/// the programs use in turn. With many addresses, no program sees what another one has left behind.
 Met run_programs(Stack& near, Stack& far, int count, unsigned hosts) {
   Met met;
   BOOST_TEST_MESSAGE("RDMC_SEED=" << seed());

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The examples, in processes of their own: over every fabric that a machine without devices has, with a key, without, and
-with the wrong one; what librdmc exports is what the header declares. With --installed, the examples are compiled first, against
-nothing but what `meson install` has put into an empty directory."""
+"""Runs the examples in processes of their own: over every fabric that needs no device, with a key, without
+a key, and with a wrong key. Also checks that librdmc exports exactly what the header declares. With
+--installed, the examples are compiled first, with nothing but the files that `meson install` has put
+into an empty directory."""
 import concurrent.futures
 import os
 import pathlib
@@ -20,7 +21,7 @@ from certificates import Certificates
 
 ECHO = os.environ.get("RDMC_ECHO_EXAMPLE")
 PUBLISHER, FILE_SERVER = os.environ.get("RDMC_PUBLISHER_EXAMPLE"), os.environ.get("RDMC_FILE_SERVER_EXAMPLE")
-PATIENCE = 60  # seconds, only a failing test waits so long
+PATIENCE = 60  # seconds; only a failing test waits this long
 
 
 class Server:
@@ -116,7 +117,7 @@ class Example(unittest.TestCase):
 
 
 class Reader:
-    """A process's lines as they come, from the pipe that it writes them to."""
+    """The lines that a process writes to a pipe, as they arrive."""
 
     def __init__(self, pipe):
         self.pipe, self.text = pipe, ""
@@ -232,7 +233,7 @@ class Files(unittest.TestCase):
 
 
 def compiled(build, folder):
-    """Compiles the examples there, and says where they are."""
+    """Compiles the examples in `folder` and returns their paths."""
     flags = installed.install(build, folder)
     sources = pathlib.Path(os.environ["RDMC_HEADER"]).parents[2] / "socket"
     for source in ("echo.c", "publisher.c", "file_server.cpp"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A peer that sends more than this process has memory for."""
+"""Tests of a peer that sends more than this process has memory for."""
 import ctypes
 import errno
 import resource
@@ -13,7 +13,7 @@ from librdmc_calls import PATIENCE, Child, Echo, call, connect, listen, receive_
 
 
 def flood(kind, port, count, size):
-    """Sends more, once it is told to, than the one who listens there has memory for."""
+    """Waits for a line of input, and then sends more than the listening process has memory for."""
     fds = [connect(port, kind=kind) for _ in range(count)]
     sys.stdin.readline()
     for fd in fds:
@@ -25,7 +25,8 @@ READ_AT_MOST = 1 << 20
 
 
 def reads_of_a_group(port, room):
-    """Joins, has memory for `room` bytes more (0: as it is), and says what each line of its input asks: how many messages to read; their sizes."""
+    """Joins a group, with memory for `room` more bytes (0: no limit). Each line of input is a number of
+    messages to read. Prints the sizes of these messages."""
     fd = connect(port, kind=socket.SOCK_RDM)
     print(fd, flush=True)
     buffer = ctypes.create_string_buffer(READ_AT_MOST)
@@ -78,7 +79,8 @@ class Groups(unittest.TestCase):
 
 class Flood(unittest.TestCase):
     def test_a_peer_that_sends_more_than_there_is_memory_for_is_lost_and_nobody_else(self):
-        # 100 and 128 MB, where 40 MB can be had, and in the second turn what the allocator has kept of the first's as well.
+        # The peer sends 100 and 128 MB, but only 40 MB can be allocated. In the second round, the memory that
+        # the allocator has kept from the first round is available, too.
         for kind, count, size in ((socket.SOCK_STREAM, 400, 250_000), (socket.SOCK_SEQPACKET, 8, 16 << 20)):
             listener, port = listen(kind=kind)
             flooder = subprocess.Popen([sys.executable, __file__, "--flood", *map(str, (int(kind), port, count, size))], stdin=subprocess.PIPE)

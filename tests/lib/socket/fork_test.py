@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a child of fork() has of its parent's sockets: nothing that it could use, and nothing that would keep them alive when the
-parent has died."""
+"""A child of fork() has none of its parent's sockets: it cannot use them, and it does not keep them alive
+when the parent has died."""
 import errno
 import os
 import pathlib
@@ -15,7 +15,7 @@ from librdmc_calls import Echo, call, connect, listen, option, receive, receive_
 
 
 def well_in_child(function):
-    """Whether `function` is true in a child."""
+    """Returns true if `function` is true in a child process."""
     child = os.fork()
     if child == 0:
         try:
@@ -34,7 +34,8 @@ def is_refused(fd):
 
 
 def fork_and_wait():
-    """A parent with a connection and a listener, and a child of it that has nothing to do with them, until its stdin ends."""
+    """A parent with a connection and a listener. Its child does not use them, and lives until its stdin
+    ends."""
     listener, port = listen()
     print(port, flush=True)
     call("accept", listener, None, None)
@@ -77,7 +78,7 @@ class Fork(unittest.TestCase):
                 is_left_alone = call("close", fd) == -errno.ENOTSOCK and os.fstat(fd) == os.fstat(0)
                 os.close(fd)
                 while call("socket", socket.AF_INET, socket.SOCK_STREAM, 0) < fd:
-                    pass  # the lowest that is free
+                    pass  # gets the lowest free number
                 return (is_left_alone and call("connect", fd, address, len(address)) == 0 and echoed(fd, b"mine") and
                         call("close", fd) == 0 and call("close", fd) < 0)
             self.assertTrue(well_in_child(child))
@@ -92,7 +93,7 @@ class Fork(unittest.TestCase):
             def child():
                 files = [os.readlink(entry) for entry in pathlib.Path("/proc/self/fd").iterdir() if entry.is_symlink()]
                 kept = [name for name in files if name.startswith(("socket:", "anon_inode:[io_uring]", "/memfd"))]
-                return len(set(kept)) == 1  # only what keeps the numbers taken
+                return len(set(kept)) == 1  # only the socket that keeps the numbers in use
             self.assertTrue(well_in_child(child))
             self.assertTrue(echoed(known[0], b"still"))
 
@@ -105,7 +106,7 @@ class Fork(unittest.TestCase):
             parent.kill()
             self.assertEqual(receive(fd, 1), -errno.ECONNRESET)
             self.assertEqual(connect(port), -errno.ECONNREFUSED)
-            os.kill(child, 0)  # it is there
+            os.kill(child, 0)  # the child still lives
             parent.stdin.close()
 
 

@@ -1,5 +1,6 @@
-// The close of a group's root is like that of a stream: it returns at once, and what was sent still arrives,
-// for as long as StackOptions::farewell says; SO_LINGER has it wait, or has nothing wait.
+// Closing a group's root is like closing a stream: the close returns at once, and what was sent still
+// arrives, within the time of StackOptions::farewell. With SO_LINGER, the close waits, or nothing waits at
+// all.
 #include <fcntl.h>
 
 #include <boost/test/data/test_case.hpp>
@@ -22,7 +23,7 @@ namespace rdmc::sockets::testing {
 constexpr Duration kFarewell = seconds(600);
 constexpr std::size_t kMessageBytes = 1 << 20;
 
-/// A root and a member, each a process of its own.
+/// A root and a member, each with a stack of its own, like two processes.
 struct Group {
   explicit Group(const char* fabric)
       : root(std::in_place, StackOptions{.fabric = fabric, .insecure = true, .farewell = kFarewell}),
@@ -45,8 +46,9 @@ struct Group {
     const linger how{.l_onoff = 1, .l_linger = seconds};
     BOOST_REQUIRE(root->set_option(sends, SOL_SOCKET, SO_LINGER, &how, sizeof how));
   }
-  /// Nothing is read, and the member has no room for the last messages, which wait at the root. How many were
-  /// sent. (Where a second is not enough for the member to become full, the tests show less, and pass.)
+  /// Sends messages that the member does not read, until it has no room and the last messages wait at the
+  /// root. Returns the number of messages. (If one second is not enough to fill the member, the tests check
+  /// less, and pass.)
   int fill() {
     const std::vector<std::byte> message(kMessageBytes);
     const timeval patience{.tv_sec = 1, .tv_usec = 0};
@@ -56,7 +58,7 @@ struct Group {
     BOOST_REQUIRE(root->control(sends, F_SETFL, O_NONBLOCK));
     return count;
   }
-  /// Until the group ends in order.
+  /// Reads until the group ends in order. Returns the number of messages.
   int read_all() {
     std::vector<std::byte> room(kMessageBytes);
     for (int count = 0;; ++count) {
@@ -77,7 +79,7 @@ namespace {
 
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 
-/// Of a failing test. What must not be waited for would take longer.
+/// The time limit of a failing test. A wait that must not happen would take longer.
 constexpr std::chrono::seconds kPatience(60);
 template <typename Task>
 auto start(Task task) {
@@ -94,7 +96,7 @@ BOOST_DATA_TEST_CASE(a_close_returns_at_once_and_members_get_what_was_sent, kFab
   Group group(fabric);
   const int sent = group.fill();
   auto closes = start([&] { return group.root->close(group.sends); });
-  const bool has_returned = is_ready(closes);  // before anything is read
+  const bool has_returned = is_ready(closes);  // before any message is read
   BOOST_TEST(has_returned);
   BOOST_TEST(group.read_all() == sent);
   BOOST_TEST(closes.get().has_value());
@@ -132,7 +134,7 @@ BOOST_DATA_TEST_CASE(a_close_that_lingers_waits_until_members_have_what_was_sent
   group.linger_for(600);
   const int sent = group.fill();
   auto closes = start([&] { return group.root->close(group.sends); });
-  // It has begun: nobody finds the socket any more.
+  // When the close has begun, the socket is not found any more.
   while (group.root->has(group.sends)) std::this_thread::yield();
   BOOST_TEST((closes.wait_for(std::chrono::seconds(0)) == std::future_status::timeout));
   BOOST_TEST(group.read_all() == sent);

@@ -1,4 +1,4 @@
-// Groups without processes: the application's end, the root's book, and the words between them.
+// Tests of groups without processes: GroupEnd, GroupBook, and the control messages of groups.
 #include "lib/socket/group_end.hpp"
 
 #include <rapidcheck.h>
@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(every_message_is_read_once_in_order_however_often_views_sen
     for (std::uint64_t i = 0; i < missed; ++i) RC_ASSERT(root.send(bytes_of(i)));
     member.open(root.next());
     std::uint64_t arrived = missed, read = missed;
-    // In each view some are sent, some come, and of those some are known to be everywhere.
+    // In each view, some messages are sent, some of these arrive, and some of those are known to have reached
+    // all members.
     for (const auto& [send, come, stable] : views) {
       for (int i = send % 10; i > 0; --i) RC_ASSERT(root.send(bytes_of(root.next())));
       const std::uint64_t first = root.first(), until = first + come % (root.next() - first + 1);
@@ -175,15 +176,15 @@ BOOST_AUTO_TEST_CASE(views_have_ascending_epochs_and_exactly_those_who_are_ready
         changes = true;
         RC_ASSERT(view && view->event == GroupBook::Event::joined && view->subject == node);
       } else if (what % 4 == 2) {
-        RC_ASSERT(!book.failed(GroupBook::kRoot, epoch + 1, std::nullopt));  // of no view
-        if (!joining.empty()) {                                              // of who is in none
+        RC_ASSERT(!book.failed(GroupBook::kRoot, epoch + 1, std::nullopt));  // no view has this epoch
+        if (!joining.empty()) {                                              // members in no view
           RC_ASSERT(!book.failed(GroupBook::kRoot, epoch, any(joining, which)));
           RC_ASSERT(!book.failed(any(joining, which), epoch, std::nullopt));
         }
         if (in.empty()) continue;
         const auto node = any(in, which);
         std::erase(in, node);
-        // It is blamed, or it alone blames the root.
+        // The root blames the member, or this member alone blames the root.
         view = which % 2 == 0 ? book.failed(GroupBook::kRoot, epoch, node)
                               : book.failed(node, epoch, GroupBook::kRoot);
         changes = true;

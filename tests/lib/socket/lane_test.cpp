@@ -19,7 +19,8 @@ using namespace rdmc::sockets::testing;
 
 namespace {
 
-/// Our own memory, as if it were a peer's that may do something while it is read, or may not be read at all.
+/// This process's own memory, used like a peer's memory. It can run a function while it is read, and it can
+/// refuse to be read.
 struct WatchedMemory final : fabric::PeerMemory {
   std::size_t read(std::uint64_t address, std::span<std::byte> to) const override {
     const std::size_t count = std::min(to.size(), most);
@@ -33,8 +34,8 @@ struct WatchedMemory final : fabric::PeerMemory {
   bool pages_are_there = true;
 };
 
-/// What an application's call does: takes what is there by `receive`, and then what is lent by `reader`, a
-/// LaneReader or a Stream, whose loans say where the bytes are.
+/// Reads like an application's call: first takes what has arrived by `receive`, then what is lent by
+/// `reader`. The reader is a LaneReader or a Stream. `bytes_in` finds the bytes in its loan.
 template <typename Reader, typename Receive, typename BytesIn>
 std::size_t read_there(Reader& reader, std::span<std::byte> out, bool peek, Receive receive,
                        BytesIn bytes_in) {
@@ -60,7 +61,7 @@ std::size_t read_there(Reader& reader, std::span<std::byte> out, bool peek, Rece
   return done;
 }
 
-/// Two ends of a lane, and bytes that are all told apart by where they are.
+/// Both ends of a lane, and source bytes that show their own position.
 struct AdvertisingLane {
   AdvertisingLane() : source(4 * LanePool::kRingBytes), out(source.size()) {
     for (std::size_t i = 0; i + 8 <= source.size(); i += 8) std::memcpy(&source[i], &i, 8);
@@ -73,7 +74,7 @@ struct AdvertisingLane {
     const auto first = left(gone, bytes);
     if (!first.empty()) writer.advertise(first, left(gone + first.size(), next));
   }
-  /// What is read is what comes next.
+  /// Reads and checks that the bytes are the next ones.
   std::size_t read(std::size_t most, bool peek = false) {
     const auto to = std::span(out).first(std::min(most, out.size()));
     struct Lane {
@@ -97,11 +98,11 @@ struct AdvertisingLane {
   LaneMemory lane = pool->memory(pool->claim().value());
   LaneWriter writer{lane};
   LaneReader reader{lane};
-  std::size_t gone = 0, heard = 0;  // bytes, as the writer and the reader have it
+  std::size_t gone = 0, heard = 0;  // the numbers of bytes that the writer and the reader have counted
   bool is_intact = true;
 };
 
-/// A connection in a lane, whose reader has `much` and `few` still to read.
+/// A connection in a lane. Its reader has not read `much` and `few` yet.
 struct LanedWire : ConnectedWire {
   explicit LanedWire(const std::shared_ptr<const fabric::PeerMemory>& memory = nullptr)
       : reader(listener.accept()->stream) {
@@ -141,12 +142,12 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_woken_is_told_by_a_record_of_what_happens_in_
   wire.connected.stream()->want_records();
   wire.settle();
   BOOST_TEST(reader.receive(std::span(room).first(100), false).value() == 100);
-  BOOST_TEST(!wire.server.say());  // too little to write into
+  BOOST_TEST(!wire.server.say());  // too little room to wake the writer
   BOOST_TEST(reader.receive(room, false).value() == LanePool::kRingBytes - 100);
   BOOST_TEST(wire.server.say());
   BOOST_TEST((wire.connected.events() & POLLOUT) != 0);
 
-  reader.close(false);  // unread: nothing; what is sent from now on is nobody's
+  reader.close(false);  // nothing is unread; nobody will read what is sent from now on
   wire.settle();
   BOOST_REQUIRE(wire.connected.send(few));
   wire.settle();
@@ -228,7 +229,7 @@ BOOST_AUTO_TEST_CASE(an_advert_is_read_where_it_lies_and_what_follows_it_is_ther
   AdvertisingLane lane;
   lane.gone += lane.writer.write(lane.left(0, 100));
   lane.advertise(200'000, 1000);
-  BOOST_TEST(lane.writer.write(lane.left(0, 1)) == 0u);  // it would overtake
+  BOOST_TEST(lane.writer.write(lane.left(0, 1)) == 0u);  // it would overtake the advert
   BOOST_TEST(!lane.writer.is_writable());
   BOOST_TEST(!LaneWriter::has_room(lane.lane));
   BOOST_TEST(LaneReader::has_bytes(lane.lane));
@@ -239,7 +240,7 @@ BOOST_AUTO_TEST_CASE(an_advert_is_read_where_it_lies_and_what_follows_it_is_ther
     lane.gone += lane.writer.cancel();
     lane.advertise(200'000, 1000);
   };
-  BOOST_TEST(lane.read(150'100, true) == 100u);  // what is not there any more is not shown
+  BOOST_TEST(lane.read(150'100, true) == 100u);  // bytes of a cancelled advert are not returned
   BOOST_TEST(lane.read(150'100) == 150'100u);
   BOOST_TEST(lane.writer.collect() == 150'000u);
   BOOST_TEST(lane.read(lane.out.size()) == 50'000u);
@@ -287,9 +288,9 @@ BOOST_AUTO_TEST_CASE(terms_that_cannot_be_are_not_believed) {
   }
   advert.terms = terms - 400;
   BOOST_TEST(lane.writer.collect() == 400u);
-  advert.terms = terms;  // more is left than was
+  advert.terms = terms;  // more bytes are left than before
   BOOST_TEST(lane.writer.cancel() == 0u);
-  // Of a writer's that lies the reader reads what the kernel gives it, at most as much as it wants.
+  // If the writer lies, the reader takes what the kernel gives it, but at most as much as it wants.
   advert.terms = ~0ULL;
   advert.end = reinterpret_cast<std::uint64_t>(lane.source.data()) + ~std::uint32_t{0};
   BOOST_TEST(lane.read(1000) == 1000u);
@@ -303,7 +304,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_present_is_declined_and_lent_again_when_its_cop
   BOOST_TEST(lane.read(1000) == 0u);
   BOOST_TEST(lane.lane.head->writer.asleep.load() == 0u);
   BOOST_TEST(lane.reader.available() == 0u);
-  BOOST_TEST(!LaneReader::has_bytes(lane.lane));  // nobody waits for it by looking again and again
+  BOOST_TEST(!LaneReader::has_bytes(lane.lane));  // so no call looks for it again and again
   BOOST_TEST(LaneWriter::has_room(lane.lane));
   BOOST_TEST(!lane.writer.may_advertise());
   BOOST_TEST(lane.writer.cancel() == 0u);
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(who_may_not_read_the_writers_memory_says_so_and_is_written_
 
 namespace {
 
-/// A stream whose sender is in a call that waits, of which 100,000 bytes have been read where they lie.
+/// A stream whose sender's call waits. The reader has read 100,000 of its bytes in the sender's memory.
 struct LendingWire : LanedWire {
   LendingWire() : LanedWire(std::make_shared<WatchedMemory>()), bytes(4 * LanePool::kRingBytes) {
     sender = connected.stream();
@@ -376,8 +377,8 @@ struct LendingWire : LanedWire {
 
 BOOST_AUTO_TEST_CASE(a_call_that_ends_while_it_advertises_has_sent_what_was_read_and_may_send_more) {
   LendingWire wire;
-  BOOST_TEST(
-      (wire.sender->send(wire.left(0), nullptr) == Answer(std::unexpected(EAGAIN))));  // another call's
+  // The advert belongs to another call.
+  BOOST_TEST((wire.sender->send(wire.left(0), nullptr) == Answer(std::unexpected(EAGAIN))));
   BOOST_TEST((wire.connected.events() & POLLOUT) == 0);
   BOOST_TEST(!wire.sender->take_back(&wire.sender));
   BOOST_TEST(wire.sender->take_back(&wire).value() == 100'000U);
@@ -407,7 +408,7 @@ BOOST_AUTO_TEST_CASE(who_shuts_down_closes_or_sends_in_place_cancels_what_anothe
     std::uint64_t number = 0;
     const std::vector<std::byte> other(1);
     if (how == 2) {
-      (void)wire.sender->send_in_place(other, nullptr, number);  // asks
+      (void)wire.sender->send_in_place(other, nullptr, number);  // asks for slots
       wire.settle();
       wire.client.mux->use_slots(nullptr);
       wire.server.mux->use_slots(nullptr);

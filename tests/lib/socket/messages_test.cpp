@@ -1,5 +1,6 @@
-// SEQPACKET: random programs on a connected pair, run on the kernel's AF_UNIX SOCK_SEQPACKET and on ours,
-// step by step the same; and what the kernel has no like of, messages longer than all windows.
+// SEQPACKET: random programs on a connected pair. Each step runs on the kernel's AF_UNIX SOCK_SEQPACKET and
+// on this library's sockets, and must give the same result. Other tests send messages that are longer than
+// all windows, which the kernel does not have.
 #include "lib/socket/messages.hpp"
 
 #include <malloc.h>
@@ -60,7 +61,7 @@ class Program {
     for (int i : {0, 1}) kernels_[i] = Descriptor(pair[i]);
   }
 
-  /// Empty, or what differed, and after what.
+  /// Returns an empty string, or the difference and the steps before it.
   std::string run() {
     for (int calls = any(4, 24); calls > 0 && failure_.empty(); --calls) {
       step(any(0, 1));
@@ -142,7 +143,7 @@ class Program {
   }
 
   void close(int end) {
-    // Whether unread messages of no bytes count as unread is not the same in all of Linux's versions.
+    // Linux versions differ in whether unread messages without bytes count as unread. So read them first.
     std::byte none;
     while (socket(end)->has_message() && socket(end)->receive({&none, 1}, true) == Answer(0)) {
       const long kernels = ::recv(kernels_[end].get(), &none, 1, 0);
@@ -174,7 +175,7 @@ BOOST_AUTO_TEST_CASE(random_programs_do_the_same_on_the_kernels_seqpacket_and_on
     failed += !failure.empty();
     BOOST_CHECK_MESSAGE(failure.empty(), "RDMC_SEED=" << seed << ", program " << number << ":\n" << failure);
   }
-  // Sent; received: bytes, empty messages, the end; errors.
+  // 1: bytes sent. 2: bytes received. 3: an empty message received. 4: the end received. Negative: errors.
   for (const long way : {1, 2, 3, 4, -EAGAIN, -EPIPE, -ECONNRESET})
     BOOST_CHECK_MESSAGE(seen[way] > 50, "way " << way << " was met " << seen[way] << " times");
 }

@@ -1,6 +1,7 @@
-// Calls for which the process has no memory: they fail with std::bad_alloc, which the C functions call
-// ENOMEM, and have sent nothing; what has been sent is counted. Above all no peer may go on reading bytes
-// that the caller has been given back. Each test lets a thread make so many allocations and no more.
+// Calls for which the process has no memory. They throw std::bad_alloc, which the C functions report as
+// ENOMEM, and they have sent nothing. If a call has sent bytes, it returns their number. Above all, no peer
+// may go on reading bytes that belong to the caller again. Each test lets a thread make a certain number of
+// allocations and no more.
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <functional>
@@ -19,7 +20,7 @@ using rdmc::testing::fail_allocations;
 
 namespace {
 
-/// What `call` answers when it may allocate so often; nothing: it has thrown.
+/// Returns the result of `call` when it may allocate `count` times, or nullopt if it has thrown.
 std::optional<Answer> with_allocations(long count, const std::function<Answer()>& call) {
   std::optional<Answer> answer;
   fail_allocations(count);
@@ -31,10 +32,10 @@ std::optional<Answer> with_allocations(long count, const std::function<Answer()>
   return answer;
 }
 
-/// More than any call here needs.
+/// More allocations than any call here needs.
 constexpr long kMostAllocations = 40;
 
-/// Our own memory, as if it were a peer's.
+/// This process's own memory, used like a peer's memory.
 struct OwnMemory final : fabric::PeerMemory {
   std::size_t read(std::uint64_t address, std::span<std::byte> to) const override {
     std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
@@ -43,13 +44,13 @@ struct OwnMemory final : fabric::PeerMemory {
   bool is_present(std::uint64_t, std::size_t) const override { return true; }
 };
 
-/// A connection, accepted.
+/// A connection that was accepted.
 struct OpenWire : ConnectedWire {
   OpenWire() : reader(listener.accept()->stream) {
     BOOST_REQUIRE((connected.connect() == Socket::Connecting::succeeded));
     settle();
   }
-  /// All that has come.
+  /// Reads everything that has arrived and returns its length.
   std::size_t received() {
     settle();
     std::size_t all = 0;
@@ -65,7 +66,8 @@ struct OpenWire : ConnectedWire {
 
 }  // namespace
 
-/// Of a stream the queue of turns has no room sooner or later, wherever the bytes went before.
+/// Many rounds, because a queue of turns that had to grow would lack memory only in some of them, after the
+/// bytes were taken.
 BOOST_AUTO_TEST_CASE(a_send_without_memory_has_sent_nothing) {
   for (const std::size_t bytes : {10, 100'000}) {
     OpenWire wire;
@@ -91,7 +93,7 @@ BOOST_AUTO_TEST_CASE(an_advert_is_there_only_if_its_call_knows_of_it) {
   BOOST_REQUIRE(wire.connected.stream()->outgoing() != nullptr);
   const auto& stream = *wire.connected.stream();
   for (int round = 0; round < 300; ++round) {
-    wire.reader.stream()->want_records();  // so that a record is to be said
+    wire.reader.stream()->want_records();  // so that the send needs a record
     const auto sent = with_allocations(0, [&] { return wire.connected.send(much, &wire); });
     BOOST_TEST(stream.outgoing()->writer.is_advertising() == sent.has_value());
     BOOST_REQUIRE(wire.connected.stream()->take_back(&wire) == (sent ? std::optional(0U) : std::nullopt));
@@ -163,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_groups_message_without_memory_is_not_sent_and_the_next_on
   }
 }
 
-/// Between two sockets of one process the other end's memory is asked for by the same call.
+/// Between two sockets of one process, the same call also needs the memory of the other end.
 BOOST_AUTO_TEST_CASE(a_process_without_memory_for_its_own_connections_loses_them_and_may_make_others) {
   TwoStacks two("udp");
   const auto own_pair = [&] {

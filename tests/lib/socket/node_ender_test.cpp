@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(who_ends_a_node_does_not_wait_for_it) {
     may_go_on.get_future().wait();
     ended.push_back(1);
   });
-  // The first one is not through, and still this returns.
+  // This returns although the first node's end is not complete.
   ender.end(some_node(), [&] { ended.push_back(2); });
   may_go_on.set_value();
   ender.finish();

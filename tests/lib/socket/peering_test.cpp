@@ -34,7 +34,7 @@ struct Kept {
   long descriptors = 0, shared_pages = 0;
 };
 
-/// A process that speaks to sockets by hand.
+/// A process without sockets. The test sends the messages of its control channels.
 struct ByHand {
   std::unique_ptr<control::ControlLoop> loop = control::ControlLoop::create().value();
   std::shared_ptr<peer::Peers> peers = peer::Peers::create(*loop, kPlain).value();
@@ -52,7 +52,7 @@ Answer connect(Stack& stack, int fd, const sockaddr_in& to) {
   return stack.connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to);
 }
 
-/// The stack listens at loopback from now on, and where.
+/// Makes the stack listen at this host address, and returns the whole address.
 sockaddr_in listen_on(Stack& stack, int fd, std::uint32_t host = INADDR_LOOPBACK) {
   sockaddr_in at = loopback();
   at.sin_addr.s_addr = htonl(host);
@@ -63,7 +63,8 @@ sockaddr_in listen_on(Stack& stack, int fd, std::uint32_t host = INADDR_LOOPBACK
   return at;
 }
 
-/// The side that was dialed may not have heard yet that a connection ended which was not needed.
+/// Waits until one connection is left. The side that was dialed may not know yet that a surplus connection
+/// has ended.
 void wait_for_one_connection(Stack& stack) {
   const auto peers = stack.context().peers({.insecure = true}).value();
   while (peers->connections() != 1) std::this_thread::yield();
@@ -85,7 +86,7 @@ std::ptrdiff_t threads() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-/// Of this process.
+/// The descriptors and the shared pages of this process.
 Kept kept() {
   Kept now;
   now.descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(peers_that_come_and_go_are_forgotten_with_their_descriptors
     const auto theirs = two.server.accept(two.listener, nullptr, nullptr, 0);
     BOOST_REQUIRE(theirs);
     const auto at = static_cast<int>(*theirs);
-    for (int i = 0; i < 6; ++i) {  // by and by in a lane, all of which is touched
+    for (int i = 0; i < 6; ++i) {  // after some sends they go through a lane, and touch all of its memory
       BOOST_REQUIRE(client.send(fd, much, 0) == much.size());
       BOOST_REQUIRE(receive_all(two.server, at, much.size()).size() == much.size());
     }
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(peers_that_come_and_go_are_forgotten_with_their_descriptors
   const Kept before = kept();
   constexpr long kPeers = 16;
   for (int i = 0; i < kPeers; ++i) meet_one();
-  // The client hears of deaths by and by.
+  // The client notices the ends of the peers one after the other.
   const auto is_much_more = [&] {
     const Kept now = kept();
     return now.descriptors - before.descriptors >= kPeers / 2 ||
@@ -151,20 +152,20 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
   for (const auto& [at, says] : {std::pair(streams, nothing), std::pair(streams, hello),
                                  std::pair(group, word(GroupWordKind::join, {}, "news"))}) {
     std::promise<void> dropped;
-    std::optional<control::Channel> stranger;  // the loop's
+    std::optional<control::Channel> outsider;  // used on the control loop only
     const auto attempt = control::connect(
         **loop, "127.0.0.1", ntohs(at.sin_port), kPlain, seconds(30), [&](Result<control::Channel> channel) {
           if (!channel) return;
-          stranger.emplace(std::move(*channel));
-          stranger->start([](const auto&) {}, [&](const Error&) { dropped.set_value(); });
-          if (!says.empty()) (void)stranger->send(says);
+          outsider.emplace(std::move(*channel));
+          outsider->start([](const auto&) {}, [&](const Error&) { dropped.set_value(); });
+          if (!says.empty()) (void)outsider->send(says);
         });
     BOOST_TEST((dropped.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready));
-    (*loop)->call([&] { stranger.reset(); });
+    (*loop)->call([&] { outsider.reset(); });
   }
   (*loop)->call([&] { silent.clear(); });
 
-  // One that says which process it is, and then not whom it joins.
+  // A caller that says which process it is, and then does not name a group.
   ByHand undecided;
   auto process = undecided.dial(group);
   const std::string where = "127.0.0.1:" + std::to_string(ntohs(group.sin_port));
@@ -225,7 +226,7 @@ BOOST_AUTO_TEST_CASE(the_addresses_of_loopback_have_one_engine_between_them) {
 BOOST_AUTO_TEST_CASE(nobody_is_inside_of_tls_while_the_process_forks) {
   static std::atomic<int> inside = 0;
   static std::atomic<bool> has_begun = false;
-  // OpenSSL calls it on the loop, as a connection begins.
+  // OpenSSL calls this function on the control loop when a connection begins.
   const int index = CRYPTO_get_ex_new_index(
       CRYPTO_EX_INDEX_SSL, 0, nullptr,
       [](void*, void*, CRYPTO_EX_DATA*, int, long, void*) {
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_p
         control::connect(**loop, "127.0.0.1", ntohs(at.sin_port), kPlain, seconds(30),
                          [done](Result<control::Channel> channel) { done(std::move(*channel)); }));
   };
-  // One whose trunk ends at another process, and that takes the server's name.
+  // A process that forwards its channel to another process, and claims the identity of the server.
   std::optional<control::Channel> near, far;
   const auto at = listen_on(behind, TwoStacks::new_socket(behind));
   const auto listener = control::Listener::listen(
@@ -294,7 +295,7 @@ BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_p
        .on_refused = {}});
   BOOST_REQUIRE(listener);
   BOOST_TEST((connect(two.client, TwoStacks::new_socket(two.client), loopback(listener->address().port)) ==
-              Answer(std::unexpected(ECONNREFUSED))));  // over a trunk
+              Answer(std::unexpected(ECONNREFUSED))));  // the refusal comes over a trunk
   const auto [ours, theirs] = two.pair();
   BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
   BOOST_TEST(receive_all(two.server, theirs, 4) == "well");
@@ -317,8 +318,8 @@ BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
 
 namespace {
 
-/// Passes on what two control channels say, except that whoever is behind it never proves that it knows the
-/// dialer: to that it looks like a process that it has no connection to.
+/// Forwards the messages of two control channels, but removes the proofs by which the process behind it shows
+/// that it knows the dialer. So the dialer takes it for a process that it has no connection to.
 class ForgetfulProxy {
  public:
   ForgetfulProxy(control::ControlLoop& loop, const sockaddr_in& to)
@@ -376,8 +377,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_dials_again_and_again_has_four_trunks_and_no
     proxies.push_back(std::make_unique<ForgetfulProxy>(**loop, two.address));
     return connect(two.client, TwoStacks::new_socket(two.client), proxies.back()->address());
   };
-  const auto [ours, theirs] = two.pair();  // over the first
-  // Nobody listens at the proxy's address, says the process over its new trunk.
+  const auto [ours, theirs] = two.pair();  // over the first trunk
+  // The process refuses over its new trunk, because nobody listens at the proxy's address.
   for (int i = 1; i < 4; ++i) BOOST_TEST((dial() == Answer(std::unexpected(ECONNREFUSED))));
   BOOST_TEST((dial() == Answer(std::unexpected(ECONNABORTED))));
   BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
@@ -427,7 +428,7 @@ BOOST_AUTO_TEST_CASE(two_processes_with_many_connections_have_one_trunk_whicheve
         peers->dial("127.0.0.1", ntohs(proxies.back()->address().sin_port), seconds(30),
                     [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
     kept.push_back(found.get_future().get().value());
-    two.listen(TwoStacks::new_socket(two.server));  // where nobody was dialed before
+    two.listen(TwoStacks::new_socket(two.server));  // at an address that was not dialed before
     BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
   }
   BOOST_TEST(peers->connections() == 1 + kept.size());
@@ -447,8 +448,8 @@ BOOST_AUTO_TEST_CASE(two_processes_have_one_trunk_for_the_sockets_of_both_direct
   }
 }
 
-// As on a NIC, which acknowledges in this process's place: our control loop may hear of the peer's end before
-// the fabric thread has heard what the peer said before.
+// This happens with a NIC, which acknowledges in place of its process: the control loop may learn of the
+// peer's end before the fabric thread has handled what the peer sent earlier.
 BOOST_AUTO_TEST_CASE(what_a_peer_has_said_is_heard_although_its_end_is_known_first) {
   const std::string last_words(10'000, 'w');
   TwoStacks two("udp");
@@ -466,7 +467,8 @@ BOOST_AUTO_TEST_CASE(what_a_peer_has_said_is_heard_although_its_end_is_known_fir
   stands.get_future().wait();
   BOOST_TEST((two.client.send(ours, bytes_of(last_words), 0) == Answer(last_words.size())));
   two.client.end();
-  while (two.server.trunks() != 0) std::this_thread::yield();  // the test's time limit is the only one
+  // Only the test's own time limit can end this loop early.
+  while (two.server.trunks() != 0) std::this_thread::yield();
   goes_on.set_value();
   BOOST_TEST(receive_all(two.server, theirs) == last_words);
 }
@@ -475,7 +477,7 @@ BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_
   for (int round = 0; round < 20; ++round) {
     TwoStacks two("udp");
     const auto back = listen_on(two.client, TwoStacks::new_socket(two.client));
-    // With a connection that is there already, both ask for a trunk on it.
+    // In every second round there is a connection already, and both sides ask for a trunk on it.
     std::promise<Result<peer::Peer>> found;
     const auto peers = two.client.context().peers({.insecure = true}).value();
     const auto dialing =

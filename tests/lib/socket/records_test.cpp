@@ -21,7 +21,7 @@ Address any_address() {
   return address;
 }
 
-/// With the fields of its kind, and no others.
+/// Returns a record that has exactly the fields of its kind.
 Record any_record(std::vector<std::byte>& data) {
   Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 15)},
                 .connection = ConnectionId{*rc::gen::arbitrary<std::uint64_t>()}};

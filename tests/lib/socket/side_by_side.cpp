@@ -1,4 +1,4 @@
-// What takes both ends of a connection, and what is compared after every call.
+// The calls that need both ends of a connection, and the comparison after every call.
 #include "tests/lib/socket/side_by_side.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ using Bytes = std::vector<std::byte>;
 constexpr int kNow = MSG_DONTWAIT | MSG_NOSIGNAL;
 constexpr std::size_t kRoom = 256 * 1024;
 
-/// How much of `bytes` was sent, or why not, and what has come, when `expected` bytes and all that was sent
-/// have.
+/// Sends `bytes` and receives meanwhile, until all bytes are sent and this number plus `expected` have
+/// arrived. Returns the number of sent bytes, or a negative errno, and the received bytes.
 template <typename Send, typename Receive>
 std::pair<long, Bytes> carry(std::span<const std::byte> bytes, std::size_t expected, Duration patience,
                              Send send, Receive receive) {
@@ -47,7 +47,7 @@ sockaddr_in SideBySide::name_of(bool ours, const Slot& slot) const {
   return address;
 }
 
-/// The other end of `at`'s connection, if it takes what comes.
+/// Returns the other end of `at`'s connection if bytes can be sent to it now, otherwise null.
 Slot* SideBySide::reader_of(const Slot& at) {
   sockaddr_in peer{};
   socklen_t length = sizeof peer;
@@ -120,7 +120,7 @@ void SideBySide::overfill(Slot& at, std::span<const std::byte> bytes) {
   set(at, SO_SNDTIMEO, kLong);
 }
 
-/// All that was sent to it has come, on both sides.
+/// True if everything that was sent to this slot has arrived on both sides.
 bool SideBySide::has_the_same(const Slot& slot) {
   static Bytes kernels(kRoom), ours(kRoom);
   const long count = of(::recv(slot.kernels, kernels.data(), kernels.size(), MSG_PEEK | MSG_DONTWAIT));
@@ -128,7 +128,8 @@ bool SideBySide::has_the_same(const Slot& slot) {
   return count <= 0 || std::equal(kernels.begin(), kernels.begin() + count, ours.begin());
 }
 
-/// Which poll does not show: a connection of which both halves are closed may still be one.
+/// Compares a state that poll() does not show: a connection may still have a peer when both halves are
+/// closed.
 bool SideBySide::has_peer_alike(const Slot& slot) {
   if (slot.kernels < 0) return true;
   sockaddr_storage name;
@@ -155,7 +156,7 @@ void SideBySide::settle() {
     }
     if (differs == kSlots) return;
     if (monotonic_now() < latest) {
-      std::this_thread::yield();  // to those that are to do it
+      std::this_thread::yield();  // let the other threads finish their work
       continue;
     }
     failure_ = "slot " + std::to_string(differs) + " shows " + std::to_string(kernels[differs].revents) +

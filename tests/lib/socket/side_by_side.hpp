@@ -1,6 +1,6 @@
-// The same socket calls on the kernel's TCP and on ours: every result, every errno, every byte and every
-// state that poll() shows must be the same. What is not ends a program of calls, with what was called until
-// then.
+// Makes the same socket calls on the kernel's TCP and on this library's sockets. Every result, every errno,
+// every byte and every state that poll() shows must be the same. A difference ends a program of calls, and
+// prints all calls until then.
 #pragma once
 
 #include <fcntl.h>
@@ -28,13 +28,14 @@ inline long of(long result) {
   return result >= 0 ? result : -static_cast<long>(errno);
 }
 
-/// The same socket on both sides; -1: none. Ours is `stack`'s.
+/// The same socket on both sides. -1 means none. `ours` belongs to `stack`.
 struct Slot {
   Stack* stack = nullptr;
   int kernels = -1, ours = -1;
 };
 
-/// How often a call ended in which way - 1: with a count -, and how often something rare was done.
+/// How often each result has occurred, and how often rare calls were made. Result 1 counts all positive
+/// results.
 struct Met {
   std::map<long, int> results;
   int pumped = 0, overfilled = 0;
@@ -45,8 +46,8 @@ class SideBySide {
   static constexpr std::size_t kSlots = 5;
   static constexpr short kAllEvents = POLLIN | POLLOUT | POLLRDHUP | POLLPRI;
 
-  /// Every other slot is `far`'s, which may be `near`. All are at `host`. `blocks`: calls wait, some for a
-  /// short time.
+  /// Every second slot belongs to `far`, which may be the same as `near`. All sockets are at `host`.
+  /// `blocks`: calls wait, some of them for a short time.
   SideBySide(Stack& near, Stack& far, in_addr_t host, bool blocks, Met& met)
       : met_(met), host_(host), type_flags_(SOCK_CLOEXEC | (blocks ? 0 : SOCK_NONBLOCK)), blocks_(blocks) {
     for (std::size_t i = 0; i < kSlots; ++i) slots_[i].stack = i % 2 == 0 ? &far : &near;
@@ -61,7 +62,7 @@ class SideBySide {
   SideBySide& operator=(const SideBySide&) = delete;
 
   bool has_failed() const { return !failure_.empty(); }
-  /// Empty, or what differed, and after what.
+  /// Returns an empty string, or the difference and the calls before it.
   std::string story() const { return has_failed() ? trace_.str() + failure_ : ""; }
   Slot& slot(int number) { return slots_[static_cast<std::size_t>(number)]; }
   bool blocks() const { return blocks_; }
@@ -73,7 +74,7 @@ class SideBySide {
     at.ours = static_cast<int>(of(at.stack->socket(AF_INET, SOCK_STREAM | type_flags_, 0)));
     if (!blocks_) return;
     set(at, SO_RCVTIMEO, kShortly);
-    set(at, SO_SNDTIMEO, kLong);  // connects wait for a process to be found, too
+    set(at, SO_SNDTIMEO, kLong);  // a connect also waits until the process is found
   }
 
   void bind(Slot& at) {
@@ -96,7 +97,8 @@ class SideBySide {
     const long result =
         of(::connect(at.kernels, reinterpret_cast<const sockaddr*>(&kernels), sizeof kernels));
     compare(result, of(at.stack->connect(at.ours, reinterpret_cast<const sockaddr*>(&ours), sizeof ours)));
-    // By chance it was given the very port, free again, that it connects to: TCP then connects it to itself.
+    // By chance the socket may have got the same free port number that it connects to. Then TCP connects it
+    // to itself.
     if (name_of(false, at).sin_port == kernels.sin_port && (result == -EINPROGRESS || result == 0)) close(at);
   }
 
@@ -178,7 +180,7 @@ class SideBySide {
     set(at, SO_LINGER, how);
   }
 
-  /// Of the sockets of `at`'s stack that are wanted; and their descriptors themselves, by the kernel's poll.
+  /// Polls the sockets of `at`'s stack that are wanted. Also polls their descriptors by the kernel's poll().
   void poll(const Slot& at, const std::array<short, kSlots>& wanted) {
     std::array<pollfd, kSlots> kernels, ours;
     trace(at) << "poll";
@@ -192,29 +194,29 @@ class SideBySide {
       if (kernels[i].revents != ours[i].revents)
         failure_ += "poll differs in slot " + std::to_string(i) + "\n";
     ::poll(ours.data(), kSlots, 0);
-    // Errors and hang-ups are shown otherwise (rdmc_pollfd), and a hang-up stays.
+    // A descriptor shows errors and hang-ups differently (see rdmc_pollfd), and a hang-up stays.
     for (std::size_t i = 0; i < kSlots; ++i)
       if (((kernels[i].revents | ours[i].revents) & (POLLERR | POLLHUP)) == 0 &&
           kernels[i].revents != ours[i].revents)
         failure_ += "the descriptor of slot " + std::to_string(i) + " differs\n";
   }
 
-  // side_by_side.cpp
+  // Defined in side_by_side.cpp:
 
-  /// More than windows hold goes to the other end of `at`'s connection, which reads meanwhile.
+  /// Sends more bytes than the windows hold to the other end of `at`'s connection, which reads meanwhile.
   void pump(Slot& at, std::span<const std::byte> bytes);
-  /// A send of more than all buffers hold, to somebody who does not read, takes some and no more; then all of
-  /// that comes.
+  /// Sends more bytes than all buffers hold to a peer that does not read. Only a part is taken, and all of
+  /// that part arrives.
   void overfill(Slot& at, std::span<const std::byte> bytes);
-  /// Both show the same of every socket, at once or soon.
+  /// Waits until both sides show the same for every socket.
   void settle();
 
  private:
-  static constexpr Duration kPatience =
-      seconds(5);  // of a failing test: the kernel is quick, and not always at once
+  // The time limit of a failing test. The kernel is quick, but does not always act at once.
+  static constexpr Duration kPatience = seconds(5);
   static constexpr timeval kShortly{.tv_sec = 0, .tv_usec = 1000}, kLong{.tv_sec = 5, .tv_usec = 0};
 
-  /// Parts of one memory, one behind the other.
+  /// Parts of one memory, one after the other.
   struct Pieces {
     Pieces(std::byte* memory, const std::vector<std::size_t>& sizes) {
       for (const std::size_t size : sizes) {

@@ -1,5 +1,5 @@
-// Several threads and the same sockets, doing at once all that rdmc/socket.h lets any thread do. It is
-// ThreadSanitizer that has most to say about it (docs/architecture.md, "Threads, memory, errors").
+// Several threads use the same sockets and do at the same time everything that rdmc/socket.h lets any thread
+// do. These tests are most useful with ThreadSanitizer (docs/architecture.md, "Threads, memory, errors").
 #include <poll.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ std::string rubbish(std::size_t bytes) {
   return text;
 }
 
-/// A thread of its own may do that: Boost.Test's checks are not for them.
+/// May be called in any thread, because it uses none of Boost.Test's checks.
 std::string read_all(Stack& stack, int fd, std::size_t bytes) {
   std::string all(bytes, '\0');
   std::size_t done = 0;
@@ -60,7 +60,7 @@ std::string read_in_place(Stack& stack, int fd, std::size_t bytes) {
   return all;
 }
 
-/// Of `text`, `pieces` times.
+/// Sends `text` in place, `pieces` times.
 bool send_in_place(Stack& stack, int fd, const std::string& text, int pieces) {
   const auto memory = stack.allocate(text.size());
   if (!memory) return false;
@@ -76,7 +76,7 @@ bool send_in_place(Stack& stack, int fd, const std::string& text, int pieces) {
   return stack.deallocate(*memory) && is_well;
 }
 
-/// Connections come, say a word and go.
+/// Makes connections that send one word and end. Returns their number, or -1 after an error.
 int come_and_go(TwoStacks& two, const std::atomic<bool>& is_over) {
   int count = 0;
   for (; !is_over || count == 0; ++count) {
@@ -90,7 +90,7 @@ int come_and_go(TwoStacks& two, const std::atomic<bool>& is_over) {
   return count;
 }
 
-/// Whoever looks changes nothing.
+/// Makes calls that only look at the socket and change nothing.
 void look_at(Stack& stack, int fd, const std::atomic<bool>& is_over) {
   while (!is_over) {
     pollfd wanted{.fd = fd, .events = POLLIN | POLLOUT, .revents = 0};
@@ -133,7 +133,7 @@ BOOST_DATA_TEST_CASE(every_direction_has_a_thread_while_others_look_come_and_go,
 
 BOOST_DATA_TEST_CASE(a_close_ends_whatever_others_do_with_the_socket, kFabrics, fabric) {
   TwoStacks two(fabric);
-  const std::string much = rubbish(16'000'000);  // more than there is room for anywhere
+  const std::string much = rubbish(16'000'000);  // more than all buffers can hold
   const auto has_ended = [](const Answer& answer) {
     return answer || answer.error() == EBADF || answer.error() == ENOTSOCK;
   };
@@ -185,7 +185,7 @@ BOOST_DATA_TEST_CASE(members_of_a_group_read_while_its_root_sends_and_others_joi
       ++done;
     return done;
   });
-  auto hears = start([&] {  // who joins and leaves
+  auto hears = start([&] {  // events of members that join and leave
     int events = 0;
     while (!is_over) {
       int said = 0;

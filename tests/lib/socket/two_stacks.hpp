@@ -1,5 +1,5 @@
-// Two processes' sockets in one: each has a stack of its own, so they find each other over the loopback
-// interface, prove the key (there is none here) and connect over the fabric that is named.
+// The sockets of two processes in one process. Each has a stack of its own, so they find each other over the
+// loopback interface, connect without a key, and use the named fabric.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-/// What comes, until there is no more or `most` bytes are there.
+/// Returns everything that arrives until the end, but at most `most` bytes.
 inline std::string receive_all(Stack& stack, int fd, std::size_t most = SIZE_MAX) {
   std::string all;
   std::vector<std::byte> room(100'000);
@@ -48,7 +48,7 @@ struct TwoStacks {
     BOOST_REQUIRE(fd);
     return static_cast<int>(*fd);
   }
-  /// At `address`, from now on.
+  /// Makes the socket listen at a new `address`.
   void listen(int fd) {
     address = loopback();
     const int on = 1;
@@ -61,7 +61,7 @@ struct TwoStacks {
   Answer connect(int fd) {
     return client.connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   }
-  /// Both ends of a new connection.
+  /// Returns both ends of a new connection.
   std::pair<int, int> pair() {
     const int ours = new_socket(client, 0, type);
     BOOST_REQUIRE(connect(ours));

@@ -1,5 +1,5 @@
-// A call that waits for a socket in a thread of its own. The test goes on when the kernel says that the
-// thread sleeps in its call, so it does not depend on which thread is quicker.
+// A call that waits for a socket in a thread of its own. The test goes on when the kernel reports that the
+// thread sleeps in its call. So it does not depend on which thread is quicker.
 #pragma once
 
 #include <sys/syscall.h>
@@ -17,8 +17,8 @@
 
 namespace rdmc::sockets::testing {
 
-/// Whether the thread sleeps for its socket: in poll, or on a futex's word as OpenSocket does. Who waits for
-/// a mutex sleeps by another operation.
+/// True if the thread sleeps for its socket: in poll(), or on a futex word as OpenSocket does. A thread that
+/// waits for a mutex uses another futex operation.
 inline bool sleeps_for_a_socket(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
   long number = -1;
@@ -30,7 +30,7 @@ inline bool sleeps_for_a_socket(pid_t thread) {
          (std::stoul(operation, nullptr, 16) & ~kPrivate) == kWaitBitset;
 }
 
-/// A call in a thread of its own, which is asleep when the constructor returns.
+/// Makes a call in a thread of its own. The call sleeps when the constructor returns.
 class Waiting {
  public:
   explicit Waiting(std::function<Answer()> call) {

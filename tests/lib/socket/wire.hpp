@@ -1,5 +1,5 @@
-// Two processes' sides of one channel, without the processes: frames go from one mux to the other whenever
-// the test says so, in order, as a queue pair would carry them.
+// Both sides of one channel, without processes. Frames go from one mux to the other in order, as a queue pair
+// would carry them, but only when the test asks for it.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -21,13 +21,13 @@ struct Side final : Opens {
     if (listener == nullptr || listener->backlog() == nullptr) return false;
     return listener->backlog()->add({asked, stream});
   }
-  /// Has the socket ask for a connection.
+  /// Makes the socket ask for a connection.
   void connect(Socket& socket) {
     const auto began = socket.connect();
     BOOST_REQUIRE((began && *began == Socket::Connecting::begins));
     mux->open(socket.stream(), Address::ipv4(10, 0, 0, 1, 1), Address::ipv4(10, 0, 0, 2, 2));
   }
-  /// What it has to say goes on its way; false: nothing.
+  /// Puts the next frame of this side on the wire. Returns false if there is nothing to send.
   bool say() {
     std::vector<std::byte> frame(frame_bytes);
     frame.resize(mux->fill(frame));
@@ -46,13 +46,14 @@ struct Wire {
   Side client{true}, server{false};
 
   Side& other(const Side& side) { return &side == &client ? server : client; }
-  /// The oldest frame that `from` has said is heard.
+  /// Delivers the oldest frame that `from` has put on the wire.
   Result<void> hear(Side& from) {
     const auto frame = std::move(from.on_wire.front());
     from.on_wire.pop_front();
     return other(from).mux->on_frame(frame);
   }
-  /// As if both were on one host. `memory`: both sides', as the other reads it; null: it cannot.
+  /// Gives both sides lanes, as if they were on one host. `memory` is the memory of both sides, as the other
+  /// side reads it. Null means that it cannot be read.
   void share_lanes(const std::shared_ptr<const fabric::PeerMemory>& memory = nullptr) {
     const auto lanes = make_lane_pools(memory);
     BOOST_REQUIRE(lanes);
@@ -60,7 +61,7 @@ struct Wire {
     server.mux->use_lanes(lanes->second, true);
     settle();
   }
-  /// Until nobody has anything to say.
+  /// Delivers frames until neither side has anything to send.
   void settle() {
     for (bool busy = true; busy;) {
       busy = false;
@@ -72,7 +73,7 @@ struct Wire {
   }
 };
 
-/// A client that has connected to a listener of the server's, which has not accepted it yet.
+/// A client whose connection the server's listener has not accepted yet.
 struct ConnectedWire : Wire {
   ConnectedWire() {
     listener.listen(1);

@@ -1,5 +1,6 @@
-// Endpoints of this process that stand for processes of their own - each has its own Context -, and what each
-// has heard. Waiting is for a condition, up to a limit that only a failing test reaches.
+// Endpoints of this process, each with its own Context, so that each stands for a process of its own. A Party
+// records the upcalls of its endpoint. Waiting ends when a condition holds, or at a time limit that only a
+// failing test reaches.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -23,7 +24,7 @@ namespace rdmc::testing {
 inline constexpr Duration kPatience = seconds(30);
 inline constexpr RemoteAccess kAllAccess = RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic;
 
-/// How an application takes completions, and on which thread the engine runs.
+/// How an application takes completions, and which thread runs the engine.
 enum class Way : std::uint8_t { polls, upcalls, drives_and_polls, drives_with_upcalls };
 inline constexpr std::array kWays{Way::polls, Way::upcalls, Way::drives_and_polls, Way::drives_with_upcalls};
 
@@ -66,7 +67,7 @@ class Party {
   void destroy() { endpoint_.reset(); }
   Endpoint::Target place() { return {.host = "127.0.0.1", .port = endpoint_->address().port}; }
 
-  /// The next completion; fails the test when none comes.
+  /// Returns the next completion. Fails the test if none comes.
   Completion next() {
     std::array<Completion, 1> one;
     if (way_ == Way::polls || way_ == Way::drives_and_polls) {
@@ -84,13 +85,13 @@ class Party {
     while (all.size() < count) all.push_back(next());
     return all;
   }
-  /// The peer that has connected first, second, …
+  /// The connection of the peer that has connected at this index, counted from 0.
   Connection connection(std::size_t index = 0) {
     BOOST_REQUIRE(wait_until([&] { return connected_.size() > index; }));
     const std::lock_guard lock(mutex_);
     return connected_[index];
   }
-  /// Why that connection is over.
+  /// Waits until the connection has ended, and returns the cause.
   Error end_of(const Connection& connection) {
     std::optional<Error> cause;
     BOOST_REQUIRE(wait_until([&] {
@@ -103,7 +104,7 @@ class Party {
   void wait_for_end() {
     BOOST_REQUIRE(wait_until([&] { return !disconnected_.empty(); }));
   }
-  /// How many peers have connected.
+  /// The number of peers that have connected.
   std::size_t connections() {
     const std::lock_guard lock(mutex_);
     return connected_.size();
@@ -113,12 +114,12 @@ class Party {
     return disconnected_.size();
   }
 
-  // Set before anybody connects.
+  // Functions that run in the upcalls. Set them before any peer connects.
   std::function<Result<void>(const PeerInfo&)> when_asked;
   std::function<void(const Connection&)> when_connected;
   std::function<void()> when_disconnected;
   std::function<void(std::span<const Completion>)> when_completed;
-  /// Its own: it stands for a process.
+  /// A Context of its own, because this object stands for a process.
   const std::shared_ptr<Context> context = std::make_shared<Context>();
 
  private:
@@ -149,10 +150,10 @@ class Party {
   std::vector<Connection> connected_;
   std::vector<std::pair<ConnectionId, Error>> disconnected_;
   std::deque<Completion> completed_;
-  std::unique_ptr<Endpoint> endpoint_;  // ends first
+  std::unique_ptr<Endpoint> endpoint_;  // declared last, so that it is destroyed first
 };
 
-/// `dialer` connects to `other`, which has a thread of its own: the two handles.
+/// Connects `dialer` to `other`, which must have a thread of its own. Returns the handles of both sides.
 inline std::pair<Connection, Connection> connect(Party& dialer, Party& other, std::size_t index = 0) {
   auto made = dialer->connect(other.place(), kPatience);
   BOOST_REQUIRE_MESSAGE(made, made.error().what);

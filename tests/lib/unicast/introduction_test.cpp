@@ -1,4 +1,5 @@
-// Who connects to whom: what each side proves, learns and refuses, and who may wait for it.
+// How endpoints connect: what each side proves, learns and refuses, and which threads may wait for a
+// connection.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -36,7 +37,7 @@ Certificates files_in(const control::testing::CertificateFolder& folder) {
   return {files.certificate, files.private_key, files.authority};
 }
 
-/// A message goes through.
+/// Checks that a message arrives.
 void check_message(Party& from, const Connection& here, Party& to, const Connection& there) {
   const auto message = bytes_of("a message");
   std::vector<std::byte> room(message.size());
@@ -52,10 +53,10 @@ void check_message(Party& from, const Connection& here, Party& to, const Connect
 BOOST_AUTO_TEST_CASE(who_has_another_key_is_refused_by_name) {
   const KeyFile key, another;
   Party other({.fabric = "udp", .key_file = key.path}), us({.fabric = "udp", .key_file = key.path});
-  Party stranger({.fabric = "udp", .key_file = another.path}), open({.fabric = "udp"});
+  Party outsider({.fabric = "udp", .key_file = another.path}), open({.fabric = "udp"});
   const auto [here, there] = connect(us, other);
   check_message(us, here, other, there);
-  BOOST_TEST(failed_with(stranger->connect(other.place(), kPatience), Errc::authentication));
+  BOOST_TEST(failed_with(outsider->connect(other.place(), kPatience), Errc::authentication));
   BOOST_TEST(!open->connect(other.place(), kPatience));
   BOOST_TEST(other->counters().connections_accepted == 1U);
 }
@@ -68,10 +69,10 @@ BOOST_AUTO_TEST_CASE(whom_the_authority_has_signed_is_let_in_and_nobody_else) {
   another.issue(third.files());
   Party other({.fabric = "udp", .certificates = files_in(first)});
   Party us({.fabric = "udp", .certificates = files_in(second)});
-  Party stranger({.fabric = "udp", .certificates = files_in(third)});
+  Party outsider({.fabric = "udp", .certificates = files_in(third)});
   const auto [here, there] = connect(us, other);
   check_message(us, here, other, there);
-  BOOST_TEST(failed_with(stranger->connect(other.place(), kPatience), Errc::authentication));
+  BOOST_TEST(failed_with(outsider->connect(other.place(), kPatience), Errc::authentication));
 }
 
 BOOST_AUTO_TEST_CASE(who_encrypts_connects_to_those_who_do_and_to_nobody_else) {
@@ -82,7 +83,7 @@ BOOST_AUTO_TEST_CASE(who_encrypts_connects_to_those_who_do_and_to_nobody_else) {
       Party us({.fabric = fabric, .key_file = key.path, .encrypt = true});
       const auto [here, there] = connect(us, other);
       check_message(us, here, other, there);
-      // The thread that this endpoint has, and no other one.
+      // This is the thread that the endpoint uses; the context has no other one.
       const auto thread = us.context->fabric_thread({.fabric = fabric, .encrypt = true});
       BOOST_REQUIRE(thread);
       BOOST_TEST(us.context->threads() == 1U);
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(who_encrypts_connects_to_those_who_do_and_to_nobody_else) {
   BOOST_TEST(failed_with(other->connect(plain.place(), kPatience), Errc::authentication));
 }
 
-// Whether or not this machine has a NIC.
+// The result does not depend on a NIC in this machine.
 BOOST_AUTO_TEST_CASE(a_nic_encrypts_nothing_and_says_so) {
   const KeyFile key;
   BOOST_TEST(failed_with(
@@ -192,7 +193,7 @@ BOOST_AUTO_TEST_CASE(no_upcall_of_a_membership_waits_for_a_connection) {
   Party other({.fabric = "udp"});
   for (const Way way : kWays) {
     Party us({.fabric = "udp"}, way);
-    const auto loop = us.context->loop().value();  // where those upcalls come
+    const auto loop = us.context->loop().value();  // the thread on which upcalls of memberships run
     loop->call([&] {
       BOOST_TEST(failed_with(us->connect(other.place(), kPatience), Errc::invalid_argument));
       if (way == Way::drives_and_polls || way == Way::drives_with_upcalls) return;

@@ -1,5 +1,5 @@
-// Operations of all kinds that are under way together: each does what it says, and completions come in the
-// order of posting.
+// Operations of all kinds that are in flight together. Each must do its work, and completions must come in
+// the order of posting.
 #include <rapidcheck.h>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -16,8 +16,10 @@ using namespace rdmc::testing;
 
 namespace {
 
-constexpr std::size_t kPart = 16 * 1024;  // of the memory: words for atomic operations, for reads, for writes
-constexpr std::size_t kMost = 60;         // under way; no more copies than there are places for
+// The size of each of the three parts of the memory: words for atomic operations, bytes to read, bytes to
+// write.
+constexpr std::size_t kPart = 16 * 1024;
+constexpr std::size_t kMost = 60;  // operations in flight; less than kMostCopies
 
 struct Drawn {
   int kind = 0;
@@ -34,7 +36,7 @@ rc::Gen<std::vector<Drawn>> operations() {
                              rc::gen::set(&Drawn::number, rc::gen::inRange<std::uint64_t>(0, 3)))));
 }
 
-/// What is expected of an operation at the side that asked, and of the receive that it takes.
+/// What is expected of an operation on the side that posts it, and of the receive that it uses.
 struct Expected {
   WorkKind kind = WorkKind::send;
   std::optional<std::uint64_t> original = {};
@@ -61,7 +63,7 @@ class World {
     arrived_.clear();
     asks_.clear();
     for (std::size_t i = 0; i < drawn.size(); ++i) prepare(drawn[i], i);
-    for (const auto& ask : asks_) RC_ASSERT(ask().has_value());  // the receives are there first
+    for (const auto& ask : asks_) RC_ASSERT(ask().has_value());  // all receives were posted before
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       const Completion done = us_.next();
       RC_ASSERT(is(done, expected_[i].kind, i));
@@ -88,10 +90,11 @@ class World {
     arrived.room = buffers_.back();
     arrived_.push_back(arrived);
   }
-  /// Posts the receive that the operation takes.
+  /// Prepares an operation and its model, and posts the receive that it uses.
   void prepare(const Drawn& one, std::uint64_t id) {
     const auto bytes = buffer(one.bytes, std::byte(++last_value_));
-    std::byte* const word = model_.data() + one.offset % 32 / 8 * 8;  // few, so that several meet at one
+    // Only four words are used, so that several operations use the same one.
+    std::byte* const word = model_.data() + one.offset % 32 / 8 * 8;
     std::uint64_t value = 0;
     std::memcpy(&value, word, sizeof value);
     const auto written = std::span(model_).subspan(2 * kPart + one.offset, one.bytes);

@@ -1,4 +1,4 @@
-// Who is let into memory, by which key, and until when.
+// Which peers may access memory, with which key, and until when.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kFabrics{"udp", "shm", "auto"};
 
-/// A party with memory, and two peers of it.
+/// An endpoint with memory, and two peers that are connected to it.
 struct World {
   explicit World(const char* fabric, std::size_t bytes = 4096)
       : memory(bytes), owner({.fabric = fabric}), first({.fabric = fabric}), second({.fabric = fabric}) {
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(after_a_revocation_the_old_key_changes_no_byte_and_other_pe
       BOOST_TEST(is(world.first.next(), WorkKind::write, 2, WorkStatus::remote_access));
       if (sent) {
         BOOST_TEST(is(world.first.next(), WorkKind::send, 3, WorkStatus::flushed));
-      } else {  // the refusal was here before
+      } else {  // the refusal has arrived before this send
         BOOST_TEST((sent.error().code == Errc::peer_failed));
       }
       BOOST_TEST((world.first.end_of(world.first_here).code == Errc::permission_denied));
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_key_taken_back_before_it_was_used_can_be_granted_anew_on_
   const auto old_key = *world.region.grant(world.first_there);
   BOOST_TEST(failed_with(world.region.grant(world.first_there), Errc::already_exists));
   BOOST_TEST(world.region.revoke(world.first_there).has_value());
-  BOOST_TEST(world.region.revoke(world.first_there).has_value());  // no error
+  BOOST_TEST(world.region.revoke(world.first_there).has_value());  // succeeds without a key
   const auto key = *world.region.grant(world.first_there);
   BOOST_TEST((key.key != old_key.key));
   BOOST_REQUIRE(world.first_here.write(kOnes, key, 0, 1));
@@ -103,22 +103,22 @@ BOOST_AUTO_TEST_CASE(a_key_taken_back_before_it_was_used_can_be_granted_anew_on_
 BOOST_AUTO_TEST_CASE(no_write_of_a_stream_changes_a_byte_after_revoke_has_returned) {
   for (const char* const fabric : kFabrics) {
     BOOST_TEST_CONTEXT(fabric) {
-      World world(fabric, 64 * 1024);  // so that the stream takes longer than a call
+      World world(fabric, 64 * 1024);  // so that the stream of writes lasts longer than a call
       const auto key = *world.region.grant(world.first_there);
       std::vector<std::vector<std::byte>> sources;
       for (int i = 0; i < 200; ++i) sources.emplace_back(world.memory.size(), std::byte(i + 1));
       for (std::size_t i = 0; i < sources.size(); ++i)
         BOOST_REQUIRE(world.first_here.write(sources[i], key, 0, i));
-      world.first.next(20);  // the stream is on its way
+      world.first.next(20);  // the stream has begun
       BOOST_TEST(world.region.revoke(world.first_there).has_value());
       const auto before = world.memory;
-      // If all were faster than the revocation, this one is refused.
+      // If all writes were completed before the revocation, this one is refused.
       const bool is_taken = world.first_here.write(sources[0], key, 0, sources.size()).has_value();
       const auto rest = world.first.next(sources.size() - 20 + (is_taken ? 1 : 0));
       world.second_here.disconnect();
-      world.owner.end_of(world.second_there);  // whatever was on its way has come
+      world.owner.end_of(world.second_there);  // no packet of the stream is in flight any longer
       BOOST_TEST((world.memory == before));
-      // Those before the revocation succeeded, one was refused, and the others never left.
+      // The writes before the revocation succeeded, one was refused, and the others were never sent.
       const auto refused =
           std::ranges::find_if(rest, [](const Completion& one) { return one.status != WorkStatus::success; });
       BOOST_TEST_REQUIRE((refused != rest.end()));
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_region_that_another_takes_the_place_of_ends) {
 
 BOOST_AUTO_TEST_CASE(a_region_lets_in_no_connection_of_another_endpoint) {
   World world("udp");
-  // The first connection of its endpoint, as first_there is of its own.
+  // first_here and first_there are both the first connection of their endpoint.
   BOOST_TEST(failed_with(world.region.grant(world.first_here), Errc::invalid_argument));
   const auto key = *world.region.grant(world.first_there);
   BOOST_TEST(world.region.revoke(world.first_here).has_value());

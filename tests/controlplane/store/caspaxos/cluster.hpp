@@ -1,4 +1,4 @@
-// Three nodes of a store without disks, with perfect links that a test can cut.
+// Three nodes of a store without disks. The links between them lose nothing, but a test can cut them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace rdmc::store::testing {
 
 class Cluster {
  public:
-  /// A client of this number is the test itself; a node asks as its number and one.
+  /// The client number of the test itself. The client number of a node is its node number plus one.
   static constexpr Node::Client kTest = 100;
 
   void start(std::size_t node, Durable kept = {}) {
@@ -31,20 +31,20 @@ class Cluster {
   void start_all() {
     for (std::size_t node = 0; node < kMostNodes; ++node) start(node);
   }
-  /// Nothing passes between that node and the others.
+  /// Cuts the links between that node and the others.
   void cut(std::size_t node) { cut_.insert(node); }
   void heal() { cut_.clear(); }
-  /// Its disk writes nothing from now on, until it starts anew.
+  /// The node's disk writes nothing from now on, until the node starts anew.
   void hold_disk(std::size_t node) { held_disks_.insert(node); }
 
-  /// What the node answers to the test, within `time`.
+  /// Sends a request to the node. Returns its answer, or nullopt if none comes within `time`.
   std::optional<Reply> ask(std::size_t node, decltype(Request::body) body, Duration time = seconds(10)) {
     said_.reset();
     nodes[node]->receive(kTest, {1, std::move(body)}, now);
     run_until([&] { return said_.has_value(); }, time);
     return said_;
   }
-  /// Why the node refuses; empty: it does not.
+  /// Returns the node's reason for a refusal, or an empty string if the node does not refuse.
   std::string refusal_of(std::size_t node, decltype(Request::body) body) {
     const auto reply = ask(node, std::move(body));
     if (!reply) return "no answer";

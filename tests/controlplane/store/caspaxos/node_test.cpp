@@ -12,7 +12,7 @@ Durable knows_second(Durable kept) {
   kept.next = second_configuration();
   return kept;
 }
-/// Active in the second configuration.
+/// The state of a node that is active in the second configuration.
 Durable second_state(std::uint64_t node) {
   Durable kept = first_state(node);
   kept.active = second_configuration();
@@ -29,13 +29,13 @@ struct Serving : Cluster {
   }
 };
 
-// The survivor.
+// The surviving node.
 
 BOOST_FIXTURE_TEST_CASE(a_node_refuses_to_be_the_survivor_while_a_majority_answers, Serving) {
   const std::uint64_t before = epoch_of(*this, 0);
   for (std::size_t node = 0; node < kMostNodes; ++node)
     BOOST_TEST(refusal_of(node, Survive{}).contains("needs no survivor"));
-  nodes[2].reset();  // two of three are enough
+  nodes[2].reset();  // two of three nodes are enough
   BOOST_TEST(refusal_of(0, Survive{}).contains("needs no survivor"));
   start(2);
   BOOST_TEST(all_serve());
@@ -79,7 +79,7 @@ BOOST_FIXTURE_TEST_CASE(of_two_survivors_that_were_cut_off_from_each_other_one_i
   BOOST_TEST_REQUIRE(ending != nullptr);
   BOOST_TEST((ending->code == Errc::cancelled));
   BOOST_TEST(ending->what.contains("given to another node"));
-  start(loser);  // without what it kept
+  start(loser);  // without its former state
   start(2);
   BOOST_TEST(all_serve());
 }
@@ -92,7 +92,7 @@ BOOST_FIXTURE_TEST_CASE(nobody_hears_of_a_forced_configuration_that_its_node_can
   BOOST_TEST(!ask(1, StateRequest{}, seconds(2)).has_value());
   for (const std::size_t other : {0u, 2u})
     BOOST_TEST(ask(other, StateRequest{})->known.epoch < Acceptor::kForcedEpochs);
-  start(1, before);  // the power was lost
+  start(1, before);  // as after a loss of power
   BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
   BOOST_TEST(all_serve());
 }
@@ -114,21 +114,21 @@ BOOST_FIXTURE_TEST_CASE(a_node_that_has_lost_its_state_is_forced_into_no_epoch_o
   cut(1);
   BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
   const Configuration former = nodes[1]->acceptor().newest();
-  start(1);  // without what it kept
+  start(1);  // without its former state
   heal();
   BOOST_TEST_REQUIRE(all_serve());
   for (const std::size_t lost : {0u, 2u}) start(lost);
-  // What the former life had said to this node has been on its way until now.
+  // A message from the node's former life arrives only now.
   BOOST_TEST_REQUIRE(ask(2, Adopt{former}).has_value());
   BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
   BOOST_TEST(epoch_of(*this, 1) > former.epoch);
   BOOST_TEST(all_serve());
 }
 
-// A node is let in while a second one loses its state.
+// A second node loses its state while a node is let in.
 
 struct LetIn : Cluster {
-  /// The first node has lost its state after it had agreed on the third one's place; only the second one
+  /// The first node has lost its state after it had agreed to let in the third node. Only the second node
   /// still has the state of the configuration before.
   LetIn() {
     start(0);
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_has_begun_at_one_node_needs_nobody_of_
   for (const auto& node : cluster.nodes) BOOST_TEST(!node->has_lost_majority());
 }
 
-// A change of configuration whose proposer is gone.
+// A change of the configuration whose proposer has ended.
 
 BOOST_AUTO_TEST_CASE(a_change_that_stalls_is_completed_by_a_node_that_has_accepted_it) {
   Cluster cluster;
@@ -222,14 +222,14 @@ BOOST_FIXTURE_TEST_CASE(a_node_returns_to_the_configuration_that_has_begun_if_th
 }
 
 BOOST_FIXTURE_TEST_CASE(a_node_keeps_to_its_later_vote_while_that_configuration_may_begin, TwoVotes) {
-  hear(0, Stage::serving, first_configuration());  // the later one does not name it
-  hear(1, Stage::serving, later);                  // it has voted for the later one, too
-  hear(1, Stage::fresh, first_configuration());    // it may still vote
+  hear(0, Stage::serving, first_configuration());  // the later configuration does not name this sender
+  hear(1, Stage::serving, later);                  // this sender has also voted for the later configuration
+  hear(1, Stage::fresh, first_configuration());    // this sender may still vote for the later configuration
   BOOST_TEST((node->stage() == Stage::fresh));
   BOOST_TEST((node->acceptor().kept().vote == later));
 }
 
-// What others may say.
+// Invalid messages of others.
 
 BOOST_AUTO_TEST_CASE(a_state_that_names_the_register_of_the_configuration_is_refused) {
   const auto contents = [](const std::string& name) {

@@ -1,5 +1,5 @@
-// What is shm's own: how its queue pairs meet, which way payload takes, how one notices that the other has
-// gone, and sleeping.
+// Properties of shm only: how its queue pairs connect, how payload is copied, how the end of a peer is
+// noticed, and sleeping.
 #include "dataplane/fabric/shm/shm_fabric.hpp"
 
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ std::vector<std::byte> pattern(std::size_t size) {
   return bytes;
 }
 
-/// Sends `bytes` from end 0 and tells how they crossed.
+/// Sends `bytes` from end 0. Returns counters that show how they were copied.
 ShmFabricCounters send(ShmPair& pair, std::span<const std::byte> bytes) {
   std::vector<std::byte> receive(bytes.size());
   BOOST_REQUIRE(pair.queue_pair(1).post_receive({.work_id = 1, .bytes = receive}));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(payload_anywhere_else_crosses_with_one_copy_of_the_kernels_
   const auto bytes = pattern(3'000'001);
   for (const bool permitted : {true, false}) {
     ShmPair pair({}, permitted);
-    send(pair, std::span(bytes).first(10));  // both know each other now
+    send(pair, std::span(bytes).first(10));  // Afterwards, both have mapped each other's memory.
     const std::uint64_t before = pair.fabric(1).counters().bytes_from_processes;
     const auto counters = send(pair, bytes);
     BOOST_TEST(counters.bytes_from_processes - before == (permitted ? bytes.size() : 0));
@@ -146,13 +146,13 @@ BOOST_AUTO_TEST_CASE(a_stranger_with_the_wrong_token_gets_nothing) {
   auto blob = *shm::decode_shm_blob(pair.queue_pair(1).local_blob());
   auto foreign = open_shm_fabric();
   auto theirs = *foreign->create_queue_pair({});
-  blob.queue_pair.fill(std::byte{0xFF});  // the stranger dials, since its token is smaller
+  blob.queue_pair.fill(std::byte{0xFF});  // The foreign queue pair dials, because its token is smaller.
   BOOST_REQUIRE(theirs->connect(shm::encode(blob)));
   BOOST_TEST(pair.run_until([&] {
     foreign->progress(monotonic_now());
     return theirs->state() == QueuePairState::error;
   }));
-  send(pair, pattern(100));  // the two are none the worse for it
+  send(pair, pattern(100));  // The two connected queue pairs still work.
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_leaves_in_good_order_disturbs_only_who_has_more_for_it) {
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_takes_no_turn_is_given_up_after_the_patience_an
   const Time began = monotonic_now();
   BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
   while (pair.completions(0).empty() && monotonic_now() < began + seconds(10)) {
-    pair.fabric(0).wait(pair.fabric(0).next_deadline());  // its deadline is all that wakes it
+    pair.fabric(0).wait(pair.fabric(0).next_deadline());  // Only its deadline wakes it.
     pair.turn(0);
   }
   BOOST_REQUIRE(!pair.completions(0).empty());
@@ -189,7 +189,8 @@ BOOST_AUTO_TEST_CASE(a_peer_without_a_receive_is_waited_for_without_end_but_only
   ShmPair pair({.ack_timeout = milliseconds(40), .retry_limit = 1, .rnr_patience = {}});
   BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
   BOOST_TEST(!pair.run_until([&] { return !pair.completions(0).empty(); }, milliseconds(300)));
-  BOOST_TEST((pair.fabric(1).next_deadline() < monotonic_now() + milliseconds(20)));  // it says so in time
+  // It takes a turn in time to give a sign of life.
+  BOOST_TEST((pair.fabric(1).next_deadline() < monotonic_now() + milliseconds(20)));
   const Time stopped = monotonic_now();
   while (pair.completions(0).empty() && monotonic_now() < stopped + seconds(10)) {
     pair.fabric(0).wait(pair.fabric(0).next_deadline());
@@ -199,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_peer_without_a_receive_is_waited_for_without_end_but_only
   BOOST_TEST((pair.completions(0)[0].status == WorkStatus::retry_exceeded));
 }
 
-// The times are the test's: the queue pair knows no others.
+// The queue pair sees only the times that the test passes to progress().
 BOOST_AUTO_TEST_CASE(silence_counts_while_the_fabric_takes_turns_and_not_while_it_is_starved_itself) {
   for (const bool peer_runs : {true, false}) {
     ShmPair pair({.ack_timeout = milliseconds(40), .retry_limit = 1});
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(silence_counts_while_the_fabric_takes_turns_and_not_while_i
       BOOST_REQUIRE(pair.run_until_completed(0, 1));
       BOOST_TEST((pair.completions(0)[0].status == WorkStatus::success));
     } else {
-      BOOST_TEST(!look_after(milliseconds(20)));  // the last of 80 ms
+      BOOST_TEST(!look_after(milliseconds(20)));  // The timeout of 80 ms ends here.
     }
   }
 }
@@ -229,7 +230,7 @@ BOOST_AUTO_TEST_CASE(silence_counts_while_the_fabric_takes_turns_and_not_while_i
 BOOST_AUTO_TEST_CASE(a_receive_that_comes_after_a_starvation_is_not_late) {
   ShmPair pair({.rnr_patience = milliseconds(50)});
   BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
-  pair.run_until([] { return false; }, milliseconds(5));  // the peer has seen it
+  pair.run_until([] { return false; }, milliseconds(5));  // The peer has seen the request.
   const Time now = monotonic_now() + seconds(100);
   pair.fabric(0).progress(now);
   pair.fabric(0).progress(now + seconds(1));
@@ -270,7 +271,8 @@ BOOST_AUTO_TEST_CASE(an_engine_that_sleeps_is_woken_by_what_comes_and_by_wake) {
       pair.turn(1);
     }
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // so that it mostly does sleep; either is right
+  // So that the thread is usually asleep. Both cases must work.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 2, .bytes = bytes}));
   pair.fabric(0).progress(monotonic_now());
   sleeper.join();

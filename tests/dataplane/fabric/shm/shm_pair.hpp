@@ -1,5 +1,6 @@
-// Two shm fabrics in one process, a queue pair of each, connected: what one process and another would be, on
-// one thread that gives both their turns. The same shape as SimPair, so that one suite runs on both.
+// Two shm fabrics in one process, with one queue pair each, connected to each other. They act like two
+// processes, but one thread gives both their turns. It has the same interface as SimPair, so that one suite
+// can use both.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

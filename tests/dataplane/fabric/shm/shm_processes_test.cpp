@@ -1,5 +1,5 @@
-// Queue pairs between real processes: payload crosses by each of its ways, a peer that is killed is noticed
-// at once, and one that is stopped for a moment is not given up.
+// Queue pairs between real processes: payload is copied in each of the possible ways, a killed peer is
+// noticed at once, and a peer that is stopped for a moment is not given up.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kBytes = 300'000;
 
-/// Where the two processes leave their blobs and what else they tell each other outside of the fabric.
+/// Shared memory through which the two processes exchange their blobs and other data, outside of the fabric.
 struct Board {
   std::array<std::atomic<std::uint32_t>, 2> blob_bytes;
   std::array<std::array<std::byte, 128>, 2> blobs;
@@ -29,7 +29,7 @@ struct Board {
   std::atomic<std::uint32_t> stage;
 };
 
-/// One process's end.
+/// The end of one process.
 struct End {
   End(Board& shared, std::size_t index) : board(shared), side(index) {
     queue_pair = std::move(*fabric->create_queue_pair({}));
@@ -42,7 +42,7 @@ struct End {
     return queue_pair->connect(std::span(board.blobs[1 - side]).first(board.blob_bytes[1 - side]))
         .has_value();
   }
-  /// Turns and sleeps, as an engine does, until `done`; false: it took 20 s.
+  /// Takes turns and sleeps, like an engine, until `done`. Returns false after 20 s.
   bool run_until(const std::function<bool()>& done) {
     const Time end = monotonic_now() + seconds(20);
     while (!done()) {
@@ -84,7 +84,7 @@ class Child {
   void signal(int number) const {
     if (pid_ > 0) kill(pid_, number);
   }
-  /// Whether it ended well.
+  /// Waits for the process. Returns true if it succeeded.
   bool wait() {
     if (pid_ <= 0) return false;
     int status = 0;
@@ -101,7 +101,7 @@ void fill(std::span<std::byte> bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 256);
 }
 
-/// Receives one message, checks it, and says thank you.
+/// Receives one message, checks it, and sends an empty message back.
 bool receive_one(End& end) {
   std::vector<std::byte> receive(kBytes), expected(kBytes);
   fill(expected);
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_at_once_even_by_one_that_sleeps_an
   BOOST_REQUIRE(end.run_until([&] { return child.board().stage == 1; }));
   BOOST_REQUIRE(end.queue_pair->post_write({.work_id = 5, .bytes = {}}));
   Completion done;
-  BOOST_REQUIRE(end.run_until_completed(done));  // the two have met
+  BOOST_REQUIRE(end.run_until_completed(done));  // Both have mapped each other's memory.
   const Time killed = monotonic_now();
   child.signal(SIGKILL);
   BOOST_REQUIRE(end.run_until_completed(done));
@@ -152,10 +152,10 @@ BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_at_once_even_by_one_that_sleeps_an
   BOOST_TEST((done.status == WorkStatus::flushed));
   BOOST_TEST((end.queue_pair->state() == QueuePairState::error));
   BOOST_TEST(end.queue_pair->error_cause() == "the peer has gone");
-  BOOST_TEST((monotonic_now() - killed < seconds(5)));  // with nothing posted no timeout runs
+  BOOST_TEST((monotonic_now() - killed < seconds(5)));  // Nothing is posted, so no timeout runs.
 }
 
-// A process forked from it holds its sockets open.
+// A child that the killed process has forked still holds its sockets open.
 BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_though_a_child_of_its_lives_on) {
   Child child([](End& end) {
     if (fork() == 0) {
@@ -235,8 +235,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_stopped_for_300_ms_is_not_given_up) {
   BOOST_TEST(child.wait());
 }
 
-// Both sides sleep at every chance, and acknowledgements wake for half of what is under way only: a wake-up
-// that got lost would show as the second that a sleep may last.
+// Both sides sleep whenever they can, and acknowledgements wake a sleeper only when half of its requests are
+// done. A lost wake-up would delay a round by the longest time of a sleep.
 BOOST_AUTO_TEST_CASE(two_that_sleep_at_every_chance_are_always_woken) {
   constexpr int kRounds = 1500;
   Child child([](End& end) {

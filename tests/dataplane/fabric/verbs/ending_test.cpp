@@ -1,5 +1,5 @@
-// How queue pairs of a NIC end: the engine waits for none of them, and memory is the application's again at
-// once.
+// How the queue pairs of a NIC end: the engine waits for none of them, and their memory is returned to the
+// application at once.
 #include <boost/test/unit_test.hpp>
 
 #include <thread>
@@ -19,7 +19,7 @@ struct World {
     device.flushes_at_once = true;
     fabric = VerbsFabric::open(device.address, [] { return 4U; }).value();
   }
-  /// Connected, and in a state where it sends.
+  /// Returns a connected queue pair that can send.
   std::unique_ptr<QueuePair> connected(std::uint32_t largest_receive = 100) {
     auto made = fabric->create_queue_pair({.send_depth = 8, .largest_receive = largest_receive}).value();
     BOOST_REQUIRE(made->connect(made->local_blob()));
@@ -32,7 +32,7 @@ struct World {
     BOOST_REQUIRE(has_taken_it());
     return made;
   }
-  /// The time that nothing is over yet, and one at which all patience is.
+  /// A time before all deadlines, and one after all of them.
   static Time soon() { return Time{1}; }
   static Time late() { return monotonic_now() + seconds(1); }
 
@@ -50,7 +50,8 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_ends_without_waiting_for_the_device_and_drains
   const std::size_t polls = world.device.polls;
   one.reset();
   BOOST_TEST(world.device.polls - polls <= 2u);
-  BOOST_TEST(world.device.queue_pairs() == 1u);  // what it has fetched is not lost yet
+  // It stays, so that the shared receive that it has fetched is not lost.
+  BOOST_TEST(world.device.queue_pairs() == 1u);
   BOOST_TEST(!world.device.names_memory(number));
   world.fabric->progress(World::soon());
   BOOST_TEST(world.device.queue_pairs() == 1u);
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_whose_works_the_device_keeps_is_destroyed_with
   const std::size_t polls = world.device.polls;
   one.reset();
   BOOST_TEST(world.device.polls - polls <= 3u);
-  BOOST_TEST(world.device.queue_pairs() == 0u);  // so that the device reads nothing that is the application's
+  BOOST_TEST(world.device.queue_pairs() == 0u);  // So that the device reads no memory of the application.
 }
 
 BOOST_AUTO_TEST_CASE(many_that_end_at_once_hold_up_nobody_and_leave_nothing_behind) {
@@ -90,7 +91,8 @@ BOOST_AUTO_TEST_CASE(many_that_end_at_once_hold_up_nobody_and_leave_nothing_behi
   const std::size_t polls = world.device.polls;
   all.clear();
   BOOST_TEST(world.device.polls - polls <= 3u * 40);
-  BOOST_TEST(world.device.queue_pairs() == 30u);  // the others share no receives
+  // The other queue pairs do not use the shared receive queue.
+  BOOST_TEST(world.device.queue_pairs() == 30u);
   world.fabric->progress(World::late());
   BOOST_TEST(world.device.queue_pairs() == 0u);
 }

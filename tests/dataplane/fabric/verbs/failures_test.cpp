@@ -1,4 +1,4 @@
-// The verbs provider on a real device: what a peer does wrong, or no longer, ends that connection alone.
+// The verbs provider on a real device: the errors or the end of a peer end only the connection to that peer.
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/fabric/connection_blob.hpp"
@@ -34,18 +34,19 @@ BOOST_AUTO_TEST_CASE(a_key_that_was_taken_back_or_does_not_permit_it_changes_not
     const auto refused = pair[0].queue_pair->post_write(write);
     BOOST_REQUIRE(!refused);
     BOOST_TEST((refused.error().code == Errc::peer_failed));
-    // Its device tells the other side by an event, or, as Soft-RoCE, when it wants to send.
+    // The device reports it to the other side by an event. Soft-RoCE reports it when the other side wants to
+    // send.
     std::ignore = pair[1].queue_pair->post_send({.bytes = std::span(source).first(8)});
     BOOST_TEST(pair.run_until([&] { return pair[1].queue_pair->state() == QueuePairState::error; }));
   }
 }
 
-// The kernel looks a second long for who does not answer; the engine's thread has others to serve.
+// The kernel looks for a silent peer for a second. The fabric thread must serve others in the meantime.
 BOOST_AUTO_TEST_CASE(a_peer_that_is_not_there_holds_up_nobody_and_is_named) {
   Side side;
   side.open({.largest_receive = 100});
   auto nobody = *decode_connection(side.queue_pair->local_blob());
-  nobody.shared.bytes[3] ^= 0x5A;  // on the same link, and not in use
+  nobody.shared.bytes[3] ^= 0x5A;  // An unused address on the same link.
   const auto message = random_bytes(60);
   Time start = monotonic_now();
   BOOST_REQUIRE(side.queue_pair->connect(encode(nobody)));
@@ -78,14 +79,15 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_whose_peer_is_being_looked_for_ends_at_once) {
   for (const std::uint32_t largest_receive : {0U, 100U, 0U, 100U}) {
     side.queue_pair = side.fabric->create_queue_pair({.largest_receive = largest_receive}).value();
     BOOST_REQUIRE(side.queue_pair->post_receive({.bytes = own}));
-    nobody.shared.bytes[3] ^= 1;  // the kernel remembers whom it did not find
+    // A new address, because the kernel remembers the ones that it did not find.
+    nobody.shared.bytes[3] ^= 1;
     BOOST_REQUIRE(side.queue_pair->connect(encode(nobody)));
     const Time before = monotonic_now();
     side.queue_pair.reset();
     side.fabric->progress(monotonic_now());
     BOOST_TEST((monotonic_now() - before).seconds() < 0.5);
   }
-  // Those that came and went take nothing from who comes next.
+  // The destroyed queue pairs have no effect on new ones.
   Pair pair({.largest_receive = 100});
   BOOST_REQUIRE(pair[1].queue_pair->post_receive({.bytes = own}));
   BOOST_REQUIRE(pair[0].queue_pair->post_send({.bytes = std::span(own).first(8)}));
@@ -129,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_message_longer_than_its_receive_ends_the_connection_and_f
       BOOST_REQUIRE(pair[1].queue_pair->post_receive({.work_id = i, .bytes = room}));
     BOOST_REQUIRE(pair[0].queue_pair->post_send({.bytes = message}));
     BOOST_REQUIRE(pair.run_until_done(1, 2));
-    // Of its own queue the device judges, and Soft-RoCE does not call it that.
+    // With a queue of its own, the device detects the error, and Soft-RoCE reports another status.
     const auto status = pair[1].done[0].status;
     BOOST_TEST((largest == 0 ? status != WorkStatus::success : status == WorkStatus::local_length),
                name(status));
@@ -140,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_message_longer_than_its_receive_ends_the_connection_and_f
 
 BOOST_AUTO_TEST_CASE(queue_pairs_that_end_under_traffic_take_no_shared_slots_along) {
   Side receiver;
-  receiver.open({.receive_depth = 64, .largest_receive = 64});  // keeps the shared queue alive
+  receiver.open({.receive_depth = 64, .largest_receive = 64});  // Keeps the shared queue from being renewed.
   const auto message = random_bytes(40);
   for (int round = 0; round < 30; ++round) {
     Side sender;
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(queue_pairs_that_end_under_traffic_take_no_shared_slots_alo
     BOOST_REQUIRE(doomed->connect(sender.queue_pair->local_blob()));
     for (int i = 0; i < 64; ++i) BOOST_REQUIRE(sender.queue_pair->post_send({.bytes = message}));
     for (const Time end = monotonic_now() + milliseconds(5); monotonic_now() < end;) sender.turn();
-  }  // 1,920 messages, and 1,024 slots
+  }  // 1,920 messages, more than the 1,024 slots.
   Side sender;
   sender.open({.largest_receive = 64});
   BOOST_REQUIRE(sender.queue_pair->connect(receiver.queue_pair->local_blob()));
@@ -187,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_never_posts_a_receive_is_given_up_in_bounded_ti
   BOOST_REQUIRE(pair[0].queue_pair->post_send({.work_id = 1, .bytes = message}));
   BOOST_REQUIRE(pair.run_until_done(0, 1));
   BOOST_TEST((monotonic_now() - start).seconds() < 5.0);
-  // Soft-RoCE counts the time that it waits for the peer's receive as silence of the peer.
+  // Soft-RoCE counts the time for which it waits for the peer's receive as silence of the peer.
   const std::string cause = pair[0].queue_pair->error_cause();
   BOOST_TEST((cause == "the peer posted no receive" || cause == "the peer stopped acknowledging"), cause);
 }

@@ -1,6 +1,7 @@
-// An RDMA device that a test plays: it stands in for libibverbs in the program that is linked with it. Queue
-// pairs take works and connect to anybody; when they are flushed and what the device tells is the test's
-// choice. There is one in a process. Any thread, since introductions have their own.
+// A simulated RDMA device that replaces libibverbs in the program that is linked with it. Its queue pairs
+// accept work requests and connect to any peer. The test decides when they are flushed and what the device
+// reports. There is one device in a process. Any thread may use it, because each QP bring-up has a thread of
+// its own.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -21,26 +22,26 @@ class FakeDevice {
  public:
   static FakeDevice& instance();
 
-  Address address = Address::ipv4(10, 9, 8, 7, 0);  ///< its GID
-  /// Whether works come back as soon as their queue pair is in the error state.
+  Address address = Address::ipv4(10, 9, 8, 7, 0);  ///< The address of its GID.
+  /// True if work requests complete as soon as their queue pair is in the error state.
   bool flushes_at_once = true;
-  std::size_t polls = 0;      ///< of the completion queues
-  std::size_t destroyed = 0;  ///< queue pairs
+  std::size_t polls = 0;      ///< Calls that polled the completion queues.
+  std::size_t destroyed = 0;  ///< Destroyed queue pairs.
 
   std::size_t queue_pairs();
-  /// Of the youngest queue pair.
+  /// The number of the newest queue pair.
   std::uint32_t youngest();
-  /// Whether a work of that queue pair which the device has not finished with names memory.
+  /// True if the device has an unfinished work request of that queue pair that names memory.
   bool names_memory(std::uint32_t number);
-  /// Tells that the queue pair takes no more shared receives.
+  /// Reports that the queue pair takes no more shared receives.
   void say_drained(std::uint32_t number);
 
-  // For the functions of libibverbs.
+  // Used by the functions of libibverbs.
   struct QueuePair {
     ibv_qp qp{};
     ibv_qp_state state = IBV_QPS_RESET;
     std::deque<ibv_wc> posted;
-    std::size_t with_memory = 0;  ///< of those that name memory
+    std::size_t with_memory = 0;  ///< The number of posted work requests that name memory.
   };
   void flush(QueuePair& one);
 

@@ -1,4 +1,4 @@
-// The verbs provider on a real device: everything arrives, once and where it belongs, and waiting ends.
+// The verbs provider on a real device: all data arrives once and where it belongs, and every wait ends.
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +12,8 @@ using namespace rdmc::fabric;
 using namespace rdmc::fabric::testing;
 
 BOOST_AUTO_TEST_CASE(sends_arrive_in_posted_receives_with_their_immediates) {
-  for (const std::uint32_t largest : {0U, 200U}) {  // a queue of its own, and the shared one
+  // With a receive queue of its own, and with the shared one.
+  for (const std::uint32_t largest : {0U, 200U}) {
     Pair pair({.receive_depth = 64, .largest_receive = largest});
     std::vector<std::vector<std::byte>> sent, received;
     for (std::size_t i = 0; i < 64; ++i) {
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(atomics_act_once_and_tell_the_value_before) {
                                                    .remote_address = region->remote_address(),
                                                    .remote_key = region->remote_key(),
                                                    .swap_or_add = 2}));
-  for (const std::uint64_t compare : {7, 7})  // the second finds another value
+  for (const std::uint64_t compare : {7, 7})  // The second one finds another value.
     BOOST_REQUIRE(pair[0].queue_pair->post_atomic({.work_id = 10,
                                                    .kind = AtomicRequest::Kind::compare_swap,
                                                    .remote_address = region->remote_address() + 8,
@@ -107,14 +108,14 @@ BOOST_AUTO_TEST_CASE(atomics_act_once_and_tell_the_value_before) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shared_queue_that_runs_empty_delays_senders_and_loses_nothing) {
-  constexpr std::uint32_t kMessages = 5'000;  // several times the shared slots
+  constexpr std::uint32_t kMessages = 5'000;  // Several times the number of shared slots.
   Pair pair({.send_depth = kMessages, .receive_depth = kMessages, .largest_receive = 8});
   std::vector<std::array<std::byte, 8>> rooms(kMessages);
   for (std::uint32_t i = 0; i < kMessages; ++i)
     BOOST_REQUIRE(pair[1].queue_pair->post_receive({.work_id = i, .bytes = rooms[i]}));
   for (std::uint32_t i = 0; i < kMessages; ++i)
     BOOST_REQUIRE(pair[0].queue_pair->post_send({.work_id = i, .bytes = std::as_bytes(std::span(&i, 1))}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // nobody takes anything meanwhile
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // Neither side takes a turn in the meantime.
   BOOST_REQUIRE(pair.run_until([&] { return pair[1].done.size() == kMessages; }, seconds(60)));
   for (std::uint32_t i = 0; i < kMessages; ++i) {
     std::uint32_t value = 0;
@@ -132,12 +133,12 @@ BOOST_AUTO_TEST_CASE(a_thread_that_waits_is_woken_by_what_arrives_and_by_others_
     BOOST_REQUIRE(pair[0].queue_pair->post_send({.bytes = message}));
   };
   send();
-  BOOST_REQUIRE(pair.run_until_done(1, 1));  // both are connected
+  BOOST_REQUIRE(pair.run_until_done(1, 1));  // Both are connected.
   BOOST_REQUIRE(pair.run_until_done(0, 1));
   pair[1].done.clear();
   send();
   Time start = monotonic_now();
-  while (pair[1].done.empty()) {  // by its arrival
+  while (pair[1].done.empty()) {  // Woken by the arrival.
     pair[1].turn();
     if (pair[1].done.empty()) pair[1].fabric->wait(start + seconds(30));
   }

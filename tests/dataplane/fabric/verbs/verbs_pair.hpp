@@ -1,5 +1,5 @@
-// Two fabrics of the verbs provider, and a connection between them, on the RDMA device that has the address
-// in RDMC_VERBS_ADDRESS: in the guest of the interop lab, whose Soft-RoCE is one.
+// Two verbs fabrics and a connection between them, on the RDMA device whose address is in the environment
+// variable RDMC_VERBS_ADDRESS. In the virtual machine of tests/interop, this device is Soft-RoCE.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

@@ -56,7 +56,8 @@ int rte_flow_destroy(std::uint16_t, rte_flow* flow, rte_flow_error*) {
   return fake().rules.erase(reinterpret_cast<std::uintptr_t>(flow)) == 1 ? 0 : -ENOENT;
 }
 
-// As librte_eal does it for an eventfd of vfio (rte_intr_rx_ctl): by edges, read by a callback.
+// Works as librte_eal does for an eventfd of vfio (rte_intr_rx_ctl): the event is edge-triggered, and a
+// callback reads it.
 int rte_eth_dev_rx_intr_ctl_q(std::uint16_t port, std::uint16_t queue, int epoll, int what, void*) {
   auto& [descriptor, event] = fake().interrupts[{port, queue}];
   event.epdata = {
@@ -76,7 +77,8 @@ int rte_eth_dev_rx_intr_disable(std::uint16_t, std::uint16_t) {
 }
 
 int rte_eth_link_get_nowait(std::uint16_t port, rte_eth_link* link) {
-  const int result = rte_eth_link_get(port, link);  // the same of a memif, which is not waited for
+  // For a memif, rte_eth_link_get has the same result, because it does not wait for a memif's link.
+  const int result = rte_eth_link_get(port, link);
   if (fake().link_up) link->link_status = *fake().link_up ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
   return result;
 }

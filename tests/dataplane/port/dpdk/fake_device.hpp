@@ -1,6 +1,7 @@
-// What a network card would do and no device of this machine does: rules that steer flows, interrupts for
-// what arrives, a link that comes and goes. The functions that a program asks DPDK for these by are defined
-// here, in the test program, and win over DPDK's own in the module that it loads. One for the process.
+// A fake network card with features that no device of the test machines has: rules that steer flows, receive
+// interrupts, and a link that can be lost. The DPDK functions for these features are defined here, in the
+// test program. They replace DPDK's own functions in the module that the program loads. There is one fake
+// device for the process.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -20,7 +21,7 @@
 namespace rdmc::port::dpdk::testing {
 
 struct FakeDevice {
-  /// A rule as it was asked for.
+  /// A rule as the port requested it.
   struct Rule {
     std::vector<rte_flow_item_type> items;
     rte_flow_item_ipv4 ipv4{}, ipv4_mask{};
@@ -28,8 +29,8 @@ struct FakeDevice {
     rte_flow_item_udp udp{}, udp_mask{};
     std::uint16_t queue = 0;
   };
-  bool has_rules = true;       ///< it says so when it is asked whether it can
-  std::size_t most_rules = 8;  ///< more are refused
+  bool has_rules = true;       ///< The answer when the port asks whether the device supports rules.
+  std::size_t most_rules = 8;  ///< Further rules are refused.
   std::map<std::uintptr_t, Rule> rules;
   std::uint32_t rules_asked_for = 0;
 
@@ -37,8 +38,9 @@ struct FakeDevice {
     int descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     rte_epoll_event event{};
   };
-  std::map<std::pair<std::uint16_t, std::uint16_t>, Interrupt> interrupts;  ///< by DPDK's port and queue
-  std::optional<std::uint16_t> refuses;  ///< a queue: its interrupt cannot be armed
+  /// Indexed by DPDK's port number and the queue.
+  std::map<std::pair<std::uint16_t, std::uint16_t>, Interrupt> interrupts;
+  std::optional<std::uint16_t> refuses;  ///< The queue whose interrupt cannot be armed.
   std::atomic<std::uint32_t> enabled = 0, disabled = 0;
   void raise() const {
     const std::uint64_t one = 1;
@@ -47,7 +49,7 @@ struct FakeDevice {
     }
   }
 
-  std::optional<bool> link_up;  ///< none: as it is
+  std::optional<bool> link_up;  ///< Empty to report the real state of the link.
 };
 
 inline FakeDevice& fake() {

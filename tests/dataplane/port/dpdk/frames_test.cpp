@@ -48,7 +48,7 @@ void check_unusable(std::span<const std::byte> frame, Unusable why) {
   BOOST_TEST((std::get<Unusable>(read) == why));
 }
 
-/// A frame that a ConnectX-4 Lx sent: a congestion notification (scapy, test/contrib/roce.uts).
+/// A frame that a ConnectX-4 Lx sent, a congestion notification (scapy, test/contrib/roce.uts).
 const std::string kConnectX =
     "0a001201000a0a00110100000800"
     "45c2003c718c4000401191610a0011010a001201"
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_frame_of_a_network_card_is_read_and_our_header_checksum_i
   const UdpHeaders headers(kOurMac, kTheirMac, udp.source, udp.destination);
   Bytes ours(headers.bytes());
   headers.write(ours.data(), 32, true);
-  // The card's header has another traffic class (0xC2) and identification; the rest is the same.
+  // The card's header has another traffic class (0xC2) and identification. The rest is the same.
   ours[15] = std::byte{0xC2};
   ours[18] = frame[18];
   ours[19] = frame[19];
@@ -121,7 +121,8 @@ BOOST_AUTO_TEST_CASE(a_pattern_finds_the_datagrams_of_its_kind_and_never_what_re
     RC_ASSERT(matched.has_value() && *matched == payload);
     RC_ASSERT(!UdpPattern().match(frame).has_value());
 
-    // Whatever becomes of the headers or the end: what is found is what would be read.
+    // Changes bytes of the headers, and the length of the frame. If the pattern still matches, reading must
+    // give the same result.
     for (auto changes = *rc::gen::inRange(1, 4); changes > 0; --changes)
       frame[*rc::gen::inRange<std::size_t>(12, 42)] =
           static_cast<std::byte>(*rc::gen::arbitrary<std::uint8_t>());
@@ -144,7 +145,7 @@ BOOST_AUTO_TEST_CASE(congestion_marks_of_routers_are_told) {
     const Address from{.ipv6 = ipv6, .bytes = {10, 0, 0, 1}, .port = 1};
     Bytes frame = udp_frame(from, from, 8, true);
     if (ipv6) {
-      frame[15] |= std::byte{0x10};  // ECT(0) becomes CE
+      frame[15] |= std::byte{0x10};  // ECT(0) becomes CE.
     } else {
       frame[15] |= std::byte{0x01};
       frame[25] = static_cast<std::byte>(std::to_integer<int>(frame[25]) - 1);
@@ -192,7 +193,7 @@ BOOST_AUTO_TEST_CASE(no_bytes_whatever_are_read_beyond_their_end) {
     const auto flips = *rc::gen::container<std::vector<std::pair<std::uint16_t, std::uint8_t>>>(
         rc::gen::arbitrary<std::pair<std::uint16_t, std::uint8_t>>());
     for (const auto& [at, bits] : flips) frame[at % frame.size()] ^= std::byte{bits};
-    // A heap block of exactly this size: the sanitized build sees one byte too many.
+    // A heap block of exactly this size, so that the sanitized build detects a read of one byte too many.
     const Bytes cut(frame.begin(), frame.begin() + *rc::gen::inRange<std::ptrdiff_t>(
                                                        0, static_cast<std::ptrdiff_t>(frame.size()) + 1));
     const Frame read = read_frame(cut);
@@ -212,7 +213,8 @@ BOOST_AUTO_TEST_CASE(a_single_damaged_bit_of_an_ipv4_header_or_a_discovery_messa
   const Address v6{.ipv6 = true, .bytes = {0x20, 1, 0xD, 0xB8, 9}};
   const Bytes discovery =
       neighbour_frame({.sender = v6, .sender_mac = kOurMac, .target = v6, .target_mac = kTheirMac});
-  for (std::size_t bit = 22 * 8; bit < discovery.size() * 8; ++bit) {  // from the source address on
+  // From the source address on.
+  for (std::size_t bit = 22 * 8; bit < discovery.size() * 8; ++bit) {
     Bytes damaged = discovery;
     damaged[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     BOOST_TEST(!is_usable(damaged), "bit " << bit);
@@ -229,7 +231,7 @@ BOOST_AUTO_TEST_CASE(what_roce_never_sends_is_refused_by_name) {
     return frame;
   };
   Bytes fragment = udp_frame(from, to, 64);
-  fragment[20] = std::byte{0x20};  // more fragments
+  fragment[20] = std::byte{0x20};  // The flag for more fragments.
   check_unusable(resealed(fragment), Unusable::fragment);
   Bytes tcp = udp_frame(from, to, 64);
   tcp[23] = std::byte{6};
@@ -238,7 +240,7 @@ BOOST_AUTO_TEST_CASE(what_roce_never_sends_is_refused_by_name) {
   options[14] = std::byte{0x46};
   check_unusable(options, Unusable::options);
   Bytes too_long = udp_frame(from, to, 64);
-  too_long[39] = std::byte{73};  // of 72 bytes of UDP
+  too_long[39] = std::byte{73};  // The datagram has only 72 bytes of UDP.
   check_unusable(too_long, Unusable::truncated);
 
   const Address v6{.ipv6 = true, .bytes = {0x20, 1, 0xD, 0xB8, 9}};
@@ -249,7 +251,7 @@ BOOST_AUTO_TEST_CASE(what_roce_never_sends_is_refused_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_solicitation_goes_to_the_group_of_its_target) {
-  const auto address = parse_address("fe80::2aa:ff:fe28:9c5a", 0);  // the example of RFC 4291, 2.7.1
+  const auto address = parse_address("fe80::2aa:ff:fe28:9c5a", 0);  // The example of RFC 4291, 2.7.1.
   const Address group = solicited_node_group(*address);
   BOOST_TEST(host_string(group) == "ff02::1:ff28:9c5a");
   BOOST_TEST((group_mac(group) == MacAddress{0x33, 0x33, 0xFF, 0x28, 0x9C, 0x5A}));

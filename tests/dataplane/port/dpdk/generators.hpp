@@ -1,4 +1,4 @@
-// Addresses for the property tests of the dpdk port's pure parts.
+// Random addresses for the property tests of the pure parts of the dpdk port.
 #pragma once
 
 #include <rapidcheck.h>

@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(an_interface_that_is_down_is_named_with_the_command_that_br
   host.interface_up = false;
   check_remedy("vdev=net_af_packet0,iface=eth7", host, "sudo ip link set eth7 up");
   check_remedy("vdev=net_af_xdp0,iface=eth7", host, "sudo ip link set eth7 up");
-  BOOST_TEST(judged("vdev=net_tap0,iface=eth7", host).usable);  // there it is the name of what is made
+  // For a TAP, iface= is the name of the interface that will be created.
+  BOOST_TEST(judged("vdev=net_tap0,iface=eth7", host).usable);
   host.interface_there = false;
   check_remedy("vdev=net_af_packet0,iface=eth7", host, "ip -brief link");
 }
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(an_interface_that_cannot_be_asked_for_is_neither_missing_no
   BOOST_TEST(usability.remedy == "ulimit -n 65536");
 }
 
-// EAL panics without.
+// Without enough descriptors, EAL panics.
 BOOST_AUTO_TEST_CASE(a_device_takes_more_descriptors_than_a_process_may_have_left) {
   BOOST_TEST(inspect_host(*parse_options("vdev=net_tap0")).no_descriptors.empty());
   BOOST_TEST(room_for_descriptors().has_value());
@@ -136,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_network_card_that_dpdk_cannot_have_is_named_with_the_comm
   check_remedy(card, host, bind);
   host.pci_driver = "";
   check_remedy(card, host, bind);
-  host.pci_driver = "mlx5_core";  // works beside the kernel's
+  host.pci_driver = "mlx5_core";  // This driver works together with the kernel's.
   BOOST_TEST(judged(card, host).usable);
   host.pci_there = false;
   check_remedy(card, host, "dpdk-devbind.py --status-dev net");
@@ -148,16 +149,17 @@ BOOST_AUTO_TEST_CASE(a_directory_without_rights_and_a_missing_tun_device_have_th
   check_remedy("vdev=net_memif0,socket=/run/x/s,socket-abstract=no", host,
                "sudo install -d -o $(id -u) /run/x");
   host = everything();
-  host.socket_closed = "/run/memif.sock";  // of a client that names none
+  // The default socket, for a client whose arguments name none.
+  host.socket_closed = "/run/memif.sock";
   check_remedy("vdev=net_memif0,role=client,socket-abstract=no", host, "sudo chown $(id -u) /run/memif.sock");
-  host.socket_closed = "/run/x";  // a directory on the way
+  host.socket_closed = "/run/x";  // A directory above the socket's directory.
   check_remedy("vdev=net_memif0,role=client,socket=/run/x/y/s,socket-abstract=no", host,
                "sudo chmod a+x /run/x");
   host.tun_there = false;
   check_remedy("vdev=net_tap0", host, "sudo modprobe tun");
 }
 
-// Which makes no socket, but its driver demands the rights to.
+// A memif client creates no socket, but its driver requires the rights to create one.
 BOOST_AUTO_TEST_CASE(a_memif_client_is_told_whether_the_socket_or_a_directory_is_closed_to_it) {
   namespace fs = std::filesystem;
   std::string name = fs::temp_directory_path() / "rdmc_surroundings-XXXXXX";
@@ -174,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_memif_client_is_told_whether_the_socket_or_a_directory_is
   check_remedy(end("client"), host("client"), "sudo chmod a+rwxt " + directory.string());
   check_remedy(end("server"), host("server"), "sudo install -d -o $(id -u) " + directory.string());
   as(directory, 01777);
-  BOOST_TEST(judged(end("client"), host("client")).usable);  // the server may come yet
+  BOOST_TEST(judged(end("client"), host("client")).usable);  // The server may still start later.
   std::ofstream(socket) << "";
   as(socket, 0222);
   BOOST_TEST(judged(end("client"), host("client")).usable);

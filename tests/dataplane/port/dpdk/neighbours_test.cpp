@@ -45,7 +45,7 @@ NeighbourMessage request_by(const Address& who, const MacAddress& mac, const Add
   return {.kind = Kind::request, .sender = who, .sender_mac = mac, .target = target};
 }
 
-/// Two machines on one wire.
+/// Two hosts on one link.
 struct Wire {
   Neighbours a, b;
   void carry(Time now) {
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(two_machines_find_each_other_whatever_their_addresses) {
     const auto bits = static_cast<std::uint8_t>(*rc::gen::inRange(1, ipv6 ? 127 : 31));
     const Address a = without_port(*any_address(ipv6));
     Address b = without_port(*any_address(ipv6));
-    for (std::size_t bit = 0; bit < bits; ++bit) {  // the same network
+    for (std::size_t bit = 0; bit < bits; ++bit) {  // Both addresses get the same prefix.
       const auto mask = static_cast<std::uint8_t>(0x80 >> bit % 8);
       b.bytes[bit / 8] = static_cast<std::uint8_t>((b.bytes[bit / 8] & ~mask) | (a.bytes[bit / 8] & mask));
     }
@@ -81,7 +81,8 @@ BOOST_AUTO_TEST_CASE(two_machines_find_each_other_whatever_their_addresses) {
     const auto found = wire.a.lookup(b, Time{});
     RC_ASSERT(found.state == State::known);
     RC_ASSERT(found.mac == kTheirMac);
-    RC_ASSERT(wire.b.lookup(a, Time{}).mac == kOurMac);  // who was asked has learned who asks
+    // The host that was asked has learned the address of the host that asked.
+    RC_ASSERT(wire.b.lookup(a, Time{}).mac == kOurMac);
     wire.carry(Time{});
     RC_ASSERT(drain(wire.b).empty());
   }));
@@ -124,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_silent_neighbour_is_asked_seven_times_and_is_then_unreach
   BOOST_TEST(drain(neighbours).empty());
   BOOST_TEST((neighbours.lookup(kPeer, now + seconds(1)).state == State::resolving));
   BOOST_TEST(drain(neighbours).size() == 1u);
-  // A late answer is as good as any.
+  // A late answer is accepted as well.
   neighbours.on_message(reply_from(kPeer, kTheirMac), now + seconds(1));
   BOOST_TEST((neighbours.lookup(kPeer, now + seconds(1)).mac == kTheirMac));
 }
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(an_old_answer_is_used_while_it_is_confirmed_by_unicast) {
   BOOST_TEST((neighbours.next_deadline() == Time::never()));
   now = now + Neighbours::kReachableFor;
 
-  // Without an answer it is asked for anew, by broadcast: the address may have moved to another card.
+  // Without an answer, the next request is a broadcast, because the address may belong to another card now.
   BOOST_TEST((neighbours.lookup(kPeer, now).state == State::known));
   const std::uint64_t before = neighbours.generation();
   for (std::uint32_t i = 0; i < Neighbours::kRequests; ++i) {
@@ -163,7 +164,8 @@ BOOST_AUTO_TEST_CASE(a_card_that_was_exchanged_is_followed_and_lookups_are_told_
   neighbours.lookup(kPeer, Time{});
   neighbours.on_message(reply_from(kPeer, kTheirMac), Time{});
   const std::uint64_t before = neighbours.generation();
-  neighbours.on_message(reply_from(kPeer, kOtherMac, false), Time{});  // confirms, may not replace
+  // This answer confirms, but must not replace the MAC address.
+  neighbours.on_message(reply_from(kPeer, kOtherMac, false), Time{});
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).mac == kTheirMac));
   BOOST_TEST(neighbours.generation() == before);
   neighbours.on_message(reply_from(kPeer, kOtherMac), Time{});
@@ -202,14 +204,15 @@ BOOST_AUTO_TEST_CASE(who_looks_for_duplicates_of_our_address_is_told_and_not_lea
 
 BOOST_AUTO_TEST_CASE(nobody_can_be_taught_what_nobody_asked_for) {
   Neighbours neighbours(kUs);
-  neighbours.on_message(reply_from(kPeer, kTheirMac), Time{});  // an answer without a question
+  neighbours.on_message(reply_from(kPeer, kTheirMac), Time{});  // An answer without a request.
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).state == State::resolving));
-  neighbours.on_message(reply_from(kPeer, kBroadcast), Time{});  // no card has this address
+  neighbours.on_message(reply_from(kPeer, kBroadcast), Time{});  // No card has this MAC address.
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).state == State::resolving));
   neighbours.on_message(reply_from(kPeer, MacAddress{}), Time{});
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).state == State::resolving));
   drain(neighbours);
-  neighbours.on_message(request_by(kUs.ip, kTheirMac, kUs.ip), Time{});  // somebody has our address
+  // A host that uses the local address itself gets no answer.
+  neighbours.on_message(request_by(kUs.ip, kTheirMac, kUs.ip), Time{});
   BOOST_TEST(drain(neighbours).empty());
 }
 

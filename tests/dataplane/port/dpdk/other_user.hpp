@@ -1,4 +1,4 @@
-// Whose files these are not.
+// Lets a test access files without the rights of their owner.
 #pragma once
 
 #include <sys/fsuid.h>
@@ -6,8 +6,9 @@
 
 namespace rdmc::port::dpdk::testing {
 
-/// The calling thread has the rights of nobody in particular, as to files, while it is there. Where it was
-/// not root it keeps its own: a file's owner can take the rights to it from himself.
+/// While this object exists, the calling thread accesses files with the rights of an unprivileged user. A
+/// process that does not run as root keeps its own rights. The tests still work then, because the owner of a
+/// file can remove its own rights to it.
 class OtherUser {
  public:
   OtherUser() : before_(setfsuid(kNobody)) {}

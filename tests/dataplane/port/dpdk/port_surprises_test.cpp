@@ -1,4 +1,5 @@
-// The port on a device that can what no device here can: steer flows, wake a sleeper, lose its link.
+// The port on a device with features that no device of the test machines has: it steers flows, wakes a
+// sleeping thread, and loses its link.
 #include <algorithm>
 #include <set>
 #include <thread>
@@ -15,7 +16,7 @@ using namespace rdmc::port::dpdk::testing;
 
 namespace {
 
-/// With two receive queues, through which nothing comes.
+/// Opens a device with two receive queues that never receives anything.
 std::unique_ptr<Port> open_null(const std::string& address) {
   return open_port("vdev=net_null0,no-rx=1 mtu=1500 huge=no address=" + address);
 }
@@ -33,7 +34,8 @@ struct FreshRules {
   }
 };
 
-/// One for all tests, as DPDK lets go of a memif's socket only with the process. The two know each other.
+/// Two ports for all tests, because DPDK releases a memif's socket only when the process ends. Each port
+/// knows the other one's MAC address.
 struct Pair {
   std::unique_ptr<Port> a, b;
   Sendable greeting{Bytes(40), 40, b->info().address};
@@ -126,7 +128,7 @@ BOOST_FIXTURE_TEST_CASE(a_device_without_room_for_rules_or_without_rules_serves_
   BOOST_TEST(fake().rules_asked_for == 2u);
 }
 
-// Each start is one of 16,384.
+// Each start is one of 16,384 port numbers at random. So four ports practically never have the same one.
 BOOST_FIXTURE_TEST_CASE(no_two_ports_begin_with_the_same_udp_ports, FreshRules) {
   std::set<std::uint16_t> first;
   for (int i = 0; i < 4; ++i) {
@@ -143,7 +145,8 @@ BOOST_FIXTURE_TEST_CASE(no_two_ports_begin_with_the_same_udp_ports, FreshRules) 
   BOOST_TEST(all.size() == SourcePorts::kCount);
 }
 
-// An interrupt that is not taken ends every further sleep at once: a core is lost to an idle port.
+// An interrupt that is not consumed ends every further sleep at once. An idle port would then use a whole
+// core.
 BOOST_AUTO_TEST_CASE(an_interrupt_wakes_the_sleeper_once) {
   const Pair& pair = pair_of_ports();
   BOOST_TEST(!says(*pair.a, "wake a sleeper"));
@@ -160,7 +163,7 @@ BOOST_AUTO_TEST_CASE(an_interrupt_wakes_the_sleeper_once) {
   BOOST_TEST(fake().enabled >= 6u);
 }
 
-// An interrupt left armed would fire with nobody asleep.
+// An interrupt that stays armed would fire although no thread sleeps.
 BOOST_AUTO_TEST_CASE(a_queue_whose_interrupt_cannot_be_armed_leaves_none_armed) {
   const auto port = open_null("192.0.2.1/24");
   BOOST_TEST(!says(*port, "wake a sleeper"));
@@ -177,7 +180,8 @@ BOOST_AUTO_TEST_CASE(what_arrives_under_an_interrupt_ends_the_sleep) {
   NoPlan no_plan;
   std::array<RxTrain, 4> trains;
   std::jthread sender([&] {
-    while (fake().enabled == fake().disabled) std::this_thread::yield();  // it sleeps, or is about to
+    // Now the receiver sleeps, or is about to sleep.
+    while (fake().enabled == fake().disabled) std::this_thread::yield();
     test::send(*pair.a, pair.greeting.train);
     fake().raise();
   });
@@ -187,11 +191,12 @@ BOOST_AUTO_TEST_CASE(what_arrives_under_an_interrupt_ends_the_sleep) {
 
 namespace {
 
-/// How the frames that a device was handed hold the caller's bytes: where these lie, or copied.
+/// Counts the bytes of the frames that a device was given: those that are attached, which are in the caller's
+/// memory, and those that were copied.
 struct Handed {
   std::span<const std::byte> callers;
   std::size_t attached = 0, copied = 0;
-  std::byte traffic_class{};  ///< of the last
+  std::byte traffic_class{};  ///< The traffic class of the last frame.
 };
 
 std::uint16_t look_at_frames(std::uint16_t, std::uint16_t, rte_mbuf** frames, std::uint16_t count,
@@ -231,15 +236,15 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(large.attached == kBytes);
   BOOST_TEST(large.copied == kHeaders);
   const Handed small = hand_over(*pair.a, "net_memif0", 64, pair.b->info().address);
-  BOOST_TEST(small.attached == 0u);  // a further buffer would cost more
+  BOOST_TEST(small.attached == 0u);  // A further buffer would cost more.
   BOOST_TEST((small.traffic_class == std::byte{0}));
-  // A client that lends its buffers to the other end is read after its transmit function has returned.
+  // A client that lends its buffers to the other end is read only after its transmit function has returned.
   Pair lending{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
                open_memif("client", "net_memif3", "192.0.2.4/24", "1", ",zero-copy=yes", 46)};
   const Handed lent = hand_over(*lending.b, "net_memif3", kBytes, lending.a->info().address);
   BOOST_TEST(lent.attached == 0u);
   BOOST_TEST(lent.copied == kBytes + kHeaders);
-  BOOST_TEST((lent.traffic_class == std::byte{46 << 2}));  // the DSCP that it was opened with
+  BOOST_TEST((lent.traffic_class == std::byte{46 << 2}));  // The DSCP with which the port was opened.
 }
 
 BOOST_AUTO_TEST_CASE(what_is_sent_while_the_link_is_lost_is_dropped_and_what_is_sent_after_arrives) {
@@ -253,7 +258,7 @@ BOOST_AUTO_TEST_CASE(what_is_sent_while_the_link_is_lost_is_dropped_and_what_is_
   BOOST_TEST(a.counters().link_losses == 1u);
   BOOST_TEST(a.counters().link_returns == 0u);
   const auto before = a.counters();
-  for (int i = 0; i < 2000; ++i) test::send(a, pair.greeting.train);  // more than any ring holds
+  for (int i = 0; i < 2000; ++i) test::send(a, pair.greeting.train);  // More datagrams than any ring holds.
   BOOST_TEST(a.counters().send_failed == before.send_failed + 2000);
   BOOST_TEST(a.counters().datagrams_sent == before.datagrams_sent);
   fake().link_up.reset();

@@ -1,4 +1,5 @@
-// The port over a memif between two ports of this process: needs no privilege, no hugepages and no interface.
+// The port over a memif between two ports of this process. The test needs no privilege, no hugepages and no
+// interface.
 #include <rapidcheck.h>
 #include <sys/stat.h>
 
@@ -20,7 +21,7 @@ using rdmc::port::dpdk::testing::open_memif;
 
 namespace {
 
-/// DPDK starts once in a process, so there is one pair for all tests; each leaves it empty.
+/// DPDK starts only once in a process, so all tests share one pair. Each test must leave it empty.
 struct Pair {
   std::unique_ptr<Port> a = open_memif("server", "net_memif0", "192.0.2.1/24");
   std::unique_ptr<Port> b = open_memif("client", "net_memif1", "192.0.2.2/24");
@@ -39,14 +40,16 @@ void send_all(Port& port, std::span<const TxTrain> trains) {
   }
 }
 
-/// Sends numbers below `window` to a neighbour that the sender has yet to ask for, as fast as it takes them,
-/// and demands that they arrive in order. False: the answer took longer than the first question waits, as it
-/// may on a busy machine, and so the port has dropped what it had no room to hold.
+/// Sends the numbers below `window` to a neighbour that the sender must still resolve, as fast as the port
+/// accepts them. Requires that they arrive in order. Returns false if the answer took longer than the port
+/// waits for the first request, as can happen on a busy machine. The port has then dropped the datagrams for
+/// which it had no space.
 bool a_window_arrives_in_order(std::uint32_t window, Time deadline) {
   const Pair pair{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
                   open_memif("client", "net_memif3", "192.0.2.4/24", "1")};
   auto& [a, b] = pair;
-  const std::uint64_t failed = a->counters().send_failed;  // its announcement: nobody was there to hear it
+  // The port's announcement has failed, because no peer was connected yet.
+  const std::uint64_t failed = a->counters().send_failed;
   NoPlan no_plan;
   std::array<RxTrain, 16> trains;
   std::vector<Datagram> got;
@@ -89,7 +92,7 @@ BOOST_AUTO_TEST_CASE(the_first_datagram_arrives_although_nobody_knew_its_neighbo
   const Bytes sent = random_bytes(100, 1);
   const Sendable sendable(sent, 100, b->info().address);
   send_all(*a, std::span(&sendable.train, 1));
-  // The sender has to look at its packets for the answer that tells the neighbour's address.
+  // The sender must poll, so that it receives the answer with the neighbour's address.
   std::vector<Datagram> got;
   const Time deadline = monotonic_now() + kPatience;
   NoPlan no_plan;
@@ -108,8 +111,8 @@ BOOST_AUTO_TEST_CASE(the_first_datagram_arrives_although_nobody_knew_its_neighbo
   BOOST_TEST((got[0].flow == kSharedFlow));
 }
 
-// As many as a queue pair sends before it needs an answer, and then as many as the port takes: refusing the
-// rest.
+// The first window is what a queue pair sends before it needs an answer. The second one is more than the port
+// holds, so the port refuses the rest.
 BOOST_AUTO_TEST_CASE(a_whole_window_arrives_in_order_although_nobody_knew_its_neighbour) {
   for (const std::uint32_t window : {1024, 5000}) {
     const Time deadline = monotonic_now() + kPatience;
@@ -125,9 +128,9 @@ BOOST_AUTO_TEST_CASE(trains_of_any_shape_arrive_in_order_in_the_flow_that_they_w
     const auto below = [&](std::uint64_t bound) { return static_cast<std::uint32_t>(random.next() % bound); };
     const std::uint32_t segment = 1 + below(4172), total = 1 + below(40'000);
     const std::size_t segments = (total + segment - 1) / segment;
-    RC_PRE(segments <= 512);  // what the ring holds
+    RC_PRE(segments <= 512);  // The capacity of the ring.
     const Bytes sent = random_bytes(total, segment);
-    // Pieces as they come: empty ones too, cut without regard to the segments.
+    // Random pieces, some of them empty, that do not end where the segments end.
     std::vector<iovec> pieces;
     for (std::size_t at = 0; at < total;) {
       const std::size_t bytes = below(3) * below(5000);
@@ -183,7 +186,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_sent_is_dropped_and_counted_and_the_rest_of_
   const std::uint64_t failed = a->counters().send_failed;
   const Sendable good(Bytes(100), 100, b->info().address);
   const Sendable huge(Bytes(4200), 4200, b->info().address);
-  const Sendable elsewhere(Bytes(100), 100, Address::ipv4(198, 51, 100, 1, 4791));  // and there is no gateway
+  // There is no gateway for this address.
+  const Sendable elsewhere(Bytes(100), 100, Address::ipv4(198, 51, 100, 1, 4791));
   const std::array trains{good.train, huge.train, elsewhere.train, good.train};
   send_all(*a, trains);
   BOOST_TEST(receive_datagrams(*b, 2).size() == 2u);
@@ -221,9 +225,10 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_with_a_packet_a_deadline_or_a_wake) {
   BOOST_TEST(receive_datagrams(*b, 1).size() == 1u);
 }
 
-// DPDK unmaps the rings on a thread of its own; whoever is in a burst there must not notice.
+// DPDK unmaps the rings on its own thread. A thread that is in a burst there must not be affected.
 BOOST_AUTO_TEST_CASE(the_other_end_of_a_memif_may_go_in_the_middle_of_traffic_and_come_back) {
-  ports();  // DPDK does not let go of the socket that they share with others
+  // Opens the common pair first. All memifs of this process share one socket, which DPDK does not release.
+  ports();
   const auto server = open_memif("server", "net_memif8", "192.0.2.8/24", "8");
   const Bytes sent = random_bytes(2000, 8);
   const Sendable sendable(sent, 2000, Address::ipv4(192, 0, 2, 9, 4791));
@@ -275,7 +280,7 @@ BOOST_AUTO_TEST_CASE(every_pair_on_this_host_has_a_name_and_a_secret_of_its_own)
   }
 }
 
-// Its probe has said so already, unless the server came in between.
+// The probe reports this error already, unless the server started between the probe and open().
 BOOST_AUTO_TEST_CASE(a_memif_client_that_may_not_open_the_socket_says_so_at_once) {
   ports();
   const auto registry = standard_drivers();
@@ -292,7 +297,8 @@ BOOST_AUTO_TEST_CASE(a_memif_client_that_may_not_open_the_socket_says_so_at_once
   std::filesystem::remove(socket);
   BOOST_REQUIRE(!opened);
   BOOST_TEST((opened.error().code == Errc::permission_denied), opened.error().what);
-  BOOST_TEST(opened.error().what.find("onnect") != std::string::npos, opened.error().what);  // DPDK's words
+  // The text is DPDK's.
+  BOOST_TEST(opened.error().what.find("onnect") != std::string::npos, opened.error().what);
   BOOST_TEST((monotonic_now() - start).ns < seconds(2).ns);
 }
 

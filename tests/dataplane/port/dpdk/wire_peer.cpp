@@ -1,10 +1,10 @@
-// One end of a conversation between two queue pairs, over the port that the command line names: the process
-// that the tests of DPDK's devices start twice.
-//   wire_peer DRIVER ADDRESS DEVICE          ("" where there is no device)
-// It prints its connection blob in hexadecimal, reads the other one's from standard input, writes kBytes into
-// the peer's memory and expects as many in its own, and then prints what happened as a line of words; a line
-// "link lost" before that when its port notices. Exit: 0
-// all went well, 1 it did not (the reason is on stderr), 2 the port cannot be opened.
+// One of two processes that exchange data between two queue pairs, over the port that the command line names.
+// The tests of DPDK's devices start this program twice.
+//   wire_peer DRIVER ADDRESS DEVICE          (DEVICE is "" if there is none)
+// It prints its connection blob in hexadecimal and reads the other one's from standard input. It writes
+// kBytes into the peer's memory and expects the same number in its own. Then it prints the result as one line
+// of words. Before that, it prints a line "link lost" when its port notices the loss of the link. Exit codes:
+// 0 if everything succeeded, 1 if not (the reason is on stderr), 2 if the port cannot be opened.
 #include <sys/random.h>
 
 #include <cstdio>
@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::size_t kBytes = 3'000'001;
 constexpr Duration kPatience = seconds(40);
-/// After the end, for as long as the peer may still need an acknowledgement.
+/// How long the process continues after its own work is done, because the peer may still need an
+/// acknowledgement.
 constexpr Duration kLinger = milliseconds(300);
 
 std::uint32_t entropy() {
@@ -50,7 +51,7 @@ std::vector<std::byte> from_hex(std::string_view text) {
   return bytes;
 }
 
-/// What both write, so that each knows what has to arrive.
+/// The bytes that both processes write, so that each one knows what must arrive.
 std::vector<std::byte> pattern() {
   Random random(4791);
   std::vector<std::byte> bytes(kBytes);
@@ -67,7 +68,7 @@ int talk(port::Port& port) {
   fabric::SoftwareFabric fabric(port, {.entropy = entropy});
   std::vector<std::byte> outgoing = pattern(), incoming(kBytes), greeting(64);
   const auto region = fabric.register_memory(incoming);
-  // Patient: on a busy machine the other process may not run for a while.
+  // The timeout is long, because on a busy machine the other process may have to wait for a CPU.
   auto created = fabric.create_queue_pair({.ack_timeout = milliseconds(500)});
   if (!region || !created) return broken("no queue pair");
   fabric::QueuePair& queue_pair = **created;
@@ -81,12 +82,13 @@ int talk(port::Port& port) {
   if (auto connected = queue_pair.connect(from_hex(theirs)); !connected)
     return broken(connected.error().what);
 
-  // The greeting says where to write.
+  // The greeting contains the remote key of the memory that the peer must write.
   std::vector<std::byte> key(64);
   store_be(key.data(), value_of((*region)->remote_key()));
   if (!queue_pair.post_send({.work_id = 3, .bytes = key})) return broken("no SEND");
   bool told = false;
-  int done = 0;  // our SEND and WRITE acknowledged, the peer's arrived
+  // The number of completed requests: the local SEND and WRITE, and those of the peer.
+  int done = 0;
   const Time deadline = monotonic_now() + kPatience;
   for (Time end = Time::never(); monotonic_now() < std::min(end, deadline);) {
     if (fabric.progress(monotonic_now()) == 0)
