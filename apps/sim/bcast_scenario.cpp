@@ -180,12 +180,12 @@ class World {
     if (root_->protocol_errors() != 0) violate("the root saw a protocol error");
     for (std::size_t i = 0; i < receivers_.size(); ++i) check_receiver(i);
     for (const Time kill : kills_) check_epoch_end(kill);
-    if (root_lost_at_) check_succession();
+    if (root_lost_at_) check_recovery();
   }
 
   /// Checks the outcome after the loss of the root. If the survivors hold every block together, each of them
   /// must end with the file. If no survivor holds some block, none of them ends with the file.
-  void check_succession() {
+  void check_recovery() {
     const auto committed = [](const SimReceiver* r) { return r->committed(); };
     const auto sound = [this](const SimReceiver* r) { return !is_dead(*r) && is_sound(*r); };
     // If a member that has the file is alive, all others can get the file.

@@ -10,7 +10,7 @@ void ArrivedChecksums::add_region(std::span<std::byte> memory) {
   regions_.insert_or_assign(memory.data(), Region{memory, std::make_unique<Entry[]>(granules)});
 }
 
-ArrivedChecksums::Place ArrivedChecksums::locate(std::span<const std::byte> bytes) const {
+ArrivedChecksums::Position ArrivedChecksums::locate(std::span<const std::byte> bytes) const {
   const auto after = regions_.upper_bound(bytes.data());
   if (bytes.empty() || after == regions_.begin()) return {};
   const Region& region = std::prev(after)->second;

@@ -45,12 +45,12 @@ class ArrivedChecksums {
     std::span<std::byte> memory;
     std::unique_ptr<Entry[]> entries;
   };
-  struct Place {
+  struct Position {
     /// The entries of the region that holds the bytes; null if no region holds them.
     Entry* entries = nullptr;
     std::size_t begin = 0;  ///< The offset of the first byte in that region.
   };
-  Place locate(std::span<const std::byte> bytes) const;
+  Position locate(std::span<const std::byte> bytes) const;
 
   std::map<const std::byte*, Region> regions_;
 };

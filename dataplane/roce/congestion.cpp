@@ -23,9 +23,9 @@ Duration Congestion::target() const {
   const double low = 1 / std::sqrt(kScalingLowPackets), high = 1 / std::sqrt(kScalingHighPackets);
   const double packets = std::max(bytes_ / options_.path_mtu, 1.0);
   const double share = std::clamp((1 / std::sqrt(packets) - high) / (low - high), 0.0, 1.0);
-  Duration base = options_.selective_repeat ? kTargetDelay : kTextbookTargetDelay;
+  Duration base = options_.selective_repeat ? kTargetDelay : kStandardTargetDelay;
   if (options_.selective_repeat) base = std::max(base, link_time());
-  const Duration range = options_.selective_repeat ? kScalingRange : kTextbookTargetDelay;
+  const Duration range = options_.selective_repeat ? kScalingRange : kStandardTargetDelay;
   return base + Duration{static_cast<std::int64_t>(share * static_cast<double>(range.ns))};
 }
 

@@ -61,11 +61,11 @@ inline constexpr Duration kMinimumTimeout = milliseconds(10);
 inline constexpr Duration kMinimumProbeTimeout = microseconds(500);
 /// The minimum in go-back-N. It is short, because go-back-N keeps its queue short and must send everything
 /// after a loss again.
-inline constexpr Duration kTextbookMinimumTimeout = milliseconds(4);
+inline constexpr Duration kStandardMinimumTimeout = milliseconds(4);
 /// The timeouts before the first round trip has been measured. kInitialTimeout is for selective repeat while
-/// no READ or atomic is in flight, because it then sends only a probe. kTextbookInitialTimeout is for all
+/// no READ or atomic is in flight, because it then sends only a probe. kStandardInitialTimeout is for all
 /// other cases.
-inline constexpr Duration kTextbookInitialTimeout = milliseconds(25), kInitialTimeout = milliseconds(3);
+inline constexpr Duration kStandardInitialTimeout = milliseconds(25), kInitialTimeout = milliseconds(3);
 
 /// Swift (Kumar et al., SIGCOMM 2020): the target, which is the round trip to steer to. A train of 64 KB
 /// takes 0.5 ms on a 1 Gb/s link, acknowledgements wait behind trains of the opposite direction, and another
@@ -77,7 +77,7 @@ inline constexpr std::uint32_t kTargetBytes = 512 << 10;
 /// The upper bound of the time that kTargetBytes take. So a wait within the target is not yet a timeout.
 inline constexpr Duration kMostLinkTime = milliseconds(40);
 /// The target in go-back-N. A lost packet costs go-back-N its whole queue, so it keeps the queue short.
-inline constexpr Duration kTextbookTargetDelay = microseconds(600);
+inline constexpr Duration kStandardTargetDelay = microseconds(600);
 /// Flow scaling (section 3.5): a flow with a small window tolerates more delay. This evens out the shares of
 /// flows, and keeps many flows on one link above the minimum window. The added delay is largest below
 /// kScalingLowPackets (with selective repeat: kScalingRange), and 0 above kScalingHighPackets.

@@ -87,7 +87,7 @@ Duration Requester::patience() const {
 /// A probe is one packet, so it may be early. But a probe of a READ requests all responses again, so it must
 /// not be early. On a slow link, packets in flight take longer.
 Duration Requester::least_timeout() const {
-  if (!config_.selective_repeat) return kTextbookMinimumTimeout;
+  if (!config_.selective_repeat) return kStandardMinimumTimeout;
   const Duration link = congestion_.link_time();
   const bool may_probe = expiries_ == 0 && rtt_.measured() && requests_.empty();
   if (!may_probe) return kMinimumTimeout + link;
@@ -96,7 +96,7 @@ Duration Requester::least_timeout() const {
 
 Duration Requester::timeout() const {
   const bool may_probe = config_.selective_repeat && requests_.empty();
-  const Duration first = may_probe ? kInitialTimeout : kTextbookInitialTimeout;
+  const Duration first = may_probe ? kInitialTimeout : kStandardInitialTimeout;
   const Duration least = std::max(rtt_.measured() ? least_timeout() : first, config_.minimum_timeout);
   // The measured timeout is also limited before it is doubled. A host that was frozen for a day measures a
   // round trip of a day.

@@ -52,7 +52,7 @@ class FrameWriter {
   /// the position goes back, or is greater than what was written.
   Result<void> on_consumed(std::uint64_t position);
 
-  std::uint32_t frames_under_way() const { return static_cast<std::uint32_t>(under_way_.size()); }
+  std::uint32_t frames_in_flight() const { return static_cast<std::uint32_t>(under_way_.size()); }
 
  private:
   std::uint32_t ring_, most_frames_;

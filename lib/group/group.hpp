@@ -130,8 +130,8 @@ class Group final : public GroupPart {
  public:
   /// The number of messages that a member works on at the same time, beginning with its oldest unfinished
   /// one. Later messages wait. The number is 64 because a message id in a grant names a message by six bits.
-  static constexpr std::uint64_t kMessagesUnderWay = Peers::kSlotsPerGroup;
-  static_assert(kMessagesUnderWay - 1 <= Link::kMessageMask);
+  static constexpr std::uint64_t kMessagesInFlight = Peers::kSlotsPerGroup;
+  static_assert(kMessagesInFlight - 1 <= Link::kMessageMask);
   /// An application that keeps a message waiting for this time is named to the root.
   static constexpr Duration kHoldUp = seconds(1);
   static constexpr std::uint32_t kMostSmallBytes = Link::kMostFrameBytes - 256;
@@ -287,7 +287,7 @@ class Group final : public GroupPart {
   bool control_room();
   bool write_room() const;
   bool arena_is_free();
-  std::uint64_t end_of_window() const { return next_to_finish_ + kMessagesUnderWay; }
+  std::uint64_t end_of_window() const { return next_to_finish_ + kMessagesInFlight; }
   relay::RelayConfig relay_config(std::uint64_t number, const relay::MessagePlan& plan) const;
   relay::MessagePlan usual_plan() const { return {config_.algorithm, config_.block_bytes}; }
   std::uint64_t most_large_ahead() const;

@@ -54,12 +54,12 @@ Result<relay::MessagePlan> Group::announced_plan(const Announcement& announcemen
 /// Keeps a grant for a message that is not announced to this member yet. The sender of the grant already
 /// knows the message from another source. A later grant of the same sender for the same message replaces this
 /// one. The sender finishes no message before it has this member's blocks of that message. So it works on all
-/// messages of its kept grants, and they are at most kMessagesUnderWay. It grants no message that the root
+/// messages of its kept grants, and they are at most kMessagesInFlight. It grants no message that the root
 /// has not sent, so the root keeps no grants.
 Result<void> Group::keep_grant(Edge& from, const GrantRecord& record) {
   drop_grants_below(next_to_finish_);
   const auto [kept, is_new] = kept_grants_.insert_or_assign({record.message, from.rank}, record.grant);
-  if (is_new && (is_root() || ++from.kept > kMessagesUnderWay))
+  if (is_new && (is_root() || ++from.kept > kMessagesInFlight))
     return rdmc::fail(Errc::protocol_error, "grants for messages that nobody has begun");
   return {};
 }

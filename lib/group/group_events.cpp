@@ -6,20 +6,20 @@
 namespace rdmc::group {
 /// How many messages beyond this member's oldest unfinished one a peer may name. A higher number is a
 /// protocol error, so that this member need not allocate memory for it. Each member works on at most
-/// kMessagesUnderWay messages. This is also true of this member's first source. So the oldest unfinished
-/// message of the first source is at most kMessagesUnderWay ahead of this member's, and the same is true for
-/// each hop to the root. Another member may grant kMessagesUnderWay messages beyond those that the root works
+/// kMessagesInFlight messages. This is also true of this member's first source. So the oldest unfinished
+/// message of the first source is at most kMessagesInFlight ahead of this member's, and the same is true for
+/// each hop to the root. Another member may grant kMessagesInFlight messages beyond those that the root works
 /// on. If the first source depends on the length, it can be another member for each message. Then only the
 /// following is certain. As long as some members have finished a message and others have not, a member that
 /// has finished it has sent it to a member that has not, and the latter works on it. So each window of
-/// kMessagesUnderWay messages reaches at least one more member.
+/// kMessagesInFlight messages reaches at least one more member.
 std::uint64_t Group::most_large_ahead() const {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
   std::uint64_t hops = 0;
   for (const relay::Algorithm algorithm : algorithms_)
     hops =
         std::max(hops, first_source_needs_length(algorithm) ? members : relay::most_hops(algorithm, members));
-  return kMessagesUnderWay * (hops + 2);
+  return kMessagesInFlight * (hops + 2);
 }
 
 void Group::on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) {

@@ -49,7 +49,7 @@ Result<void> Group::check_turn(const Edge& edge, std::uint64_t number) {
   if (tree_parent_ != static_cast<std::size_t>(&edge - edges_.data()))
     return refuse("a small message where none belongs");
   if (number < next_small_ || number < next_to_deliver_ ||
-      number - next_to_deliver_ > SmallWindow::kMostAhead + kMessagesUnderWay ||
+      number - next_to_deliver_ > SmallWindow::kMostAhead + kMessagesInFlight ||
       number - next_to_finish_ >= SmallWindow::kMostUnfinished)
     return refuse("a small message out of turn");
   if (const Message* const known = find(number); known != nullptr && known->relay.has_length())

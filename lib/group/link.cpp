@@ -138,7 +138,7 @@ void Link::fill(std::size_t bytes) {
 
 Result<void> Link::flush_when_due(bool always) {
   const bool waits = used_ > kFrameHeadBytes && only_smalls_ && !always && !reader_->owes_credit() &&
-                     writer_->frames_under_way() >= kFramesAhead;
+                     writer_->frames_in_flight() >= kFramesAhead;
   return waits ? Result<void>{} : flush(always);
 }
 

@@ -140,7 +140,7 @@ class Link {
   std::uint64_t frames_sent() const { return frames_sent_; }
   /// True if everything that was sent has arrived, or if the link is not connected.
   bool is_quiet() const {
-    return !is_connected() || (used_ == 0 && writes_ == 0 && writer_->frames_under_way() == 0);
+    return !is_connected() || (used_ == 0 && writes_ == 0 && writer_->frames_in_flight() == 0);
   }
 
  private:

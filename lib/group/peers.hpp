@@ -102,7 +102,7 @@ class Peers final : public engine::Poller {
   Result<void> on_completion(Link& link, const fabric::Completion& completion);
   Result<void> on_frame(Link& link, const fabric::Completion& completion);
   Result<void> dispatch(Link& link, std::span<const std::byte> records);
-  void on_stranger(Link& link, const GroupName& name, const Record& record);
+  void on_unknown_group(Link& link, const GroupName& name, const Record& record);
   void refuse(const EarlyRecords::Refused& refused);
   void deliver_early();
   void lose(Link& link, const Error& cause);

@@ -92,7 +92,7 @@ Result<void> Peers::dispatch(Link& link, std::span<const std::byte> records) {
     // An upcall may have made a group. Its early records come before this one.
     deliver_early();
     if (GroupPart* const part = find(*name); part == nullptr)
-      on_stranger(link, *name, *record);
+      on_unknown_group(link, *name, *record);
     else if (part->uses(link))
       part->on_record(link, *record);
     else
@@ -101,7 +101,7 @@ Result<void> Peers::dispatch(Link& link, std::span<const std::byte> records) {
   return {};
 }
 
-void Peers::on_stranger(Link& link, const GroupName& name, const Record& record) {
+void Peers::on_unknown_group(Link& link, const GroupName& name, const Record& record) {
   // A member that has sent an End waits for the answer that this process writes nothing more.
   const auto* const end = std::get_if<End>(&record);
   if (end != nullptr && !end->is_answer) link.send(name, End{.is_answer = true});

@@ -89,13 +89,13 @@ void Channels::look() {
     if (is_older && !absent_.contains(member.id)) coordinates = false;
     const bool is_known = links_.contains(member.id) || absent_.contains(member.id) ||
                           (!is_older && (!coordinates || present_.contains(member.id)));
-    if (!is_known && !dials_[member.id].is_under_way) dial(member, !is_older);
+    if (!is_known && !dials_[member.id].is_in_flight) dial(member, !is_older);
   }
 }
 
 void Channels::dial(const Member& member, bool is_question) {
   Dial& dial = dials_[member.id] = {};
-  dial.is_under_way = true;
+  dial.is_in_flight = true;
   const Greeting greeting{
       .from = self_, .to = member.id, .purpose = is_question ? Purpose::question : Purpose::messages};
   dial.handle =
@@ -108,22 +108,22 @@ void Channels::dial(const Member& member, bool is_question) {
 
 void Channels::on_dialed(MemberId member, bool is_question, Result<control::Channel> channel) {
   if (channel) {
-    dials_[member].is_under_way = false;
+    dials_[member].is_in_flight = false;
     return use(member, std::move(*channel));
   }
   if (channel.error().code == Errc::not_found) {
-    dials_[member].is_under_way = false;
+    dials_[member].is_in_flight = false;
     absent_.insert(member);
     look();
     return handlers_.absent(member);
   }
   if (is_question && channel.error().code == Errc::already_exists) {
-    dials_[member].is_under_way = false;
+    dials_[member].is_in_flight = false;
     present_.insert(member);
     return;
   }
   dials_[member].again = peers_->loop().after(kDialAgain, [this, member] {
-    dials_[member].is_under_way = false;
+    dials_[member].is_in_flight = false;
     look();
   });
 }

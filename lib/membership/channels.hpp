@@ -49,7 +49,7 @@ class Channels {
   struct Dial {
     peer::Peers::Handle handle;
     control::Timer again;
-    bool is_under_way = false;
+    bool is_in_flight = false;
   };
   struct Link {
     std::uint64_t number = 0;

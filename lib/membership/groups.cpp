@@ -145,17 +145,17 @@ void Groups::tell() {
 /// A process that holds the key can open channels under any number of ids. So what is kept about non-members
 /// has a bound. Some of the non-members will be in the next view.
 void Groups::make_room() {
-  constexpr std::size_t kMostStrangers = kMostMembers;
-  const auto is_stranger = [this](MemberId id) { return view_.find(id) == nullptr; };
+  constexpr std::size_t kMostNonMembers = kMostMembers;
+  const auto is_non_member = [this](MemberId id) { return view_.find(id) == nullptr; };
   const auto are_too_many = [&](auto&& ids) {
-    return static_cast<std::size_t>(std::ranges::count_if(ids, is_stranger)) > kMostStrangers;
+    return static_cast<std::size_t>(std::ranges::count_if(ids, is_non_member)) > kMostNonMembers;
   };
   if (are_too_many(std::views::keys(states_)))
     std::erase_if(states_, [&](const auto& entry) {
-      if (is_stranger(entry.first)) wishes_.forget(entry.first);
-      return is_stranger(entry.first);
+      if (is_non_member(entry.first)) wishes_.forget(entry.first);
+      return is_non_member(entry.first);
     });
-  if (are_too_many(reopened_)) std::erase_if(reopened_, is_stranger);
+  if (are_too_many(reopened_)) std::erase_if(reopened_, is_non_member);
 }
 
 void Groups::on_opened(MemberId member) {

@@ -20,7 +20,7 @@ constexpr std::uint64_t kListenerTag = 0;
 constexpr std::size_t kMostPendingConnections = 256;
 /// The most connections accepted in a turn, so that others get their turn; and how long each may wait for its
 /// hello. A peer sends its hello right after it connects.
-constexpr std::size_t kVisitorsPerTurn = 64;
+constexpr std::size_t kConnectionsPerTurn = 64;
 constexpr Duration kPendingPatience = seconds(1);
 constexpr std::uint32_t kMostDepth = 1 << 20;
 /// The number of turns without work before the core is offered to other processes. On a core of one's own, an
@@ -230,7 +230,7 @@ void ShmFabric::take_visitors(Time now) {
   // This comes first, because a lack of memory may end the loop early. Connections that arrive in the
   // meantime wake this thread once more.
   (void)watch_->watch(listener_.descriptor(), kListenerTag);
-  for (std::size_t taken = 0; taken < kVisitorsPerTurn; ++taken) {
+  for (std::size_t taken = 0; taken < kConnectionsPerTurn; ++taken) {
     auto socket = listener_.accept();
     if (!socket) break;
     if (pending_connections_.size() == kMostPendingConnections) continue;

@@ -221,7 +221,7 @@ void check_promptness(const World& world, const Plan& plan) {
 /// Checks the state after the root's death. If the survivors without a fault have all blocks together, all of
 /// them must get everything. If a block was lost with the root, none of them may get everything. Survivors
 /// that can reach each other must never have different outcomes.
-void check_succession(const World& world, const Plan& plan) {
+void check_recovery(const World& world, const Plan& plan) {
   for (const Record& record : world.records())
     BOOST_TEST(record.event != "BadSource", "a source has what it sends");
   if (!plan.root_dies) return;
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(every_job_ends_well_for_everyone_who_does) {
       check_outcomes(*world, plan);
       check_epochs(*world, plan);
       check_promptness(*world, plan);
-      check_succession(*world, plan);
+      check_recovery(*world, plan);
       const bool rescued = plan.root_dies && plan.held == kWhole && !plan.survivors.empty();
       const bool lost = plan.root_dies && plan.held != kWhole && !plan.survivors.empty();
       rescues += rescued ? 1 : 0;

@@ -312,8 +312,8 @@ BOOST_AUTO_TEST_CASE(a_view_that_cannot_be_is_the_roots_fault_and_nothing_is_loo
     const auto message = group.message(arena);
     MappedMessage mapped{.message = 1, .offer = {}, .bytes = kBytes};
     if (read_only) mapped.offer = *(*group.peers[0]->link_to(PeerId{1}))->offer_mapping(message);
-    make(view);
-    group.hear(view, from);
+    make(mapped);
+    group.hear(mapped, from);
     const bool failed = group.run_until([&] { return group.ends[1].failures == 1; });
     BOOST_TEST((failed && group.ends[1].failed_peer == Rank{from}), what);
     BOOST_TEST((group.ends[1].failure.code == Errc::protocol_error), what);

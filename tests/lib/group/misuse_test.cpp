@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(grants_that_come_before_their_message_are_kept_as_far_as_me
   SimGroup group(28, automatic_group_of(4));
   for (int again = 0; again < 2000; ++again) tell(group, 2, 1, GrantRecord{5, some_grant()});
   BOOST_TEST(group[1].failures == 0);  // Only the last grant counts.
-  for (std::uint64_t message = 0; message < Group::kMessagesUnderWay; ++message)
+  for (std::uint64_t message = 0; message < Group::kMessagesInFlight; ++message)
     tell(group, 2, 1, GrantRecord{10 * message + 5, some_grant()});
   BOOST_TEST(group[1].failures == 0);
   tell(group, 3, 1, GrantRecord{7, some_grant()});  // Each neighbour has its own limit.
