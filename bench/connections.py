@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""connections: measures the cost of connections between two processes' sockets: connects and closes per second, and
-the resources of idle connections.
+"""connections: measures the cost of connections between the sockets of two processes: connects and closes per
+second, and the resources of idle connections.
 
 The first connect is not counted, because it dials and authenticates. The second connection between the two processes
-is also made before the clock starts. Needs a release build. Prints one JSON object. Exit status: 0 if measured, 2 if
-not."""
+is also made before the clock starts. Needs a release build. Prints one JSON object. Exit status: 0 if everything was
+measured, 2 if not."""
 import argparse
 import ctypes
 import json
@@ -53,7 +53,7 @@ def cpu_seconds(process):
 
 
 def serve(calls, ready, options):
-    """Accepts connections: closes those that are counted, and then keeps the idle ones."""
+    """Accepts connections. Closes the connections that are counted, and then keeps the idle connections open."""
     listener = calls.open()
     calls.call("bind", listener, address(options.port), 16)
     calls.call("listen", listener, 4096)

@@ -1,7 +1,7 @@
-// Measures a lower limit for the time of a broadcast on one host: only its copies, on all cores, with no
-// protocol and no switches between processes. Each block is copied for all members while it is in the cache.
-// Every member has its own buffer of the message's size, which is touched beforehand. Prints one JSON object.
-// Exit status: 0, 1 (usage) or 2 (no memory).
+// Measures a lower limit for the time of a broadcast on one host: the time of its copies alone, on all cores,
+// with no protocol and no switches between processes. Each block is copied for all members while it is in the
+// cache. Every member has its own buffer of the message's size, which is touched beforehand. Prints one JSON
+// object. Exit status: 0, 1 (usage) or 2 (no memory).
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBlock = 1 << 20;
 
-/// Copies one broadcast to all `targets`. Returns the seconds.
+/// Copies one broadcast to all `targets`. Returns the time in seconds.
 double copy_all(std::span<const std::byte> source, std::span<rdmc::memory::Arena> targets) {
   std::atomic<std::size_t> next = 0;
   const std::size_t copies = (source.size() + kBlock - 1) / kBlock * targets.size();

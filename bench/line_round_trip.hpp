@@ -1,6 +1,7 @@
-// Measures the distance between processors. All data from one process to another moves from one processor's
-// cache to another's. If the two processors share no cache, this takes two to three times as long. The host
-// of a virtual machine may move its processors apart and together at any time.
+// Measures the distance between processors. All data that one process sends to another moves from one
+// processor's cache to another processor's cache. If the two processors share no cache, this takes two to
+// three times as long. The host of a virtual machine may move the processors of the virtual machine at any
+// time, so that they share a cache or no longer share one.
 #pragma once
 
 #include <sched.h>
@@ -13,8 +14,9 @@
 namespace rdmc::bench {
 
 /// Returns the time in nanoseconds that a cache line takes from the first processor that this process may use
-/// to the last one and back: the smallest of eight means over 500 times. Returns 0 if there is only one
-/// processor, or if threads cannot choose theirs. Takes a few milliseconds.
+/// to the last one, and back. The result is the smallest of eight averages, each over 500 round trips.
+/// Returns 0 if there is only one processor, or if threads cannot choose their processors. Takes a few
+/// milliseconds.
 inline double line_round_trip_ns() {
   constexpr std::uint32_t kMeans = 8, kTimes = 500;
   cpu_set_t ours, first, last;

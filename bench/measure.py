@@ -42,7 +42,7 @@ def spread(figures):
 
 
 def circumstances():
-    """Returns the date, the commit and the machine: the end of a table's first line."""
+    """Returns the date, the commit and the machine, for the end of a table's first line."""
     commit = subprocess.run(["git", "-c", "safe.directory=*", "-C", TOP, "describe", "--always", "--dirty"],
                             capture_output=True, text=True, check=False).stdout.strip()
     return f"{datetime.date.today()}, commit {commit}, {os.cpu_count()} cores, Linux {platform.release()}"

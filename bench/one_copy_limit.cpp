@@ -1,7 +1,7 @@
-// rdmc_one_copy_limit: measures what a UDP socket can carry between two processes if nothing is done except
-// the unavoidable copies. It is the reference for the udp fabric: UDP_SEGMENT on one side, UDP_GRO on the
-// other, headers scattered into separate memory, payload directly to its destination, the ICRC's CRC-32 on
-// both sides, and no protocol.
+// rdmc_one_copy_limit: measures how fast a UDP socket can carry data between two processes if only the
+// unavoidable copies are done. The result is the reference for the udp fabric. The program uses UDP_SEGMENT
+// on one side and UDP_GRO on the other. Headers are scattered into separate memory, payload goes directly to
+// its destination, and both sides compute the ICRC's CRC-32. There is no protocol.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using namespace rdmc::bench;
 
-/// Measures one link. The receiver is a separate process, and the figures are the sender's.
+/// Measures one link. The receiver is a separate process. The figures are the sender's.
 template <typename Link>
 nlohmann::json measure(const OneWayOptions& options) {
   auto& shared = *new (map_memory(sizeof(Shared), MAP_SHARED, false)) Shared{};

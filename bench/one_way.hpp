@@ -1,6 +1,7 @@
-// A one-way transfer between two processes without a protocol, which rdmc_one_copy_limit times. A Link moves
-// trains. This file lays the trains out over the memory of both sides, computes the ICRC's CRC-32, keeps the
-// sender from overflowing the receiver by a byte counter in shared memory, and checks the received bytes.
+// A one-way transfer between two processes without a protocol. rdmc_one_copy_limit measures its time. A Link
+// sends and receives trains. This file places the trains in the memory of both sides, computes the ICRC's
+// CRC-32, and checks the received bytes. A byte counter in shared memory keeps the sender from overflowing
+// the receiver.
 #pragma once
 
 #include <isa-l/crc.h>
@@ -27,10 +28,10 @@
 
 namespace rdmc::bench {
 
-// The headers of bulk packets: BTH, RETH and rdmc's own offset extension.
+// The headers of bulk packets are BTH, RETH and rdmc's own offset extension.
 inline constexpr std::size_t kHeaderBytes = 36;
 inline constexpr std::size_t kIcrcBytes = 4;
-inline constexpr std::size_t kSegmentsMax = 64;  // UDP_MAX_SEGMENTS of the older kernels.
+inline constexpr std::size_t kSegmentsMax = 64;  // The value is UDP_MAX_SEGMENTS of older kernels.
 inline constexpr int kWarmUps = 2;
 
 struct OneWayOptions {
@@ -50,9 +51,9 @@ struct OneWayOptions {
   std::size_t segments() const { return std::clamp<std::size_t>(train_bytes / datagram(), 1, kSegmentsMax); }
 };
 
-/// In memory that both processes map.
+/// An object in memory that both processes map.
 struct Shared {
-  // The bytes of memory that are filled, over all iterations.
+  // The number of bytes of memory that are filled, over all iterations.
   alignas(64) std::atomic<std::uint64_t> consumed;
   alignas(64) std::atomic<std::uint32_t> sender_sleeps;
   alignas(64) std::atomic<std::int32_t> sender_phase, receiver_phase;
@@ -80,8 +81,8 @@ inline std::byte* map_memory(std::size_t size, int sharing, bool hugepages) {
   return static_cast<std::byte*>(at);
 }
 
-/// The gather or scatter lists of up to `batch` trains: header, payload, ICRC with the next header, payload,
-/// … ICRC.
+/// The gather or scatter lists of up to `batch` trains. Each list is: header, payload, ICRC with the next
+/// header, payload, … ICRC.
 class Layout {
  public:
   explicit Layout(const OneWayOptions& options)
@@ -101,7 +102,7 @@ class Layout {
   std::span<std::byte> memory() const { return {memory_, options_.size}; }
   const Train& train(std::size_t slot) const { return trains_[slot]; }
 
-  /// Lays out the trains that begin at `at`, up to a whole batch. Returns their number.
+  /// Makes the lists of the trains that begin at `at`, at most a whole batch. Returns the number of trains.
   std::size_t lay_out_batch(std::size_t at) {
     std::size_t count = 0;
     for (; count < options_.batch && at < options_.size; at += trains_[count++].payload_bytes)
@@ -109,7 +110,7 @@ class Layout {
     return count;
   }
 
-  /// Calls use(CRC of the payload, address of its ICRC) for each datagram of a train.
+  /// Calls `use` for each datagram of a train, with the CRC of the payload and the address of its ICRC.
   template <typename Use>
   void for_each_icrc(std::size_t slot, Use use) const {
     const auto pieces = trains_[slot].pieces;
@@ -147,7 +148,7 @@ class Layout {
   std::vector<std::byte> aside_;
 };
 
-/// Fills or checks a memory with words from a fixed seed. The receiver thus knows the sender's bytes.
+/// Fills or checks a memory with words from a fixed seed. So the receiver knows the sender's bytes.
 template <typename Use>
 void for_each_pattern_word(std::span<std::byte> memory, Use use) {
   Random random(1);

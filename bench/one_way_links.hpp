@@ -1,5 +1,7 @@
-// The links of rdmc_one_copy_limit: direct system calls, which are the limit itself; the udp driver, which
-// shows the driver's cost; and kernel TCP.
+// The links of rdmc_one_copy_limit:
+// - Direct system calls. This is the limit itself.
+// - The udp driver. This shows the driver's cost.
+// - Kernel TCP.
 #pragma once
 
 #include <liburing.h>
@@ -76,7 +78,8 @@ class BareLink {
     if (setsockopt(socket_, level, option, &value, sizeof value) != 0) die("setsockopt");
   }
 
-  /// Moves trains in one system call. Returns the number of trains before the first one that would block.
+  /// Sends or receives trains in one system call. Returns the number of trains before the first one that
+  /// would block.
   std::size_t move(bool send, const Layout& layout, std::size_t count) {
     ++calls_;
     for (std::size_t i = 0; i < count; ++i) {
@@ -98,8 +101,8 @@ class BareLink {
         io_uring_prep_sendmsg(entry, socket_, &messages_[i].msg_hdr, 0);
       else
         io_uring_prep_recvmsg(entry, socket_, &messages_[i].msg_hdr, MSG_DONTWAIT);
-      // A chain stops at the first operation that finds no data, so that train i is never placed where train
-      // i-1 belongs.
+      // A chain of operations stops at the first operation that finds no data. So train i is never placed
+      // where train i-1 belongs.
       if (i + 1 < count) entry->flags |= IOSQE_IO_LINK;
     }
     io_uring_submit_and_wait(&ring_, static_cast<unsigned>(count));
@@ -130,8 +133,8 @@ class BareLink {
   std::uint64_t calls_ = 0;
 };
 
-/// Kernel TCP for the same work: the same pieces, from the memory of one side to the memory of the other.
-/// Listens until it is told where to send.
+/// Kernel TCP, with the same pieces of memory on both sides as the other links. Listens until it gets the
+/// address to which it must send.
 class TcpLink {
  public:
   TcpLink(const OneWayOptions&, std::uint8_t host) : socket_(stream()) {
@@ -170,7 +173,7 @@ class TcpLink {
     for (std::size_t i = 0; i < count; ++i) move(layout.train(i), recvmsg, MSG_WAITALL);
     return count;
   }
-  void wait() {}  // receive() blocks.
+  void wait() {}  // This does nothing, because receive() blocks.
 
  private:
   static int stream() {

@@ -1,7 +1,7 @@
 // One of several processes that have groups, sockets and a membership with each other at the same time, and
-// use all of them at the end. bench/process_resources.py starts the processes, makes them execute the steps
-// together, and reads the resources of each. The program prints a line of JSON for each step, and waits for a
-// line on its input before the next step.
+// use all of them at the end. bench/process_resources.py starts the processes, makes them do the same step at
+// the same time, and reads the resources of each process. The program prints a line of JSON for each step,
+// and waits for a line on its input before the next step.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,8 @@ using Json = nlohmann::json;
 
 struct Options {
   std::uint32_t rank = 0, count = 16, groups = 3, sockets = 10;
-  // The port number of rank 0. The ports of the other ranks follow, and then those of the sockets.
+  // The port number of rank 0. The ports of the other ranks follow it. After these come the ports of the
+  // sockets.
   std::uint16_t port = 23000;
   std::string store, fabric = "udp", key_file;
 };
@@ -47,7 +48,7 @@ Value must(std::expected<Value, std::error_code> result) {
   if constexpr (!std::is_void_v<Value>) return std::move(*result);
 }
 
-/// Ends a step: prints its duration, and waits for the other processes.
+/// Ends a step. Prints the step's duration, and waits for the other processes.
 class Steps {
  public:
   void end(const char* name) {
@@ -76,7 +77,8 @@ sockaddr_in socket_address(const Options& options, std::uint32_t rank) {
   return address;
 }
 
-/// Makes the sockets: half of them are connected to other processes, and half are accepted.
+/// Makes the sockets. Half of them are connected to other processes, and half are accepted from other
+/// processes.
 std::vector<Socket> make_sockets(const Options& options, Socket& listener) {
   std::vector<Socket> sockets;
   for (std::uint32_t i = 0; i < options.sockets / 2; ++i) {
@@ -130,7 +132,7 @@ class Joined {
   std::unique_ptr<Membership> membership_;
 };
 
-/// The groups. Each process is a member of all of them, and each group has another root.
+/// The groups. Each process is a member of all groups, and each group has another root.
 class Groups {
  public:
   Groups(Node& node, const Options& options) : node_(node), options_(options) {
@@ -146,8 +148,8 @@ class Groups {
       must(node.create_group(GroupNumber{i + 1}, ids, NodeId{i}, {.epoch = 1}, on));
     }
   }
-  /// Sends this process's message, if it has one, and waits until all groups have delivered their message
-  /// here.
+  /// Sends this process's message, if it has one. Waits until all groups have delivered their message to this
+  /// process.
   void use() {
     if (options_.rank < options_.groups) must(node_.send(GroupNumber{options_.rank + 1}, memory_));
     std::unique_lock lock(mutex_);
@@ -163,14 +165,14 @@ class Groups {
 
   Node& node_;
   const Options& options_;
-  // One memory for all groups, because its content is not used.
+  // All groups use the same memory, because its content is not used.
   std::vector<std::byte> memory_ = std::vector<std::byte>(kUsedBytes);
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint32_t ended_ = 0;
 };
 
-/// The connected sockets send, and the accepted ones receive.
+/// Sends on the connected sockets, and receives on the accepted sockets.
 void use(std::vector<Socket>& sockets) {
   const std::size_t half = sockets.size() / 2;
   std::vector<std::byte> sent(kUsedBytes), received(64 << 10);

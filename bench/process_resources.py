@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """process_resources: measures the resources of a process that has three groups, ten sockets and a membership with 15
-others at the same time: threads, descriptors and memory (its proportional set size). Also measures the time until
-the mesh of all is formed. By the end of the last step every group and every socket has carried 1 MB, and every
-window was written. All processes have a key unless --insecure is given.
+other processes at the same time. The resources are threads, descriptors and memory (the proportional set size). Also
+measures the time until the mesh of all processes is formed. By the end of the last step, every group and every
+socket has carried 1 MB, and every window was written to. All processes have a key unless --insecure is given.
 
-Starts rdmc_process_resources of the named build directory. If several are named, it runs one after the other, so
-that one run compares two versions. Prints one JSON object for each. Needs a release build. Exit status: 0 if
-measured, 2 if not."""
+Starts rdmc_process_resources of the named build directory. If several directories are named, it measures them one
+after the other, so that one run compares two versions. Prints one JSON object for each directory. Needs a release
+build. Exit status: 0 if everything was measured, 2 if not."""
 import argparse
 import json
 import os
@@ -43,8 +43,8 @@ class Process:
 
 
 def run(build, count, fabric, port, insecure):
-    """Returns the resources of the processes at the end of each step as medians of all processes, and the seconds of
-    the slowest one."""
+    """Returns, for each step, the resources of a process at the end of the step, as medians over all processes, and
+    the seconds that the slowest process has taken."""
     directory = tempfile.TemporaryDirectory()
     arguments = ["--count", str(count), "--port", str(port + 1), "--store", f"127.0.0.1:{port}", "--fabric", fabric]
     environment = {"RDMC_FABRIC": fabric, "HOME": directory.name}
@@ -65,7 +65,7 @@ def run(build, count, fabric, port, insecure):
     try:
         while True:
             told = [process.step() for process in processes]
-            time.sleep(1)  # Resources that were needed only during the step are then released.
+            time.sleep(1)  # In this time, resources that were needed only during the step are released.
             held = [process.held() for process in processes]
             steps[told[0]["step"]] = {"seconds": max(one["seconds"] for one in told),
                                       **{what: statistics.median(one[what] for one in held) for what in held[0]}}

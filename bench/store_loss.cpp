@@ -1,7 +1,8 @@
-// rdmc_store_loss: measures the delay of a compare-and-swap by the loss of one node of three. Three nodes of
-// the embedded store run as separate processes, with journals on a disk. One client swaps without a pause. In
-// each round one node is killed or stopped at a random moment. Prints one JSON object: the time of a swap
-// while all nodes run, and the time of the first swap that ends after the loss.
+// rdmc_store_loss: measures how much the loss of one node of three delays a compare-and-swap. Three nodes of
+// the embedded store run as separate processes, with journals on a disk. One client does one compare-and-swap
+// after the other. In each round one node is killed or stopped at a random moment. Prints one JSON object
+// with two times: the time of a swap while all nodes run, and the time of the first swap that ends after the
+// loss.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -34,7 +35,7 @@ namespace {
 using namespace rdmc;
 
 constexpr std::size_t kNodes = 3;
-/// The number of swaps in each round, before the loss and after the return.
+/// The number of swaps in each round before the loss, and again after the return of the node.
 constexpr int kQuietSwaps = 100;
 
 template <typename T>
@@ -49,7 +50,7 @@ control::ChannelOptions channel_with(const std::string& key_file) {
   return {.security = must(control::TlsContext::create(key))};
 }
 
-/// Runs the process of one node. `words` is NUMBER DIRECTORY KEY-FILE ADDRESS ADDRESS ADDRESS.
+/// Runs the process of one node. `words` has the arguments NUMBER DIRECTORY KEY-FILE ADDRESS ADDRESS ADDRESS.
 [[noreturn]] void run_node(const std::vector<std::string>& words) {
   store::NodeOptions options{.directory = words[1],
                              .self = std::stoul(words[0]),

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """view_changes.py RDMC_CONTROL [--members N] [--rounds N] [--silent N] [--store embedded|etcd] [--fabric F]:
-measures how fast real processes agree.
+measures how fast real processes agree on views.
 
-Starts a store and N members on this machine. On one clock it measures: the time from the start of the last process
-until the group is formed; the time from a kill until every other process has installed the view without the victim;
-the same for a process that falls silent (SIGSTOP); and the time from the store's agreement to the first delivery in
-the new epoch. A process that is stopped for 300 ms must stay in the view. No member may see what a removed process
-does afterwards. Prints one JSON object. Exit status: 0 if these two rules held, 1 if not."""
+Starts a store and N members on this machine. All times are from one clock:
+- the time from the start of the last process until the group is formed,
+- the time from a kill until every other process has installed the view without the killed process,
+- the time from when a process falls silent (SIGSTOP) until every other process has installed the view without it,
+- the time from the store's agreement to the first delivery in the new epoch.
+
+Two rules are checked. A process that is stopped for 300 ms must stay in the view. No member may see what a process
+does after its removal. Prints one JSON object. Exit status: 0 if both rules were kept, 1 if not."""
 import argparse
 import json
 import pathlib
@@ -21,7 +24,7 @@ import time
 
 PATIENCE = 30
 LOOK_EVERY = 0.1  # In seconds.
-AT_REST = 0.3  # In seconds. After this time the newest member is connected with all others.
+AT_REST = 0.3  # In seconds. After this time, the newest member is connected with all other members.
 
 
 def now_us():
@@ -120,12 +123,12 @@ class Group:
         return self.whole() - last_up
 
     def lose(self, number):
-        """Sends the signal `number` to a random member. Returns it and the time until all others are in a view
-        without it."""
+        """Sends the signal `number` to a random member. Returns this member, and the time until all other members are
+        in a view without it."""
         victim = self.members.pop(secrets.randbelow(len(self.members)))
         lost, begin = victim.id(), now_us()
         victim.process.send_signal(number)
-        # An earlier view, from before it joined, may also be without it.
+        # A view from before the member joined is also without it.
         def without(event):
             return event["event"] == "installed" and event["us"] > begin and lost not in {one["id"] for one in event["members"]}
         took = max(member.wait_for(without, "a view without it")["us"] for member in self.members) - begin
@@ -143,8 +146,8 @@ def summary(microseconds):
 
 
 def change_times(members):
-    """Returns for every change and member the time from the store's agreement to the member's first delivery in the
-    new epoch."""
+    """Returns one time for every view change and every member: from the store's agreement to the member's first
+    delivery in the new epoch."""
     agreed = {event["epoch"]: event["us"] for member in members for event in member.all_of("agreed")}
     return [event["us"] - agreed[event["epoch"]] for member in members for event in member.all_of("first_delivery")
             if event["epoch"] in agreed]
@@ -173,7 +176,7 @@ def main():
                 ended.append(victim)
                 group.restore()
             for _ in range(options.silent):
-                time.sleep(1)  # Its heartbeats must have their usual intervals first.
+                time.sleep(1)  # First, the heartbeats of all members must have their usual intervals.
                 epochs = len(group.members[0].all_of("installed"))
                 still = group.members[secrets.randbelow(len(group.members))]
                 still.process.send_signal(signal.SIGSTOP)

@@ -83,14 +83,14 @@ Result<void> Agent::admit(const Address& peer) {
 
 void Agent::refuse(control::Channel channel, Error cause) {
   on_refused(channel.peer(), cause);
-  // Dropping the channel also refuses the sender, but gives no reason.
+  // If the channel is only dropped, the sender is also refused, but gets no reason.
   if (turned_away_.use_count() <= kMaxTurnedAway)
     turn_away(loop_, std::move(channel), std::move(cause), turned_away_);
 }
 
 void Agent::on_refused(const Address& peer, const Error& cause) {
-  // Two cases are not reported: a connection that only tested whether the port is open, and a sender that
-  // gave up.
+  // Two cases are not reported: a connection that only tested whether the port is open, and a sender that has
+  // given up.
   if (!refused_ || cause.code == Errc::peer_failed || cause.code == Errc::cancelled) return;
   if (const auto others = refusals_.take(monotonic_now())) refused_(peer, cause, *others);
 }
@@ -99,8 +99,8 @@ void Agent::on_finished(const Reception::Outcome& outcome, const Address& peer, 
   if (!outcome.path.empty() && outcome_) outcome_(outcome);
   if (outcome.strange) on_refused(peer, *outcome.strange);
   receptions_.erase(number);
-  // After many transfers at the same time the allocator keeps much free memory. It is returned here, so that
-  // an idle agent is small.
+  // After many transfers at the same time, the allocator keeps much free memory. This call returns the memory
+  // to the kernel, so that an idle agent is small.
   if (receptions_.empty()) ::malloc_trim(0);
   {
     const std::lock_guard lock(mutex_);
@@ -123,7 +123,7 @@ void Agent::stop(Duration patience) {
   service_ = {};
   listener_.reset();
   loop_.call([this] {
-    const auto running = receptions_;  // a copy, because some receptions end during the loop
+    const auto running = receptions_;  // A copy is needed, because some receptions end during the loop.
     for (const auto& [number, reception] : running)
       reception->stop({Errc::cancelled, "was asked to stop and is gone"});
   });

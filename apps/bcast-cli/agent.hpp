@@ -1,6 +1,6 @@
-// A receiving host. It listens for senders that hold the key, and keeps one Reception for each of them. An
-// idle agent costs a listening socket and a sleeping thread. It must be made, stopped and destroyed by a
-// thread other than the control loop's. Its handlers run on the loop's thread.
+// The program on a receiving host. It listens for senders that have the key, and keeps one Reception for each
+// of them. An idle agent costs a listening socket and a sleeping thread. It must be made, stopped and
+// destroyed by a thread other than the control loop's. Its handlers run on the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -23,16 +23,16 @@
 
 namespace rdmc::bcast {
 
-/// The number of files that are received at the same time. Each one needs a ring of up to 32 MB. More senders
-/// are refused, and are told why.
+/// The most files that are received at the same time. Each file needs a ring buffer of up to 32 MB. Further
+/// senders are refused, and the reason is sent to them.
 constexpr std::size_t kMaxReceptions = 64;
-/// The number of additional channels on which no message has arrived yet. Such a channel may bring a new
-/// file, or may come from a survivor of a file that is being received.
+/// The most additional channels on which no message has arrived yet. Such a channel may be for a new file, or
+/// it may be from a survivor of a file that is being received.
 constexpr std::size_t kMaxNewcomers = 64;
-/// The number of refused senders that are told the reason at the same time. Further ones are disconnected
-/// without a reason.
+/// The most refused senders to which the reason is being sent at the same time. Further refused senders are
+/// disconnected without a reason.
 constexpr long kMaxTurnedAway = 64;
-/// The operator gets a report of refused senders at most once in this interval, because this process cannot
+/// Refused senders are reported to the operator at most once in this interval, because this process cannot
 /// control how many there are.
 constexpr Duration kRefusalInterval = seconds(10);
 
@@ -55,9 +55,9 @@ class Agent {
   /// Calls stop().
   ~Agent();
 
-  /// The address at which it listens, with the actual port number.
+  /// Returns the address at which the agent listens, with the actual port number.
   const Address& address() const { return listener_->address(); }
-  /// Accepts no more senders, gives up all receptions, and waits until they have cleaned up, at most for
+  /// Accepts no more senders, stops all receptions, and waits until they have cleaned up, at most for
   /// `patience`.
   void stop(Duration patience = seconds(6));
   /// True if a file is being received.
@@ -81,7 +81,7 @@ class Agent {
   RefusedHandler refused_;
   std::size_t max_receptions_;
   Throttle refusals_{kRefusalInterval};  // used on the loop's thread
-  // Each sender that is being told the reason holds a copy. Used on the loop's thread.
+  // Each sender to which the reason is being sent has a copy of this pointer. Used on the loop's thread.
   std::shared_ptr<void> turned_away_ = std::make_shared<std::byte>();
   peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
@@ -89,7 +89,7 @@ class Agent {
   std::uint64_t next_number_ = 0;                                   // used on the loop's thread
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t active_ = 0;  // receptions_.size(); protected by mutex_
+  std::size_t active_ = 0;  // the value of receptions_.size(); protected by mutex_
 };
 
 }  // namespace rdmc::bcast

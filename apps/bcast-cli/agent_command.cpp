@@ -1,4 +1,4 @@
-// rdmc_bcast agent, and the receiver processes of --local, which are agents for one transfer.
+// Implements rdmc_bcast agent, and the receiver processes of --local, which are agents for one transfer.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@
 namespace rdmc::bcast {
 namespace {
 
-/// The time that an agent may take to end after it was asked to stop: first to give up its receptions, which
-/// a hung disk can prevent, and then to get its last lines read.
+/// The time that an agent may take to end after it was asked to stop. In this time it ends its receptions,
+/// which a hung disk can prevent, and then waits until its last lines are read.
 constexpr Duration kStopPatience = seconds(8);
 constexpr Duration kAgentOutputPatience = seconds(1);
 
 /// The time after which a receiver of --local ends even if its clean-up hangs. No process may be left behind.
 constexpr unsigned kLastResortSeconds = 10;
-/// How long a receiver may go on without its sender, to complete the file from the blocks that all receivers
+/// How long a receiver may go on without its sender. It completes the file from the blocks that all receivers
 /// have together. Every timeout of a session is shorter.
 constexpr Duration kFinishWithin = seconds(300);
 

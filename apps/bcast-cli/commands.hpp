@@ -16,7 +16,8 @@ ExitCode run_keygen(const KeygenOptions& options);
 /// Runs a receiver of --local. Its descriptors are inherited (local_receivers.hpp).
 ExitCode run_local_receiver(const LocalReceiverOptions& options);
 
-/// Returns the exit code for the result of a transfer. `signalled`: the user asked the sender to stop.
+/// Returns the exit code for the result of a transfer. `signalled` is true if the user asked the sender to
+/// stop.
 ExitCode exit_code(const SenderResult& result, bool signalled);
 
 /// Writes "rdmc_bcast: TEXT" to stderr.

@@ -1,5 +1,5 @@
-// How long a receiver may take to make a file durable. The coordinator uses it: the sender, or the survivor
-// that has become the coordinator. Pure.
+// Computes how long a receiver may take to make a file durable. Used by the coordinator, which is the sender
+// or the survivor that has become the coordinator. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace rdmc::bcast {
 /// of a file may still be in memory.
 inline constexpr std::uint64_t kSlowestDisk = 1 << 20;
 
-/// The time that is added to session::Timing::commit_timeout for a file of `bytes` bytes.
+/// Returns the time that is added to session::Timing::commit_timeout for a file of `bytes` bytes.
 inline Duration time_to_sync(std::uint64_t bytes) {
   return seconds(static_cast<std::int64_t>(bytes / kSlowestDisk));
 }

@@ -5,8 +5,9 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A peer is given up after retry_limit + 1 ack timeouts. The ack timeout also limits the time between
-/// retransmissions. So a long `give_up_after` gets more attempts, not longer ones.
+/// Sets the retries so that a peer is given up after `give_up_after`, which is retry_limit + 1 ack timeouts.
+/// The ack timeout also limits the time between retransmissions. So a long `give_up_after` leads to more
+/// attempts, not to longer timeouts.
 void set_patience(fabric::QueuePairOptions& options, Duration give_up_after) {
   constexpr Duration kAckTimeout = milliseconds(67);
   const auto tries = std::clamp<std::int64_t>(give_up_after.ns / kAckTimeout.ns, 8, 255);
@@ -51,8 +52,8 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
 Result<void> DataPlane::connect(std::span<const session::PeerBlob> blobs) {
   if (!group_) return fail(Errc::invalid_argument, "no epoch is being formed");
   for (const auto& [peer, blob] : blobs) {
-    // Any error in a blob counts as the fault of the member that made it. One such error is that this member
-    // is not its neighbour.
+    // Any error in a blob counts as the fault of the member that made the blob. For example, the blob may
+    // come from a member that is not a neighbour of this member.
     if (const auto connected = peers_->connect(group::PeerId{value_of(peer)}, blob); !connected)
       return give_up_on(peer, connected.error());
   }

@@ -1,7 +1,8 @@
-// The data plane of one member of a transfer. For each epoch it makes a group, connects it, moves the epoch's
-// message between the group and a store, and ends the group. It has no thread and no clock of its own. All
-// its functions must be called on the fabric thread, and its events come on that thread, during the engine's
-// turns. The session's state machines decide when to call it. The simulator uses the same class.
+// The data plane of one member of a transfer. For each epoch it makes a group, connects it, transfers the
+// epoch's message between the group and a store, and ends the group. It has no thread and no clock of its
+// own. All its functions must be called on the fabric thread. Its events come on that thread, during the
+// engine's turns. The session's state machines decide when its functions are called. The simulator uses the
+// same class.
 #pragma once
 
 #include <functional>
@@ -18,12 +19,14 @@
 
 namespace rdmc::bcast {
 
-/// The settings of an epoch. They must be the same at all its members.
+/// The settings of an epoch. They must be the same at all members of the epoch.
 struct EpochPlan {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   std::uint32_t members = 1;
-  relay::Racks racks{};           ///< empty if not known; otherwise they have all members
-  std::uint32_t stragglers = 0;   ///< the number of stragglers, which have the highest ranks; < members
+  relay::Racks racks{};           ///< empty if the racks are not known; otherwise the racks contain all
+                                  ///< members
+  std::uint32_t stragglers = 0;   ///< the number of stragglers, which have the highest ranks; must be less
+                                  ///< than members
   std::uint32_t block_bytes = 1;  ///< must be positive
   /// The length of the epoch's message. It consists of the blocks that some member lacks.
   std::uint64_t message_bytes = 0;
@@ -36,10 +39,11 @@ struct EpochPlan {
 class DataPlane final : private engine::Poller, private group::Observer {
  public:
   struct Events {
-    /// Every byte of the epoch's message has arrived and is consumed. At the root: every byte has been read.
+    /// Called when every byte of the epoch's message has arrived and is consumed. At the root: called when
+    /// every byte has been read.
     std::function<void(Epoch)> delivered;
-    /// The epoch cannot go on. `peer` is the member that the data path gave up on. It is empty after an error
-    /// of this process. Called once in an epoch, and once more if memory runs out.
+    /// Called when the epoch cannot go on. `peer` is the member that the data path gave up on. `peer` is
+    /// empty after an error of this process. Called once in an epoch, and a second time if memory runs out.
     std::function<void(Epoch, std::optional<Rank> peer, const Error&)> failed;
   };
 
@@ -52,19 +56,20 @@ class DataPlane final : private engine::Poller, private group::Observer {
   /// Ends the previous epoch, if there is one, and makes the queue pairs of this epoch. Returns the
   /// connection blob for each neighbour.
   Result<std::vector<session::PeerBlob>> form(Epoch epoch, Rank rank, const EpochPlan& plan);
-  /// Errors: peer_failed if a neighbour's blob is missing or wrong, invalid_argument if no epoch is formed.
-  /// In the first case failed() has already reported the neighbour and the reason.
+  /// Connects to the neighbours. Errors: peer_failed if a neighbour's blob is missing or wrong,
+  /// invalid_argument if no epoch is formed. In the case of peer_failed, failed() has already reported the
+  /// neighbour and the reason.
   Result<void> connect(std::span<const session::PeerBlob> blobs);
-  /// Starts to move the message. The store must live until end(). Errors: invalid_argument if the ring is too
-  /// small for the schedule.
+  /// Starts to transfer the message. The store must live until end(). Errors: invalid_argument if the ring
+  /// buffer is too small for the schedule.
   Result<void> start(group::Store& store);
-  /// Ends the epoch. After its return, neither the data path nor a peer touches the store. Must not be called
-  /// from within an event.
+  /// Ends the epoch. After this function has returned, neither the data path nor a peer uses the store. Must
+  /// not be called from within an event.
   void end();
 
-  /// The reason why this member's part of the epoch does not go on. Empty if nothing delays it.
+  /// Returns the reason why this member's part of the epoch does not go on. Empty if nothing delays it.
   std::optional<relay::Wait> wait() const { return group_ ? group_->wait() : std::nullopt; }
-  /// The neighbours that delay this member's ring.
+  /// Returns the neighbours that delay this member's ring buffer.
   std::vector<Rank> find_lagging() { return group_ ? group_->find_lagging() : std::vector<Rank>(); }
   std::uint64_t blocks_received() const { return group_ ? group_->blocks_received(0) : 0; }
 
@@ -86,7 +91,7 @@ class DataPlane final : private engine::Poller, private group::Observer {
   Epoch epoch_{};
   Rank rank_{};
   EpochPlan plan_;
-  // The links of this epoch only. So a member that was removed finds no queue pair.
+  // Contains the links of this epoch only. So a member that was removed finds no queue pair.
   std::unique_ptr<group::Peers> peers_;
   std::unique_ptr<group::Group> group_;
   bool has_started_ = false;

@@ -16,8 +16,9 @@ constexpr Duration kTryAgain = milliseconds(1);
 
 }  // namespace
 
-/// The queue of functions from the fabric thread to the loop's thread, in order. If memory is lacking to post
-/// one, it waits here and is posted in a later turn. Waiting needs no memory.
+/// The queue of functions that the fabric thread posts to the loop's thread, in order. If there is no memory
+/// to post a function, the function waits here and is posted in a later turn of the engine. Waiting needs no
+/// memory.
 class DataPlaneProxy::ToLoop final : public engine::Poller {
  public:
   struct Entry {
@@ -98,8 +99,8 @@ DataPlaneProxy::~DataPlaneProxy() {
   });
 }
 
-/// The data plane reports events on the fabric thread. They are passed on to the loop's thread. If memory is
-/// lacking for that, the data plane reports a failure later.
+/// Returns events that the data plane can report on the fabric thread. They are passed on to the loop's
+/// thread. If there is no memory for that, the data plane reports a failure later.
 DataPlane::Events DataPlaneProxy::on_loop(DataPlane::Events events) {
   const auto shared = std::make_shared<DataPlane::Events>(std::move(events));
   const auto post = [this](std::move_only_function<void()> run) {
@@ -131,11 +132,11 @@ void DataPlaneProxy::ask(Command command, Answer answer) {
       try {
         asked->result = thread_->call(std::ref(asked->command));
       } catch (const std::bad_alloc&) {
-      }  // commands that return a Result return resource_limit instead
+      }  // Commands that return a Result return resource_limit instead.
       to_loop_->post(std::move(asked->entry));
     });
   } catch (...) {
-    asked->entry->run = {};  // breaks the reference cycle with `asked`
+    asked->entry->run = {};  // This breaks the reference cycle with `asked`.
     throw;
   }
 }

@@ -1,8 +1,8 @@
 // The DataPlane of one transfer, for use on the control loop's thread. The DataPlane runs on the fabric
-// thread, which all transfers of the process share. This class passes commands to it, and passes all answers
-// and events back to the loop's thread. Handlers must keep alive what they use. An answer or event may come
-// until the object is destroyed, and even later if it was posted before. The ring lives as long as this
-// object.
+// thread, which all transfers of the process share. This class passes commands to the DataPlane, and passes
+// all answers and events back to the loop's thread. Handlers must keep alive what they use. Answers and
+// events may come until the object is destroyed. They may come even later if they were posted before. The
+// ring buffer lives as long as this object.
 #pragma once
 
 #include <cstddef>
@@ -34,15 +34,16 @@ class DataPlaneProxy {
   static Result<std::unique_ptr<DataPlaneProxy>> open(control::ControlLoop& loop, const FabricChoice& fabric,
                                                       Address address, std::size_t ring_bytes,
                                                       DataPlane::Events events);
-  /// Ends the epoch. No answer or event is posted after that. One that was posted before may still come.
+  /// Ends the epoch. No answer or event is posted after that. Answers and events that were posted before may
+  /// still come.
   ~DataPlaneProxy();
   DataPlaneProxy(const DataPlaneProxy&) = delete;
   DataPlaneProxy& operator=(const DataPlaneProxy&) = delete;
 
-  // DataPlane's functions. They run on the fabric thread in the order of the calls. If memory is lacking
-  // there, the answer is resource_limit, and that of standing() is empty. However long this lasts, no answer
-  // is lost. The functions throw std::bad_alloc if memory is lacking on the caller's thread; then no answer
-  // comes.
+  // These functions call the functions of DataPlane on the fabric thread, in the order of the calls. If there
+  // is no memory on that thread, the answer is resource_limit, and the answer of standing() is empty. However
+  // long the lack of memory lasts, no answer is lost. If there is no memory on the caller's thread, the
+  // functions throw std::bad_alloc, and no answer comes.
   void form(Epoch epoch, Rank rank, EpochPlan plan, Handler<Result<std::vector<session::PeerBlob>>> answer);
   void connect(std::vector<session::PeerBlob> blobs, Handler<Result<void>> answer);
   void start(group::Store& store, Handler<Result<void>> answer);
@@ -53,13 +54,13 @@ class DataPlaneProxy {
     std::vector<Rank> lagging;
   };
   void standing(Handler<Standing> answer);
-  /// Like end(), but returns when the epoch has ended. For destructors.
+  /// Does the same as end(), but returns when the epoch has ended. For destructors.
   void end_now();
 
-  /// For the I/O thread of a store. May be called from any thread.
+  /// Wakes the fabric thread. For the I/O thread of a store. May be called from any thread.
   void wake() noexcept { thread_->wake(); }
   std::span<std::byte> ring() const { return ring_.bytes(); }
-  /// The name of the fabric that was chosen, and the reason for the choice.
+  /// Return the name of the fabric that was chosen, and the reason for the choice.
   const std::string& fabric_name() const { return thread_->fabric_name(); }
   const std::string& choice_reason() const { return thread_->reason(); }
 

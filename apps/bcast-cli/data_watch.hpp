@@ -1,6 +1,6 @@
-// Asks a running data plane at intervals what it waits for and which neighbours lag. It reports the answers
-// to the session, which uses them to detect stalls and stragglers. It belongs to the object that runs the
-// epoch, and is used on the control loop's thread. When it is destroyed, it asks no more.
+// Asks a running data plane at intervals what it waits for and which neighbours lag. Reports the answers to
+// the session, which uses them to detect stalls and stragglers. The object that runs the epoch owns this
+// object and uses it on the control loop's thread. When this object is destroyed, it asks no more.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,8 @@ class DataWatch : public std::enable_shared_from_this<DataWatch> {
  public:
   using Handler = std::function<void(const DataPlaneProxy::Standing&)>;
 
-  /// `plane` must outlive it. `tell` may destroy it.
+  /// Starts to ask `plane`, which must outlive the returned object. `tell` gets the answers, and may destroy
+  /// the returned object.
   static std::shared_ptr<DataWatch> start(control::ControlLoop& loop, DataPlaneProxy& plane, Handler tell);
 
  private:

@@ -15,7 +15,7 @@ namespace rdmc::bcast {
 namespace {
 
 constexpr std::string_view kPartialSuffix = ".rdmc-partial";
-constexpr std::size_t kUsualNameMax = 255;  // if the file system gives no limit
+constexpr std::size_t kUsualNameMax = 255;  // The value if the file system reports no limit.
 
 std::size_t name_max(int directory) {
   const auto limit = ::fpathconf(directory, _PC_NAME_MAX);
@@ -115,8 +115,9 @@ Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_v
     return fail_errno(fmt::format("cannot write in the directory of {}", path), error);
   };
   if (::faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) != 0) return cannot(errno);
-  // Opening a file without a name shows problems that permissions do not show: quotas, and file systems such
-  // as /proc, which also have no blocks. Some file systems that accept files cannot open one without a name.
+  // Opening a file without a name shows problems that permissions do not show, for example a quota. It also
+  // fails on file systems such as /proc, which have no blocks. Some file systems that accept files cannot
+  // open a file without a name.
   const FileDescriptor nameless(::openat(directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   const int error = nameless ? 0 : errno;
   struct statvfs disk {};
@@ -131,7 +132,8 @@ Result<std::string> foresee(const ReceiveDirectory& receive_directory, const Des
   auto where = split(receive_directory, request);
   if (!where) return std::unexpected(where.error());
   const auto path = shown_path(receive_directory, *where);
-  // resolve_destination() would make missing parents. The nearest existing one shows whether it could.
+  // resolve_destination() would make missing parents. The nearest existing parent shows whether this would
+  // succeed.
   for (auto standing = where->directories;; standing.pop_back()) {
     const auto directory = receive_directory.open_directory(standing, ReceiveDirectory::Missing::refuse);
     if (directory && standing.size() == where->directories.size()) {

@@ -20,7 +20,7 @@ struct DestinationRequest {
   bool overwrite = false;
 };
 
-/// An open directory, and the name of the copy in it.
+/// An open directory, and the name that the copy gets in it.
 struct Destination {
   FileDescriptor directory;
   std::string name;
@@ -34,12 +34,12 @@ struct Destination {
 Result<Destination> resolve_destination(const ReceiveDirectory& receive_directory,
                                         const DestinationRequest& request);
 
-/// Checks that `bytes` more bytes fit into the file system of `directory`. `path` is for the message. A file
-/// system that does not count its space passes. Errors: no_space.
+/// Checks that `bytes` more bytes fit into the file system of `directory`. A file system that does not report
+/// its free space passes the check. `path` is for the error message. Errors: no_space.
 Result<void> check_space(int directory, std::uint64_t bytes, std::string_view path);
 
-/// Like check_space(), and also checks that files can be made in `directory`, without making one. Errors:
-/// those of open(2), and no_space.
+/// Does the same as check_space(), and also checks that files can be made in `directory`. Makes no file.
+/// Errors: those of open(2), and no_space.
 Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_view path);
 
 /// For a dry run. Returns the path that resolve_destination() would choose, or its error, and checks that
@@ -47,11 +47,11 @@ Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_v
 Result<std::string> foresee(const ReceiveDirectory& receive_directory, const DestinationRequest& request,
                             std::uint64_t bytes);
 
-/// The last component of a path. A copy in a directory gets this name.
+/// Returns the last component of a path. A copy in a directory gets this name.
 std::string_view base_name(std::string_view path);
 
-/// The name of a file while it is incomplete: ".NAME.rdmc-partial". If this is longer than `name_max` bytes,
-/// the end of NAME is replaced by a hash.
+/// Returns the name of a file while it is incomplete: ".NAME.rdmc-partial". If this is longer than `name_max`
+/// bytes, the end of NAME is replaced by a hash.
 std::string partial_name(std::string_view name, std::size_t name_max);
 
 }  // namespace rdmc::bcast

@@ -16,7 +16,7 @@ std::string line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Rounds to microseconds, because no measurement here is finer. JSON has no infinity, so that becomes 0.
+/// Rounds to microseconds, because no measurement here is finer. JSON has no infinity, so infinity becomes 0.
 double rounded(double value) {
   return std::isfinite(value) ? std::round(value * 1e6) / 1e6 : 0;
 }
@@ -30,8 +30,8 @@ const char* word(session::Status status) {
   return "failed";
 }
 
-/// The length of a valid UTF-8 sequence for one printable character at the beginning of `text`. 0 if there is
-/// none.
+/// Returns the length of a valid UTF-8 sequence for one printable character at the beginning of `text`.
+/// Returns 0 if there is none.
 std::size_t sequence_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = at(0);
@@ -45,8 +45,8 @@ std::size_t sequence_length(std::string_view text) {
   }
   constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xD800 && code < 0xE000;
-  const bool control = code < 0xA0;  // C1 control characters
-  // Left-to-right and right-to-left marks, line separators, and bidirectional overrides.
+  const bool control = code < 0xA0;  // true for C1 control characters
+  // True for left-to-right and right-to-left marks, line separators, and bidirectional overrides.
   const bool direction = (code >= 0x200E && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
                          (code >= 0x2066 && code <= 0x2069);
   return code < kLeast[length] || code > 0x10FFFF || surrogate || control || direction ? 0 : length;

@@ -1,7 +1,7 @@
-// The events of a transfer, for programs and for people: each one as a line of JSON for stdout (with --json)
-// and as text for stderr. Only values and pure functions; nothing is written here. Names and causes come from
-// peers and users and can contain any bytes. Nevertheless the JSON is valid UTF-8, and the text contains no
-// control characters for a terminal.
+// The events of a transfer, for programs and for people. Each event can be written as a line of JSON for
+// stdout (with --json) and as text for stderr. This file has only values and pure functions; it writes
+// nothing. Names and causes come from peers and users and can contain any bytes. Nevertheless the JSON is
+// valid UTF-8, and the text contains no control characters for a terminal.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ struct ProgressEvent {
   std::uint64_t total_bytes = 0;  ///< the file's size
   double seconds = 0;             ///< since the transfer began
   double bits_per_second = 0;     ///< the rate at which `bytes` has grown recently
-  std::uint32_t receivers = 0;    ///< the number of receivers that are still in the transfer or done
+  std::uint32_t receivers = 0;    ///< the number of receivers that are still in the transfer or have the file
   std::uint32_t done = 0;
-  std::string slowest_host;  ///< empty if all receivers are done
+  std::string slowest_host;  ///< empty if all receivers have the file
   std::uint64_t slowest_bytes = 0;
 };
 
-/// The fabric for the sender's data.
+/// The fabric that carries the sender's data.
 struct FabricEvent {
-  std::string fabric;  ///< "udp"
-  std::string reason;  ///< why it was chosen
+  std::string fabric;  ///< the fabric's name, such as "udp"
+  std::string reason;  ///< the reason why it was chosen
 };
 
 /// How the blocks of an epoch are sent.
@@ -39,17 +39,17 @@ struct PlanEvent {
   std::uint32_t receivers = 0;
 };
 
-/// A receiver has been found that is far from the others or has a slower link. It does not delay the others.
+/// A receiver was found that is far from the others or has a slower link. It does not delay the others.
 struct StragglerEvent {
   std::string host;
 };
 
 struct ReceiverEvent {
-  std::string host;  ///< "10.0.0.5:7700"
+  std::string host;  ///< the receiver's address, such as "10.0.0.5:7700"
   session::Status status = session::Status::failed;
-  std::uint64_t bytes = 0;  ///< the bytes of the file that it has, committed or not
+  std::uint64_t bytes = 0;  ///< the number of bytes of the file that the receiver has, committed or not
   double seconds = 0;
-  std::string digest;  ///< 32 hex digits; empty in a dry run, or if the status is not ok
+  std::string digest;  ///< the digest as 32 hex digits; empty in a dry run, or if the status is not ok
   std::string cause;   ///< empty if the status is ok
 };
 
@@ -63,11 +63,12 @@ struct SummaryEvent {
   std::string cause;  ///< why the whole transfer ended; empty if only single receivers failed
 
   void count(session::Status status);
-  /// The rate, in Gb/s, at which each successful receiver has received the file. 0 if no receiver has it.
+  /// Returns the rate, in Gb/s, at which each successful receiver has received the file. Returns 0 if no
+  /// receiver has the file.
   double goodput_gbps() const;
 };
 
-/// One JSON object on one line, with a newline.
+/// Returns one JSON object on one line, with a newline.
 std::string json_line(const ProgressEvent& event);
 std::string json_line(const FabricEvent& event);
 std::string json_line(const PlanEvent& event);
@@ -75,14 +76,14 @@ std::string json_line(const StragglerEvent& event);
 std::string json_line(const ReceiverEvent& event);
 std::string json_line(const SummaryEvent& event);
 
-/// One line for people, with a newline.
+/// Returns one line for people, with a newline.
 std::string text_line(const FabricEvent& event);
 std::string text_line(const PlanEvent& event);
 std::string text_line(const StragglerEvent& event);
 std::string text_line(const ReceiverEvent& event);
 std::string text_line(const SummaryEvent& event);
 
-/// "rdmc_bcast: TEXT", without a newline. The result has not passed through printable() yet.
+/// Returns "rdmc_bcast: TEXT", without a newline. The result has not passed through printable() yet.
 std::string complaint(const Error& error);
 
 /// Returns `text` with control characters and invalid UTF-8 written as \xNN, so that a terminal can show it.

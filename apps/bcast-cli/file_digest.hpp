@@ -28,14 +28,14 @@ class FileDigest {
 
   bool is_complete() const { return next_ == shape_.blocks(); }
 
-  /// Hashes `block` from memory. First it reads all unhashed blocks before it from `fd` and hashes them. Does
-  /// nothing if the block is already hashed. Errors: those of reading, and io_error if the file ends too
-  /// early.
+  /// Hashes `block` from memory. Before that, reads all unhashed blocks below `block` from `fd` and hashes
+  /// them. Does nothing if `block` is already hashed. Errors: those of reading, and io_error if the file ends
+  /// too early.
   Result<void> add(std::uint64_t block, std::span<const std::byte> bytes, int fd, std::string_view name);
-  /// Reads all unhashed blocks below `block` from `fd` and hashes them. Errors: the same as for add().
+  /// Reads all unhashed blocks below `block` from `fd` and hashes them. Errors: those of add().
   Result<void> catch_up(std::uint64_t block, int fd, std::string_view name);
 
-  /// The digest of the whole file. Precondition: is_complete().
+  /// Returns the digest of the whole file. Precondition: is_complete().
   Digest value() const;
 
  private:

@@ -17,7 +17,7 @@
 
 namespace rdmc::bcast {
 
-/// Owns one descriptor, or none, which is -1.
+/// Owns one descriptor. The value -1 means that it owns no descriptor.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -46,7 +46,7 @@ class FileDescriptor {
 Result<std::size_t> read_at(int fd, std::span<std::byte> into, std::uint64_t offset, std::string_view name);
 
 /// Writes all of `bytes`. Errors: no_space (the disk or quota is full, or the file size limit is reached),
-/// io_error and others. Their text has `name`.
+/// io_error and others. The error's text contains `name`.
 Result<void> write_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, std::string_view name);
 
 /// Returns the whole content of a small text file, such as a hostlist or a key. "-" means standard input.

@@ -16,11 +16,11 @@ using relay::BlockMap;
 using relay::BlockRange;
 
 constexpr std::uint32_t kMinBlockSize = 4096;
-/// Sixteen blocks of this size fill the largest window, which is 32 MB.
+/// Sixteen blocks of this size fill the largest ring buffer, which is 32 MB.
 constexpr std::uint32_t kMaxBlockSize = 2 << 20;
 
-/// The default is a 64th of the file, rounded down to a power of two, and limited to 64K to 512K. Larger
-/// blocks have less overhead, and smaller blocks fill the pipeline sooner.
+/// Returns the default block size: a 64th of the file, rounded down to a power of two, but at least 64K and
+/// at most 512K. Larger blocks have less overhead, and smaller blocks fill the pipeline sooner.
 std::uint32_t default_block_size(std::uint64_t file_size);
 
 /// The shape of a file: all blocks have block_size bytes, except the last one, which may be shorter. An empty
@@ -41,7 +41,7 @@ struct FileShape {
   friend bool operator==(const FileShape&, const FileShape&) = default;
 };
 
-/// The blocks of a map, numbered from 0 on: the message of an epoch. Only its last block can be shorter than
+/// The message of an epoch: the blocks of a map, numbered from 0 on. Only the last block can be shorter than
 /// the block size.
 class VirtualBlocks {
  public:
@@ -50,9 +50,9 @@ class VirtualBlocks {
   const FileShape& shape() const { return shape_; }
   const BlockMap& map() const { return map_; }
   std::uint64_t count() const { return map_.count(); }
-  /// The length of the message in bytes.
+  /// Returns the length of the message in bytes.
   std::uint64_t size() const;
-  /// Returns the file's number of the message's block `index`, which must be less than count(). A larger
+  /// Returns the number in the file of the message's block `index`, which must be less than count(). A larger
   /// `index` has a larger result.
   std::uint64_t real(std::uint64_t index) const;
   std::uint32_t bytes(std::uint64_t index) const { return shape_.bytes(real(index)); }

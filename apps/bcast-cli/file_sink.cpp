@@ -82,7 +82,7 @@ Result<void> FileSink::poll_consumed(std::vector<std::uint64_t>& blocks) {
   blocks.insert(blocks.end(), consumed_.begin(), consumed_.end());
   consumed_.clear();
   if (!error_) return {};
-  news_ = true;  // the next call returns the error again
+  news_ = true;  // This makes the next call return the error again.
   return std::unexpected(*error_);
 }
 
@@ -138,7 +138,7 @@ Result<void> FileSink::take(std::span<const Block> arrived) {
     }
     written_[slot] = false;
   }
-  // Blocks after the epoch's last one may be held since an earlier epoch. They are hashed now.
+  // The file may have blocks after the epoch's last block, from an earlier epoch. They are hashed now.
   if (next_to_hash_ == blocks_.count()) return file_.hash_held_prefix();
   return {};
 }

@@ -34,7 +34,8 @@ Result<SourceFile> SourceFile::open(const std::string& path, std::optional<std::
   if (!S_ISREG(status.st_mode))
     return fail(Errc::invalid_argument,
                 fmt::format("{} is {}, not a regular file", path, kind_of(status.st_mode)));
-  (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint to read further ahead
+  (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // This hint makes the kernel read further
+                                                                   // ahead.
   const auto size = static_cast<std::uint64_t>(status.st_size);
   return SourceFile(path, std::move(file), status,
                     FileShape{size, block_size.value_or(default_block_size(size))}, true);
@@ -136,7 +137,7 @@ bool FileSource::wait_for_rate(std::chrono::steady_clock::time_point start, std:
   std::unique_lock lock(mutex_);
   if (options_.limit_rate) {
     const double due_seconds = static_cast<double>(bytes) * 8 / static_cast<double>(*options_.limit_rate);
-    // Limited to a time that the clock's type can hold.
+    // The time is limited to a time that the clock's type can represent.
     const std::chrono::duration<double> due(std::min(due_seconds, 1e9));
     const auto until = start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(due);
     changed_.wait_until(lock, until, [&] { return ending_; });

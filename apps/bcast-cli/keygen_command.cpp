@@ -1,4 +1,4 @@
-// rdmc_bcast keygen, and the error output of all commands.
+// Implements rdmc_bcast keygen, and the error output of all commands.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// rdmc_bcast --launch LAUNCHER: every task of a job runs the same command line. The first task sends. Each
-// other task is an agent for one transfer, and can write only at DEST.
+// Implements rdmc_bcast --launch LAUNCHER. Every task of a job runs the same command line. The first task
+// sends. Each other task is an agent for one transfer, and can write only at DEST.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -13,12 +13,12 @@
 namespace rdmc::bcast {
 namespace {
 
-/// The time that a task may start later than another one. The sender uses it in place of the default of
+/// The time that one task may start later than another task. The sender uses it in place of the default of
 /// --connect-within.
 constexpr Duration kStartWithin = seconds(30);
 /// A receiver ends if it has been offered no file within this time.
 constexpr Duration kOfferWithin = seconds(60);
-/// A receiver that has its file still serves survivors that need blocks from it, at most for this time.
+/// A receiver that has its file waits at most for this time while survivors still need blocks from it.
 constexpr Duration kEndOfJobsWithin = seconds(300);
 constexpr Duration kEndWithin = seconds(8);
 

@@ -22,22 +22,22 @@
 namespace rdmc::bcast {
 namespace {
 
-constexpr int kFirstFreeDescriptor = 10;  // above the descriptors that a receiver inherits
+constexpr int kFirstFreeDescriptor = 10;  // This is above the descriptors that a receiver inherits.
 constexpr std::size_t kMaxReport = 4096;
 constexpr std::string_view kListens = "listens ";
-constexpr char kGiveUp = '!';  // the only message from the sender
+constexpr char kGiveUp = '!';  // This is the only message from the sender.
 
 /// Runs in the child between fork and exec. It makes only system calls, because another thread of the parent
 /// may have held any lock at the fork.
 [[noreturn]] void become_receiver(pid_t parent, int link, int key, const char* program,
                                   char* const* arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(1);  // the parent died before prctl
+  if (::getppid() != parent) ::_exit(1);  // The parent died before prctl().
   const int null = ::open("/dev/null", O_RDWR);
   if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(null, STDOUT_FILENO) < 0) ::_exit(1);
   if (::dup2(link, kLinkDescriptor) < 0 || ::dup2(key, kKeyDescriptor) < 0) ::_exit(1);
   // Ctrl-C reaches the whole foreground process group, and the sender then ends its receivers. So a receiver
-  // ignores SIGINT. This also discards a SIGINT that came while it was blocked.
+  // ignores SIGINT. This also discards a SIGINT that arrived while the signal was blocked.
   ::signal(SIGINT, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
@@ -46,7 +46,7 @@ constexpr char kGiveUp = '!';  // the only message from the sender
   ::_exit(127);
 }
 
-/// Returns a copy of `fd` whose number no dup2 of the child overwrites.
+/// Returns a copy of `fd` with a higher number, which no dup2() of the child overwrites.
 Result<FileDescriptor> moved_up(int fd) {
   FileDescriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeDescriptor));
   if (!copy) return fail_errno("cannot pass a descriptor to a receiver", errno);
@@ -63,7 +63,8 @@ std::string exit_words(int status) {
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
-/// True if the process ends before `deadline`. It must still be reaped then.
+/// Waits until the process ends or `deadline`. Returns true if the process has ended. The caller must still
+/// reap it.
 bool ends_before(pid_t pid, Time deadline) {
   const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   pollfd ended{process.get(), POLLIN, 0};
@@ -73,7 +74,7 @@ bool ends_before(pid_t pid, Time deadline) {
   return polled > 0;
 }
 
-/// Waits until the process ends, and kills it after `deadline`. Returns a text that says how it ended.
+/// Waits until the process ends, and kills it after `deadline`. Returns a text about how the process ended.
 std::string reap(pid_t pid, Time deadline) {
   if (!ends_before(pid, deadline)) ::kill(pid, SIGKILL);
   int status = 0;
@@ -188,10 +189,10 @@ void LocalReceivers::abandon() const {
 
 void LocalReceivers::stop(Duration patience) {
   for (auto& receiver : receivers_) {
-    receiver.link.reset();  // the receiver sees the end of file and ends
+    receiver.link.reset();  // The receiver sees the end of file and ends.
     if (receiver.pid <= 0) continue;
     ::kill(receiver.pid, SIGTERM);
-    ::kill(receiver.pid, SIGCONT);  // so that a receiver that was stopped by a signal also cleans up
+    ::kill(receiver.pid, SIGCONT);  // A receiver that was stopped by a signal then also cleans up.
   }
   const Time deadline = monotonic_now() + patience;
   for (auto& receiver : receivers_) {

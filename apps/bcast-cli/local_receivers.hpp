@@ -1,8 +1,8 @@
 // The receiver processes of --local N. The sender starts its own executable N times, each time with another
 // loopback address and another directory. A new key is made for the transfer, and the receivers read it from
-// an inherited descriptor. A second inherited descriptor is the link to the sender. On the link the receiver
-// reports its address, and the end of the link tells the receiver that the sender is gone. No receiver is
-// left behind, because the kernel ends the receivers when the thread that started them ends
+// an inherited descriptor. A second inherited descriptor is the link to the sender. On the link, the receiver
+// reports its address. When the link ends, the receiver knows that the sender is gone. No receiver stays
+// alive without the sender, because the kernel ends the receivers when the thread that started them ends
 // (PR_SET_PDEATHSIG).
 #pragma once
 
@@ -24,25 +24,26 @@ namespace rdmc::bcast {
 constexpr int kLinkDescriptor = 3;
 constexpr int kKeyDescriptor = 4;
 
-/// The loopback address of receiver `index`, with port 0: 127.0.1.1, 127.0.1.2, and so on. `index` must be
-/// less than kMaxLocalReceivers.
+/// Returns the loopback address of receiver `index`, with port 0: 127.0.1.1, 127.0.1.2, and so on. `index`
+/// must be less than kMaxLocalReceivers.
 Address local_receiver_address(std::uint32_t index);
 
 /// The sender's side. It must be made, used and destroyed by one thread, which must outlive the receivers.
 class LocalReceivers {
  public:
   struct Receiver {
-    std::string directory;  ///< DEST/0, DEST/1, …
-    Address address;        ///< the address at which it listens
-    pid_t pid = -1;         ///< -1 if it has been reaped
+    std::string directory;  ///< the receiver's directory: DEST/0, DEST/1, …
+    Address address;        ///< the address at which the receiver listens
+    pid_t pid = -1;         ///< -1 if the process has been reaped
     FileDescriptor link;
-    std::string cause;  ///< the reason why it does not listen; empty if it listens
+    std::string cause;  ///< the reason why the receiver does not listen; empty if it listens
   };
 
   /// Starts `count` processes and waits until each one listens or has failed. `program` is run with the
   /// arguments kLocalReceiverArgument, address and directory. The wait ends if the descriptor `interrupt`
-  /// becomes readable; -1 means that there is no such descriptor. Errors: cancelled if `interrupt` ended the
-  /// wait (all receivers are stopped), resource_limit if there is no process or no descriptor.
+  /// becomes readable. If `interrupt` is -1, there is no such descriptor. Errors: cancelled if `interrupt`
+  /// ended the wait (all receivers are stopped), resource_limit if no process can be started or no descriptor
+  /// is left.
   static Result<LocalReceivers> start(std::uint32_t count, const std::string& destination,
                                       const control::ClusterKey& key, int interrupt = -1,
                                       Duration patience = seconds(10),
@@ -53,10 +54,10 @@ class LocalReceivers {
   ~LocalReceivers() { stop(); }
 
   const std::vector<Receiver>& receivers() const { return receivers_; }
-  /// Tells all receivers to give up at once, and does not wait for them. Used when the sender is about to end
-  /// and the receivers must not go on without it.
+  /// Requests that all receivers give up at once, and does not wait for them. Used when the sender is about
+  /// to end and the receivers must not go on without it.
   void abandon() const;
-  /// Tells all receivers to end, waits up to `patience`, kills the remaining ones, and reaps all.
+  /// Requests that all receivers end, waits up to `patience`, kills the remaining receivers, and reaps all.
   void stop(Duration patience = seconds(3));
 
  private:
@@ -67,8 +68,8 @@ class LocalReceivers {
   std::vector<Receiver> receivers_;
 };
 
-/// The receiver's side. True if the sender told its receivers to give up, instead of going on without it if
-/// they can. The result is final when the sender is gone.
+/// On the receiver's side. Returns true if the sender has requested that its receivers give up. Otherwise
+/// they go on without the sender if they can. The result is final when the sender is gone.
 bool is_abandoned(int link);
 /// Reports the address at which the receiver listens, or the reason why it cannot listen, as one line. Fails
 /// if the sender is dead.

@@ -1,4 +1,4 @@
-// rdmc_bcast sends a file to many hosts. Every receiver passes on the blocks that it has.
+// rdmc_bcast sends a file to many hosts. Every receiver also passes on the blocks that it has.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ namespace {
 using namespace rdmc;
 using namespace rdmc::bcast;
 
-/// Larger than any hostlist that can be used.
+/// The largest size of a hostlist file. It is larger than any hostlist that can be used.
 constexpr std::size_t kMaxHostFile = 4 << 20;
 
 ExitCode run(const SendOptions& options) {
@@ -59,7 +59,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(ExitCode::usage);
     }
     return static_cast<int>(std::visit([](const auto& options) { return run(options); }, *command));
-  } catch (const std::exception& error) {  // std::bad_alloc, and exceptions of libraries that lack memory
+  } catch (const std::exception& error) {  // These are std::bad_alloc, and exceptions of libraries when there
+                                           // is no memory.
     complain({Errc::resource_limit, error.what()});
     return static_cast<int>(ExitCode::local_error);
   }

@@ -64,8 +64,8 @@ void NewCoordinator::arm_timer() {
   });
 }
 
-/// Runs `task` from the loop. So the coordinator and the participant of this process are never called from
-/// within each other.
+/// Runs `task` from the loop. So the coordinator and the participant of this process never call each other
+/// from within a call.
 void NewCoordinator::post_own(std::function<void(NewCoordinator&)> task) {
   loop_.post([weak = weak_from_this(), task = std::move(task)] {
     if (const auto self = weak.lock()) task(*self);
@@ -94,7 +94,7 @@ void NewCoordinator::handle(session::Send& send) {
   auto& peer = peers_.at(send.member);
   if (!peer.channel) return;
   const auto sent = peer.channel->send(std::move(send.bytes));
-  if (sent || sent.error().code != Errc::would_block) return;  // a closed channel reports its end by itself
+  if (sent || sent.error().code != Errc::would_block) return;  // A closed channel reports its end by itself.
   loop_.post([weak = weak_from_this(), member = send.member, attempt = peer.attempt, cause = sent.error()] {
     if (const auto self = weak.lock()) self->on_closed(member, attempt, cause);
   });

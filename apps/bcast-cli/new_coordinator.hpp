@@ -1,8 +1,8 @@
 // A receiver that becomes the coordinator after the sender's death. It has the session's Coordinator, with a
-// channel to each other survivor. The participant of its own process is connected through the loop's queue.
-// This object holds no blocks: plan_recovery() decides which survivor sends which blocks. Everything happens
-// on the control loop's thread. It ends once, when every survivor has its result. If it is destroyed before,
-// the survivors become orphans again, and the next survivor becomes the coordinator.
+// channel to each other survivor. The participant of the same process is connected through the loop's queue.
+// This object has no blocks: plan_recovery() decides which survivor sends which blocks. Everything happens on
+// the control loop's thread. This object ends once, when every survivor has its result. If it is destroyed
+// earlier, the survivors become orphans again, and the next survivor becomes the coordinator.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ struct NewCoordinatorConfig {
   session::LeadRequested request;
   std::shared_ptr<peer::Peers> peers;  ///< gives access to the other survivors
   FileShape shape;
-  TransferWishes wishes;  ///< the same as the sender's
+  TransferWishes wishes;  ///< the same settings as the sender's
 };
 
 class NewCoordinator : public std::enable_shared_from_this<NewCoordinator> {
  public:
-  /// The links to the participant of this process. They are called from the loop, and never from within a
-  /// call of this object.
+  /// The functions that connect this object with the participant of this process. They are called from the
+  /// loop, and never from within a call of this object.
   struct Handlers {
     std::function<void(const session::Bytes&)> to_own;
     std::function<void()> close_own;
     std::function<void()> finished;
   };
 
-  /// Precondition: the participant of this process has been told that it is connected.
+  /// Starts the coordinator. Precondition: the participant of this process was informed that it is connected.
   static std::shared_ptr<NewCoordinator> start(control::ControlLoop& loop, NewCoordinatorConfig config,
                                                Handlers handlers);
 
@@ -53,9 +53,9 @@ class NewCoordinator : public std::enable_shared_from_this<NewCoordinator> {
     std::string address;
     peer::Peers::Handle opening;
     std::optional<control::Channel> channel;
-    bool open = false;  ///< true from the channel's opening until its end is reported
+    bool open = false;  ///< true from when the channel is opened until its end is reported
     bool closing = false;
-    /// The number of the current connection attempt. Messages of earlier channels are ignored.
+    /// The number of the current connection attempt. Messages of channels of earlier attempts are ignored.
     std::uint64_t attempt = 0;
   };
 

@@ -59,9 +59,9 @@ Exit codes:
   1    usage error
   2    error of this machine (the address, the directory or the key))";
 
-/// Runs CLI11 and turns its exceptions into values.
+/// Runs CLI11 and converts its exceptions to values.
 Result<std::optional<Information>> run(CLI::App& app, std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the last argument first
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the last argument first.
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
@@ -88,7 +88,7 @@ std::string joined(const std::vector<std::string>& lists) {
   return text;
 }
 
-/// The texts of the options that CLI11 does not check completely.
+/// The texts of the options that CLI11 cannot check completely.
 struct SendTexts {
   std::vector<std::string> hosts;
   std::vector<std::string> exclude;
@@ -271,7 +271,7 @@ Result<Command> parse_send(const std::vector<std::string>& arguments, const cont
       return fail(
           Errc::invalid_argument,
           fmt::format("--launch {} finds the hosts: it does not go with -w, -x or --topology", send.launch));
-    if (send.identity.is_empty()) return Command(std::move(send));  // the default key file is used
+    if (send.identity.is_empty()) return Command(std::move(send));  // The default key file is used.
     if (auto done = check_identity(send.identity, send.fabric.encrypt); !done)
       return std::unexpected(done.error());
     return Command(std::move(send));

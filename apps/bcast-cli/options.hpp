@@ -1,7 +1,7 @@
 // The command line of rdmc_bcast as values. One parser decides which program this process is: sender, agent,
-// key generator, or a receiver that a sender with --local started. It checks everything that can be checked
-// without access to the source, the destination or the network. The only I/O is reading the files that ^FILE
-// in a hostlist and --topology name.
+// key generator, or a receiver that a sender with --local started. The parser checks everything that can be
+// checked without access to the source, the destination or the network. Its only I/O is reading the files
+// that ^FILE in a hostlist and --topology name.
 #pragma once
 
 #include <cstdint>
@@ -40,22 +40,24 @@ constexpr Duration kDefaultConnectWithin = seconds(5);
 struct SendOptions {
   std::string source;
   std::string destination;
-  std::vector<control::Host> hosts;   ///< the hosts of -w without those of -x; empty with --local
+  std::vector<control::Host> hosts;   ///< the hosts of -w without the hosts of -x; empty with --local
   std::uint32_t local_receivers = 0;  ///< 0 without --local
   std::string launch;  ///< the launcher whose tasks send and receive; empty with agents or with --local
   FabricChoice fabric;
-  /// Empty with --local. With `launch` it may be empty; then the default key file is used.
+  /// Empty with --local. With `launch` it may be empty. Then the default key file is used.
   control::Identity identity;
   bool overwrite = false;
   bool json = false;
   bool dry_run = false;
-  std::optional<relay::Algorithm> algorithm;  ///< empty for auto
-  std::optional<Topology> topology;           ///< from --topology; if empty, racks follow from the addresses
-  std::optional<std::uint32_t> block_size;    ///< empty for auto
-  std::optional<std::uint64_t> uplink_rate;   ///< the rate of a rack's uplink in bits per second, for auto
+  std::optional<relay::Algorithm> algorithm;  ///< empty means auto
+  std::optional<Topology> topology;           ///< the value of --topology; if empty, racks follow from the
+                                              ///< addresses
+  std::optional<std::uint32_t> block_size;    ///< empty means auto
+  std::optional<std::uint64_t> uplink_rate;   ///< the rate of a rack's uplink in bits per second, used by
+                                              ///< auto
   Duration suspect_after = kDefaultSuspectAfter;
   Duration connect_within = kDefaultConnectWithin;
-  std::optional<std::uint64_t> limit_rate;  ///< bits per second
+  std::optional<std::uint64_t> limit_rate;  ///< in bits per second
 };
 
 struct AgentOptions {
@@ -67,8 +69,8 @@ struct AgentOptions {
 };
 
 struct KeygenOptions {
-  /// The file that is made for the key and that only its owner can read. If empty, the key is printed. With
-  /// `rotate`, the file that is changed.
+  /// The file that is made for the key. Only its owner can read it. If `file` is empty, the key is printed.
+  /// With `rotate`, the file that is changed.
   std::string file;
   bool json = false;
   /// A step that changes the existing `file`: add appends a new key, promote makes the last key the first
@@ -77,7 +79,8 @@ struct KeygenOptions {
   std::optional<Step> rotate;
 };
 
-/// A receiver that --local started. Secrets come through inherited descriptors (local_receivers.hpp).
+/// The options of a receiver that --local started. Secrets come through inherited descriptors (see
+/// local_receivers.hpp).
 struct LocalReceiverOptions {
   Address listen;
   std::string directory;
@@ -90,12 +93,12 @@ struct Information {
 
 using Command = std::variant<SendOptions, AgentOptions, KeygenOptions, LocalReceiverOptions, Information>;
 
-/// The first argument with which a sender starts its own receivers. The address and the directory follow.
-/// Users do not need it.
+/// The first argument with which a sender starts its own receivers. The address and the directory follow it.
+/// Users do not need this argument.
 constexpr const char* kLocalReceiverArgument = "--local-receiver";
 
 /// Parses `arguments`, which must not contain the program's name. Errors: invalid_argument if the command
-/// line is wrong (the text names the option), and the errors of `reader`.
+/// line is wrong (the error's text names the option), and the errors of `reader`.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments,
                                    const control::ListReader& reader);
 

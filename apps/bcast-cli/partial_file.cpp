@@ -12,7 +12,7 @@ namespace rdmc::bcast {
 namespace {
 
 constexpr mode_t kPartialMode = 0600;
-constexpr int kMaxClaims = 64;  // another transfer has won each attempt that fails
+constexpr int kMaxClaims = 64;  // An attempt fails only if another transfer was faster.
 
 /// True if the name still refers to the open file `fd`.
 bool names_open_file(int directory, const std::string& name, int fd) {
@@ -46,8 +46,8 @@ Result<PartialFile> PartialFile::claim(Destination placement, bool overwrite, mo
     FileDescriptor file(
         ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPartialMode));
     if (file) {
-      // Between the two calls, another transfer may have taken this file for one of a dead transfer and
-      // removed it.
+      // Between the two calls, another transfer may have removed this file, because it looked like a file of
+      // a dead transfer.
       if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && names_open_file(directory, name, file.get()))
         return PartialFile(std::move(placement), std::move(file), name, overwrite, mode);
       continue;
@@ -75,9 +75,9 @@ void PartialFile::remove_partial() const {
   if (names_open_file(directory(), temporary_, fd())) ::unlinkat(directory(), temporary_.c_str(), 0);
 }
 
-/// Some file systems keep no permissions (FAT), or let only certain users of a server set them. The copy then
-/// has the permissions that the file system gives it. These are fewer than requested, or they cannot be
-/// changed.
+/// Sets the permissions. Some file systems keep no permissions (FAT), or let only certain users of a server
+/// set them. The copy then has the permissions that the file system gives it. These are fewer than requested,
+/// or nobody can change them.
 Result<void> PartialFile::give_permissions() const {
   if (::fchmod(fd(), mode_) == 0 || errno == EPERM || errno == EOPNOTSUPP) return {};
   return fail_errno(fmt::format("cannot set the mode of {}", path()), errno);
@@ -90,20 +90,20 @@ Result<void> PartialFile::rename(unsigned flags) const {
   const auto* const name = placement_.name.c_str();
   if (::renameat2(directory(), temporary_.c_str(), directory(), name, flags) != 0)
     return errno == EEXIST ? appeared(path()) : fail_errno(fmt::format("cannot name {}", path()), errno);
-  if (!names_open_file(directory(), placement_.name, fd()))  // another process has replaced it
+  if (!names_open_file(directory(), placement_.name, fd()))  // Another process has replaced the file.
     return fail(Errc::already_exists, fmt::format("another file stands at {} after the transfer", path()));
   return {};
 }
 
-/// A link to the descriptor names exactly this file, even if the old name refers to another file now, and it
-/// replaces nothing. rename(2) is used if /proc is missing or the file system allows only one name for a
-/// file.
+/// Gives the file its final name by a link to the descriptor. Such a link names exactly this file, even if
+/// the old name belongs to another file now, and it replaces no other file. rename(2) is used if /proc is
+/// missing or if the file system allows only one name for a file.
 Result<void> PartialFile::give_final_name() const {
   if (overwrite_) return rename(0);
   const auto open = fmt::format("/proc/self/fd/{}", fd());
   if (::linkat(AT_FDCWD, open.c_str(), directory(), placement_.name.c_str(), AT_SYMLINK_FOLLOW) != 0)
     return errno == EEXIST ? appeared(path()) : rename(RENAME_NOREPLACE);
-  remove_partial();  // if this fails, the next transfer of this name removes it
+  remove_partial();  // If this fails, the next transfer of this name removes the file.
   return {};
 }
 

@@ -1,5 +1,5 @@
-// A file that is being received. It has the name .NAME.rdmc-partial and is locked, until it is complete,
-// synced and renamed. So a reader of the final name sees the old file, the whole new file, or no file. The
+// A file that is being received. Until it is complete, synced and renamed, it is locked and has the name
+// .NAME.rdmc-partial. So a reader of the final name sees the old file, the whole new file, or no file. The
 // lock ends with its process. A partial file without a lock therefore belongs to a dead transfer and is
 // replaced. Only one thread at a time may use it.
 #pragma once
@@ -16,9 +16,9 @@ namespace rdmc::bcast {
 
 class PartialFile {
  public:
-  /// Makes and locks an empty partial file, which only its owner may read and write. `mode`: the permissions
-  /// that the file gets with its final name, whatever the umask is. Errors: already_exists if another
-  /// transfer is writing this file, and those of open(2).
+  /// Makes and locks an empty partial file, which only its owner may read and write. `mode` has the
+  /// permissions that the file gets with its final name, whatever the umask is. Errors: already_exists if
+  /// another transfer is writing this file, and those of open(2).
   static Result<PartialFile> claim(Destination placement, bool overwrite, mode_t mode);
 
   PartialFile(PartialFile&&) = default;
@@ -30,11 +30,11 @@ class PartialFile {
   int directory() const noexcept { return placement_.directory.get(); }
   const std::string& path() const noexcept { return placement_.path; }
 
-  /// Gives the file its permissions, syncs it, gives it its final name, and syncs the directory. It never
-  /// renames another file. Errors: already_exists if another file has appeared under the final name (without
-  /// `overwrite` nothing is replaced), not_found if the partial file was removed, no_space, io_error. If only
-  /// the sync of the directory fails, the copy is in place. After all other errors the destructor removes the
-  /// partial file.
+  /// Gives the file its permissions, syncs it, gives it its final name, and syncs the directory. Never
+  /// renames another file. If only the sync of the directory fails, the copy has its final name. After all
+  /// other errors the destructor removes the partial file. Errors: already_exists if another file has
+  /// appeared under the final name (without `overwrite` nothing is replaced), not_found if the partial file
+  /// was removed, no_space, io_error.
   Result<void> commit();
 
  private:

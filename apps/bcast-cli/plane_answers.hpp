@@ -1,6 +1,6 @@
 // The handlers for the answers and events of a data plane. A side is the sender or a receiver. The handlers
-// pass the answers to the side's participant of the session, or the side gives up. On the control loop's
-// thread.
+// pass the answers to the side's participant of the session. In some cases the side gives up instead. The
+// handlers run on the control loop's thread.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct PlaneAnswers {
   void (Side::*give_up)(Error);
   void (Side::*pump)();
 
-  /// The handler for DataPlaneProxy::form().
+  /// Returns the handler for DataPlaneProxy::form().
   auto to_form(Epoch epoch) const {
     return [answers = *this, epoch](Result<std::vector<session::PeerBlob>> blobs) {
       const auto self = answers.side.lock();
@@ -33,19 +33,19 @@ struct PlaneAnswers {
       ((*self).*answers.pump)();
     };
   }
-  /// The handler for DataPlaneProxy::connect().
+  /// Returns the handler for DataPlaneProxy::connect().
   auto to_connect(Epoch epoch) const {
     return [answers = *this, epoch](Result<void> connected) {
       const auto self = answers.side.lock();
       if (!self) return;
       if (connected)
         ((*self).*answers.participant).connected(epoch, monotonic_now());
-      else if (connected.error().code != Errc::peer_failed)  // failed() has already reported that
+      else if (connected.error().code != Errc::peer_failed)  // failed() has already reported this error
         ((*self).*answers.give_up)(std::move(connected.error()));
       ((*self).*answers.pump)();
     };
   }
-  /// The handler for DataPlane::Events::failed.
+  /// Returns the handler for DataPlane::Events::failed.
   auto failed() const {
     return [answers = *this](Epoch epoch, std::optional<Rank> peer, const Error& error) {
       const auto self = answers.side.lock();

@@ -58,7 +58,7 @@ std::optional<ProgressEvent> Progress::due(Time now) {
   ProgressEvent event;
   event.total_bytes = total_bytes_;
   event.seconds = (now - start_).seconds();
-  double sum = 0;  // a double, because the sum of many huge files can exceed 64 bits
+  double sum = 0;  // The sum is a double, because the sum of many huge files can exceed 64 bits.
   const Receiver* slowest = nullptr;
   for (const auto& receiver : receivers_) {
     if (receiver.failed) continue;
@@ -99,11 +99,12 @@ std::string progress_text(const ProgressEvent& event, std::size_t columns) {
     rest += fmt::format("  slowest {} at {:.0f}%", printable(event.slowest_host),
                         share(event.slowest_bytes, event.total_bytes) * 100);
   }
-  // If the terminal is narrow, parts are left out, first those that follow from the others.
+  // If the terminal is narrow, parts are left out. Parts that can be derived from other parts are left out
+  // first.
   auto text = percent + bar + amount + rate + rest;
   if (text.size() > columns) text = percent + amount + rate + rest;
   if (text.size() > columns) text = percent + amount + rest;
-  if (text.size() > columns) text.resize(columns);  // host names are ASCII, so no character is cut in two
+  if (text.size() > columns) text.resize(columns);  // Host names are ASCII, so no character is cut in two.
   return text;
 }
 

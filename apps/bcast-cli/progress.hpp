@@ -25,15 +25,15 @@ class Progress {
  public:
   Progress(std::vector<std::string> hosts, std::uint64_t total_bytes, Time start);
 
-  /// Sets the bytes that a receiver reports to have. `receiver` is its index in `hosts`. The value never
-  /// becomes smaller, and is at most the size of the file.
+  /// Sets the number of bytes that a receiver has reported. `receiver` is the receiver's index in `hosts`.
+  /// The value never becomes smaller, and is at most the size of the file.
   void has(std::size_t receiver, std::uint64_t bytes);
   void done(std::size_t receiver);
-  /// The receiver has left the transfer and does not count any more.
+  /// Must be called when the receiver has left the transfer. The receiver then counts no more.
   void failed(std::size_t receiver);
 
-  /// Returns the state if it must be reported now. The first call returns it. Later calls return it if it has
-  /// changed, at most once in kProgressInterval, and after kLongestSilence in any case.
+  /// Returns the progress if it must be reported now. The first call returns it. Later calls return it if it
+  /// has changed, at most once in kProgressInterval, and after kLongestSilence in any case.
   std::optional<ProgressEvent> due(Time now);
 
  private:
@@ -56,7 +56,7 @@ class Progress {
   std::deque<Sample> samples_;
 };
 
-/// The line for a terminal of `columns` columns, without a newline and without colours.
+/// Returns the line for a terminal of `columns` columns, without a newline and without colours.
 std::string progress_text(const ProgressEvent& event, std::size_t columns);
 
 /// Shows the line on a terminal and overwrites it each time. Does nothing if the descriptor is not a

@@ -1,6 +1,6 @@
 // The order in which the members of an epoch get their ranks. Members of one rack get adjacent ranks. The
-// hybrid algorithm needs this. All other algorithms then at least send most blocks inside racks. The sender
-// and the survivors use the same functions, and so does the simulator. Pure.
+// hybrid algorithm needs this. With all other algorithms, most blocks are then at least sent inside racks.
+// The sender, the survivors and the simulator use the same functions. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace rdmc::bcast {
 
-/// The number of each member's rack, as far as it is known. All other members share one rack.
+/// The number of each member's rack, as far as the rack is known. All members whose rack is not known share
+/// one rack.
 using RackOf = std::map<session::MemberId, std::uint32_t>;
 
 struct Ranking {
@@ -22,21 +23,22 @@ struct Ranking {
   relay::Racks racks;                      ///< empty if no member's rack is known
 };
 
-/// members[0] is the epoch's source and gets rank 0. The others keep their order within a rack. Racks are in
-/// the order of their first members.
+/// Makes a ranking. members[0] is the epoch's source and gets rank 0. The other members keep their order
+/// within a rack. Racks are in the order of their first members.
 Ranking rank_by_rack(std::span<const session::MemberId> members, const RackOf& racks);
 
 /// Removes the stragglers from the candidates and returns them, if other candidates lack blocks, too. The
-/// epoch then sends the blocks that those others lack, and the stragglers do not delay it. The blocks that
-/// the stragglers still lack afterwards are sent when only stragglers lack blocks.
+/// epoch then sends the blocks that these other candidates lack, and the stragglers do not delay it. If
+/// stragglers still lack blocks afterwards, a later epoch sends these blocks, when only stragglers lack
+/// blocks.
 std::vector<session::MemberId> take_stragglers(std::vector<session::ParametersNeeded::Candidate>& lacking);
 
-/// Appends the stragglers to `others` as the last rack, for the algorithm site_trees. In this algorithm a
-/// rack gets its blocks only from the one or two members of the rack before it that have one destination
-/// fewer than the others.
+/// Appends the stragglers to `others` as the last rack, for the algorithm site_trees. With this algorithm, a
+/// rack gets its blocks only from one or two members of the rack before it. These members have one
+/// destination fewer than the others.
 Ranking with_stragglers(Ranking others, std::span<const session::MemberId> stragglers);
 
-/// The racks of an epoch's members, for the coordinator that plans the next epoch.
+/// Returns the racks of an epoch's members, for the coordinator that plans the next epoch.
 RackOf racks_of(std::span<const session::MemberInfo> members, const relay::Racks& racks);
 
 }  // namespace rdmc::bcast

@@ -14,7 +14,7 @@ namespace rdmc::bcast {
 namespace {
 
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-constexpr int kMaxRaces = 16;  // openat2 fails with EAGAIN if a rename happened during the resolution
+constexpr int kMaxRaces = 16;  // openat2() fails with EAGAIN if a rename happened during the resolution.
 
 int open_in_kernel(int directory, const char* path) {
   open_how how{};
@@ -67,7 +67,7 @@ Result<ReceiveDirectory> ReceiveDirectory::open(const std::string& path, Missing
   auto opened = open(path, missing, Confinement::beneath);
   if (!opened) return opened;
   const FileDescriptor probe(open_in_kernel(opened->directory_.get(), "."));
-  // openat2 is missing before Linux 5.6, and a seccomp filter can forbid it.
+  // openat2() is missing before Linux 5.6, and a seccomp filter can forbid it.
   if (!probe) opened->confinement_ = Confinement::walk;
   return opened;
 }

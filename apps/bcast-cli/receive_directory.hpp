@@ -1,7 +1,7 @@
 // The receive directory of an agent: files are put under it, and nowhere else. A sender chooses paths, but no
-// "..", absolute path or symbolic link may lead out of this directory. With openat2(2) and RESOLVE_BENEATH
-// the kernel ensures this. Without it, a path is opened one component at a time, and symbolic links are
-// refused. The functions block. Any thread may call them.
+// "..", absolute path or symbolic link may lead out of this directory. With openat2(2) and RESOLVE_BENEATH,
+// the kernel ensures this. If openat2(2) is missing, a path is opened one component at a time, and symbolic
+// links are refused. The functions block. Any thread may call them.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class ReceiveDirectory {
 
   /// Opens a directory that this process can write to. Errors: those of open(2) and mkdir(2).
   static Result<ReceiveDirectory> open(const std::string& path, Missing missing = Missing::refuse);
-  /// The same, with a given confinement in place of the best one. So a test can check the confinement that
-  /// old kernels need.
+  /// Does the same with a given confinement, in place of the best one that the kernel offers. So a test can
+  /// check the confinement that old kernels need.
   static Result<ReceiveDirectory> open(const std::string& path, Missing missing, Confinement confinement);
 
   const std::string& path() const { return path_; }
@@ -46,8 +46,8 @@ class ReceiveDirectory {
   Confinement confinement_;
 };
 
-/// Returns the components of a relative path, without empty ones and ".". Errors: invalid_argument if the
-/// path is absolute, or contains ".." or a NUL byte.
+/// Returns the components of a relative path, except empty components and ".". Errors: invalid_argument if
+/// the path is absolute, or contains ".." or a NUL byte.
 Result<std::vector<std::string>> split_relative(std::string_view path);
 
 }  // namespace rdmc::bcast

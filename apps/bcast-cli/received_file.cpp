@@ -12,12 +12,12 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A shorter run of zeros is not worth a separate system call.
+/// The shortest run of zeros that becomes a hole. A shorter run is not worth a separate system call.
 constexpr std::size_t kHoleBytes = 16 * 1024;
 
 bool is_zero(std::span<const std::byte> bytes) {
-  // The bytes are compared with themselves, shifted by one. memcmp compares whole vectors and stops at the
-  // first difference.
+  // This compares the bytes with the same bytes shifted by one. memcmp() compares whole vectors and stops at
+  // the first difference.
   return bytes.empty() ||
          (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }

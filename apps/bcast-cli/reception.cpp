@@ -11,7 +11,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// How often the participant gets the number of held bytes. It sends at most four reports per second.
+/// The interval at which the participant gets the number of bytes that the file has. The participant sends at
+/// most four reports per second.
 constexpr Duration kLookAtProgress = milliseconds(50);
 
 }  // namespace
@@ -46,14 +47,14 @@ Reception::Reception(const Services& services, control::Channel channel, Finishe
 }
 
 Reception::~Reception() {
-  worker_.reset();  // waits for its task with the file
+  worker_.reset();  // This waits for the worker's task that uses the file.
   committer_.reset();
-  if (data_plane_) data_plane_->end_now();  // from here on the sink is not used
+  if (data_plane_) data_plane_->end_now();  // From here on, the sink is not used.
 }
 
 void Reception::stop(Error cause) {
   stopped_ = true;
-  new_coordinator_.reset();  // its participants will find another coordinator
+  new_coordinator_.reset();  // The participants of the new coordinator will find another coordinator.
   if (committer_) cause.what += session::kMayBeInPlace;
   participant_.fail(std::move(cause), monotonic_now());
   pump();
@@ -65,7 +66,7 @@ void Reception::give_up(Error cause) {
 
 void Reception::pump() {
   if (pumping_) return;
-  const auto self = shared_from_this();  // keeps this object alive, because an output may release it
+  const auto self = shared_from_this();  // This keeps the object alive, because an output may release it.
   pumping_ = true;
   while (auto output = participant_.poll()) std::visit([&](auto& value) { handle(value); }, *output);
   pumping_ = false;
@@ -77,7 +78,7 @@ void Reception::arm_timer() {
   auto deadline = participant_.next_deadline();
   const auto now = monotonic_now();
   if (sink_) deadline = std::min(deadline, now + kLookAtProgress);
-  if (deadline >= timer_at_) return;  // a timer that fires early does no harm: it is set again
+  if (deadline >= timer_at_) return;  // A timer that fires too early does no harm: it is set again.
   timer_at_ = deadline;
   timer_ = loop_.after(std::max(deadline - now, Duration{}), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_timer();
@@ -120,10 +121,11 @@ void Reception::handle(session::Send& send) {
     if (new_coordinator_) new_coordinator_->from_own(std::move(send.bytes));
     return;
   }
-  if (!channel_) return;  // it has moved to another reception
+  if (!channel_) return;  // The channel has moved to another reception.
   const auto sent = channel_->send(std::move(send.bytes));
-  if (sent || sent.error().code != Errc::would_block) return;  // a closed channel reports its end by itself
-  // The coordinator has not read for so long that the channel takes no more data. It is treated as lost.
+  if (sent || sent.error().code != Errc::would_block) return;  // A closed channel reports its end by itself.
+  // The coordinator has not read for so long that the channel accepts no more data. The coordinator is
+  // treated as lost.
   loop_.post([inbox = inbox_, cause = sent.error()] {
     if (const auto self = inbox->owner.lock()) {
       self->participant_.on_closed(cause, monotonic_now());
@@ -143,8 +145,8 @@ void Reception::handle(session::Finished& finished) {
   outcome_.event.status = finished.status;
   if (outcome_.path.empty() && !stopped_ && !outcome_.strange) outcome_.strange = finished.cause;
   if (finished.status != session::Status::ok) outcome_.event.cause = std::move(finished.cause.what);
-  // The time of a successful reception ends at its commit. The reception may go on after that, because other
-  // members need its blocks.
+  // The time of a successful reception ends at its commit. The reception may continue after the commit,
+  // because other members need its blocks.
   if (finished.status != session::Status::ok || outcome_.event.seconds == 0)
     outcome_.event.seconds = (monotonic_now() - start_).seconds();
   if (channel_) channel_->close();

@@ -30,8 +30,8 @@ namespace rdmc::bcast {
 
 class Reception : public std::enable_shared_from_this<Reception> {
  public:
-  /// The result. `path` is empty if no job was offered, or if the job was invalid or not encrypted as this
-  /// agent demands.
+  /// The result. `path` is empty if no job was offered, if the job was invalid, or if the job was not
+  /// encrypted although this agent requires encryption.
   struct Outcome {
     std::string peer;
     std::string path;
@@ -41,32 +41,33 @@ class Reception : public std::enable_shared_from_this<Reception> {
     std::optional<Error> strange;
   };
   using FinishedHandler = std::move_only_function<void(const Outcome&)>;
-  /// The reception services: what all receptions of one agent share. They must outlive the receptions.
+  /// The reception services, which all receptions of one agent share. They must outlive the receptions.
   struct Services {
     control::ControlLoop& loop;
     ReceiveDirectory directory;
-    std::shared_ptr<peer::Peers> peers;  ///< serves the senders, and connects to other survivors
+    std::shared_ptr<peer::Peers> peers;  ///< accepts the senders, and connects to other survivors
     FabricChoice fabric;
     /// Returns the reception of that session, if there is one.
     std::function<std::shared_ptr<Reception>(const session::SessionId&)> find;
     /// Returns an error if no further transfer may begin. Called when `peer` has sent its first message. The
-    /// peer is told the error.
+    /// error is sent to the peer.
     std::function<Result<void>(const Address& peer)> admit;
   };
 
-  /// `finished` is called once, on the loop's thread, when nothing is left except the object. If a survivor
-  /// uses the channel to reach an orphan of this agent, the channel moves to the orphan's reception. Errors:
-  /// resource_limit if there is no thread; then the caller still owns `channel`.
+  /// Begins a reception. `finished` is called once, on the loop's thread, when nothing is left except the
+  /// object. If a survivor uses the channel to reach an orphan of this agent, the channel moves to the
+  /// orphan's reception. Errors: resource_limit if no thread can be started. Then the caller still owns
+  /// `channel`.
   static Result<std::shared_ptr<Reception>> begin(const Services& services, control::Channel&& channel,
                                                   FinishedHandler finished);
   ~Reception();
 
-  /// Gives up and tells the sender why. `finished` is called later.
+  /// Gives up and sends the cause to the sender. `finished` is called later.
   void stop(Error cause);
 
   /// True if this reception counts as one of the agent's transfers (see kMaxReceptions).
   bool is_admitted() const { return admitted_; }
-  /// True if this reception has a job of `session` that has not ended.
+  /// True if this reception has a job of `session` that has not ended yet.
   bool is_of(const session::SessionId& session) const {
     return job_offered_ && !participant_.finished() && participant_.session() == session;
   }
@@ -85,7 +86,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
 
   Reception(const Services& services, control::Channel channel, FinishedHandler finished);
 
-  // reception.cpp: the channel, timers, and the end
+  // Defined in reception.cpp: the channel, timers, and the end.
   void pump();
   void arm_timer();
   void on_timer();
@@ -101,7 +102,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   template <typename Work, typename Then>
   void in_background(Work work, Then then);
 
-  // reception_job.cpp: the job and the file
+  // Defined in reception_job.cpp: the job and the file.
   void handle(session::JobOffered& offered);
   void handle(const session::CommitRequested&);
   void handle(const session::AbortRequested&);
@@ -109,13 +110,13 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void tear_down(std::move_only_function<void()> then);
   void drop_file(std::move_only_function<void()> then);
 
-  // reception_orphan.cpp: after the sender's death
+  // Defined in reception_orphan.cpp: the actions after the sender's death.
   void handle(session::LeadRequested& request);
   void give_away(const session::Takeover& takeover, std::vector<std::byte> message);
   bool follow(session::MemberId leader);
   void adopt(control::Channel channel, std::shared_ptr<Inbox> inbox, const std::vector<std::byte>& message);
 
-  // reception_epoch.cpp: the data plane
+  // Defined in reception_epoch.cpp: the data plane.
   void handle(session::FormRequested& request);
   Result<group::Store*> make_store();
   void handle(session::PeersReady& peers);
@@ -143,23 +144,24 @@ class Reception : public std::enable_shared_from_this<Reception> {
   bool stopped_ = false;
   bool admitted_ = false;
   bool job_offered_ = false;
-  bool follows_own_ = false;  // its coordinator is new_coordinator_
+  bool follows_own_ = false;  // true if the coordinator of the participant is new_coordinator_
   bool channel_closed_ = false;
   bool cleaned_up_ = false;
   BlockMap epoch_blocks_;   // the blocks that the current epoch sends
-  bool is_source_ = false;  // this member is the source of that epoch
+  bool is_source_ = false;  // true if this member is the source of the current epoch
   bool is_straggler_ = false;
-  TransferWishes wishes_;  // from the parameters of the last epoch
+  TransferWishes wishes_;  // taken from the parameters of the last epoch
   std::shared_ptr<NewCoordinator> new_coordinator_;
   std::unique_ptr<ReceivedFile> file_;  // used by the worker while one of its tasks runs
   std::unique_ptr<DataPlaneProxy> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // exists while an epoch runs
-  std::stop_source unwanted_;         // a stop is requested when the file will not be completed here
+  std::stop_source unwanted_;         // stop is requested when it is known that the file will not be
+                                      // completed here
   std::unique_ptr<FileSink> sink_;
   std::optional<SourceFile> own_source_;  // the received file, as source_ reads it
   std::unique_ptr<FileSource> source_;
   std::unique_ptr<Worker> worker_;
-  // Separate from worker_, because a commit may take long and other members may need blocks meanwhile.
+  // Separate from worker_, because a commit may take long, and other members may need blocks meanwhile.
   std::unique_ptr<Worker> committer_;
 };
 

@@ -42,8 +42,8 @@ void Reception::handle(session::PeersReady& peers) {
   data_plane_->connect(std::move(peers.blobs), plane_answers().to_connect(peers.epoch));
 }
 
-/// Makes the store for the epoch. It is a sink for the blocks, or a source if other members lack blocks that
-/// this one sends.
+/// Makes the store for the epoch. The store is a sink for the blocks. If other members lack blocks that this
+/// member sends, the store is a source.
 Result<group::Store*> Reception::make_store() {
   const auto wake = [plane = data_plane_.get()] { plane->wake(); };
   if (!is_source_) {
@@ -103,7 +103,7 @@ void Reception::handle(const session::EndData& end) {
 }
 
 void Reception::on_delivered(Epoch epoch) {
-  if (!file_ || is_source_) return;  // the job has ended, or this member is the source
+  if (!file_ || is_source_) return;  // The job has ended, or this member is the source.
   const auto now = monotonic_now();
   const auto digest = file_->digest();
   if (digest) {

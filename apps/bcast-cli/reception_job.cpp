@@ -1,4 +1,5 @@
-// The job: the check that the file can be received, and later its commit or its removal.
+// The job of a reception: the check whether the file can be received, and later the commit or the removal of
+// the file.
 #include <utility>
 
 #include "apps/bcast-cli/file_source.hpp"
@@ -45,8 +46,8 @@ void Reception::handle(session::JobOffered& offered) {
                 });
 }
 
-/// Opens the data plane before the job is accepted. Opening a port and touching the ring's memory take a
-/// moment, in which other receivers can join.
+/// Makes the partial file. Opens the data plane before the job is accepted, because opening a port and
+/// touching the ring buffer's memory take a moment. Other receivers can join in this time.
 void Reception::claim_file() {
   in_background(
       [&directory = services_.directory, fabric = services_.fabric, &loop = loop_, job = job_,
@@ -122,7 +123,7 @@ void Reception::tear_down(std::move_only_function<void()> then) {
 void Reception::drop_file(std::move_only_function<void()> then) {
   in_background(
       [file = std::move(file_), committer = std::move(committer_)]() mutable {
-        committer.reset();  // waits for a commit that is running
+        committer.reset();  // This waits for a commit that is running.
         file.reset();
         return Result<void>{};
       },

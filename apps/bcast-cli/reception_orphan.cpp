@@ -1,6 +1,6 @@
-// After the sender's death: this receiver becomes the coordinator, or it follows another survivor that has
-// become the coordinator. A survivor's channel arrives like a sender's. Its first message tells which
-// reception it is for.
+// What a receiver does after the sender's death: it becomes the coordinator, or it follows another survivor
+// that has become the coordinator. A survivor's channel arrives like a sender's channel. The first message on
+// the channel names the reception to which the channel belongs.
 #include <utility>
 
 #include "apps/bcast-cli/reception.hpp"
@@ -10,8 +10,8 @@ namespace rdmc::bcast {
 
 void Reception::handle(session::LeadRequested& request) {
   const auto weak = weak_from_this();
-  // A new coordinator that has stood down is destroyed. The tasks that it has posted find no object then, so
-  // it does not call these handlers any more.
+  // A new coordinator that has stood down is destroyed. The tasks that it has posted then find no object, so
+  // they do not call these handlers any more.
   NewCoordinator::Handlers handlers{
       .to_own =
           [weak](const session::Bytes& message) {
@@ -39,12 +39,12 @@ void Reception::handle(session::LeadRequested& request) {
       std::move(handlers));
 }
 
-/// A survivor has connected to take over an orphan of this agent. Its channel moves to the orphan's
-/// reception, or it is refused. This reception ends.
+/// Called when a survivor has connected to take over an orphan of this agent. The survivor's channel moves to
+/// the orphan's reception, or it is refused. This reception ends.
 void Reception::give_away(const session::Takeover& takeover, std::vector<std::byte> message) {
   const auto orphan = services_.find(takeover.session);
   if (orphan && orphan->follow(takeover.leader)) {
-    channel_closed_ = true;  // this reception has no channel any more
+    channel_closed_ = true;  // This reception has no channel any more.
     auto channel = std::move(*channel_);
     channel_.reset();
     orphan->adopt(std::move(channel), std::exchange(inbox_, std::make_shared<Inbox>()), message);
@@ -54,9 +54,9 @@ void Reception::give_away(const session::Takeover& takeover, std::vector<std::by
   stop({Errc::cancelled, "a survivor came for another transfer"});
 }
 
-/// True if this reception is an orphan, so that it can follow `leader`. If this process runs a new
-/// coordinator that has not chosen an epoch yet, and if `leader` has priority, this new coordinator is given
-/// up first.
+/// Returns true if this reception is an orphan, so that it can follow `leader`. This process may run a new
+/// coordinator that has not chosen an epoch yet. If `leader` has priority over it, this new coordinator is
+/// given up first.
 bool Reception::follow(session::MemberId leader) {
   if (new_coordinator_ && new_coordinator_->stands_down_for(leader)) {
     new_coordinator_.reset();
@@ -67,7 +67,7 @@ bool Reception::follow(session::MemberId leader) {
 
 void Reception::adopt(control::Channel channel, std::shared_ptr<Inbox> inbox,
                       const std::vector<std::byte>& message) {
-  inbox_->owner.reset();  // ignores further messages of the earlier channel
+  inbox_->owner.reset();  // This makes the earlier channel's further messages ignored.
   inbox_ = std::move(inbox);
   inbox_->owner = weak_from_this();
   channel_.emplace(std::move(channel));

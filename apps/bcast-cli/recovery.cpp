@@ -10,7 +10,7 @@
 namespace rdmc::bcast {
 namespace {
 
-/// A state that cannot be decoded counts as no blocks.
+/// Returns the blocks that a candidate has. A state that cannot be decoded counts as no blocks.
 BlockMap held_by(const session::ParametersNeeded::Candidate& candidate, std::uint64_t blocks) {
   return BlockMap::decode(candidate.state, blocks).value_or(BlockMap(blocks));
 }

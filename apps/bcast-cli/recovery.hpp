@@ -1,5 +1,5 @@
-// The choice of the survivors after the sender's death: which survivor sends which blocks in the next epoch,
-// or the verdict that blocks are lost. The simulator uses the same function. Pure.
+// Decides what the survivors do after the sender's death: which survivor sends which blocks in the next
+// epoch, or that blocks are lost. The simulator uses the same function. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace rdmc::bcast {
 
 struct RecoveryEpoch {
   session::MemberId source{};
-  BlockMap blocks;                         ///< the blocks that the source holds and another member lacks
-  std::vector<session::MemberId> members;  ///< the source, and all others that lack blocks
+  BlockMap blocks;                         ///< the blocks that the source has and another member lacks
+  std::vector<session::MemberId> members;  ///< the source, and all other members that lack blocks
 };
 
-/// The source of the next epoch is the survivor that holds the most of the blocks that others lack. Blocks
-/// that it does not hold are left to later epochs. `needed.candidates` must not be empty. Errors: peer_failed
-/// if no survivor holds some of the blocks; the text says how many.
+/// Plans the next epoch. Its source is the survivor that has the most of the blocks that others lack. Blocks
+/// that the source does not have are sent in later epochs. `needed.candidates` must not be empty. Errors:
+/// peer_failed if there are blocks that no survivor has. The error's text contains their number.
 Result<RecoveryEpoch> plan_recovery(const session::ParametersNeeded& needed, std::uint64_t blocks);
 
 }  // namespace rdmc::bcast

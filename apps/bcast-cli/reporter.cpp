@@ -9,7 +9,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// Errors are ignored, because the text has no reader then. The exit code also gives the result.
+/// Writes a line. Errors are ignored, because they mean that the text has no reader. The exit code also gives
+/// the result.
 void write_line(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto n = ::write(fd, text.data(), text.size());

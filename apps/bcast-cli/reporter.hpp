@@ -1,6 +1,6 @@
 // Writes a transfer's events: JSON lines to stdout, if the user wants them, and text and the progress line to
 // stderr. A worker does the writing, because a reader that stalls must not stop the heartbeats. The text that
-// waits for such a reader is limited. Any thread may call the functions; lines appear in the order of the
+// waits for such a reader is limited. Any thread may call the functions. The lines appear in the order of the
 // calls. The destructor waits until everything is written. StopSignals::end_within() limits this wait.
 #pragma once
 
@@ -19,12 +19,12 @@
 namespace rdmc::bcast {
 
 /// The number of bytes that may wait for the reader. Further lines are dropped, and their number is reported.
-/// The results for the longest hostlist need less.
+/// The results for the longest hostlist need less than this.
 constexpr std::size_t kMaxUnread = 8 << 20;
 
 class Reporter {
  public:
-  /// Errors: resource_limit if there is no thread.
+  /// Starts the worker. Errors: resource_limit if no thread can be started.
   static Result<std::unique_ptr<Reporter>> start(bool json);
 
   /// Does nothing while an earlier progress event is not written yet.
@@ -46,12 +46,12 @@ class Reporter {
   void put(std::string json, std::string text);
 
   bool json_;
-  // True if the JSON goes to a terminal. Then no progress line is shown, because it would be mixed with the
-  // JSON, which has the same content.
+  // True if the JSON goes to a terminal. Then no progress line is shown. It would be mixed with the JSON, and
+  // the JSON has the same content.
   bool json_on_terminal_;
   std::atomic<bool> progress_waits_ = false;
-  std::atomic<std::size_t> unread_ = 0;     // bytes posted and not written yet
-  std::atomic<std::uint64_t> dropped_ = 0;  // the number of lines dropped since the last report
+  std::atomic<std::size_t> unread_ = 0;     // the number of bytes that are posted and not written yet
+  std::atomic<std::uint64_t> dropped_ = 0;  // the number of lines that were dropped since the last report
   ProgressLine line_;                       // used by the worker
   std::unique_ptr<Worker> worker_;          // the last member, because it uses line_
 };

@@ -1,5 +1,5 @@
-// rdmc_bcast SRC DEST: opens the source, starts the receivers of --local, runs one Sender, and reports the
-// result.
+// Implements rdmc_bcast SRC DEST: opens the source, starts the receivers of --local, runs one Sender, and
+// reports the result.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,8 +18,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// The time for reading the remaining output: after a transfer, and after the user asked to stop. A slow
-/// reader has enough time, and a reader that has stopped does not block the process forever.
+/// The time for reading the remaining output, after a transfer or after the user asked to stop. In this time
+/// a slow reader can read everything, and a reader that has stopped does not block the process for ever.
 constexpr Duration kOutputPatience = seconds(5);
 constexpr Duration kHurriedPatience = seconds(1);
 
@@ -39,7 +39,7 @@ Error interruption() {
   return {Errc::cancelled, "the sender was interrupted"};
 }
 
-/// The rack of each member. The sender has a rack if the file lists this host by its host name.
+/// Returns the rack of each member. The sender has a rack if the file lists this host by its host name.
 RackOf racks_of(const Topology& topology, const std::vector<control::Host>& hosts) {
   RackOf racks;
   std::array<char, 256> own{};
@@ -51,7 +51,7 @@ RackOf racks_of(const Topology& topology, const std::vector<control::Host>& host
   return racks;
 }
 
-/// The properties of the paths that are known before any receiver is connected.
+/// Returns the properties of the paths that are known before any receiver is connected.
 relay::PathParameters paths(const SendOptions& options) {
   relay::PathParameters path = relay::kUnmeasured;
   if (options.limit_rate)
@@ -66,11 +66,11 @@ relay::PathParameters paths(const SendOptions& options) {
 /// The assumed number of receivers of a job while their real number is unknown.
 constexpr std::size_t kTasksGuessed = 16;
 
-/// The size of a block. If empty, SourceFile chooses it by the file's size. With --local this choice is the
-/// best one, because the blocks move in the memory of one machine.
+/// Returns the size of a block. If the result is empty, SourceFile chooses the size by the file's size. With
+/// --local that choice is the best one, because the blocks move in the memory of one machine.
 std::optional<std::uint32_t> block_size(const SendOptions& options) {
   if (options.block_size || options.local_receivers > 0) return options.block_size;
-  std::error_code unreadable;  // opening the file will report the error
+  std::error_code unreadable;  // Opening the file will report the error.
   const auto bytes = std::filesystem::file_size(options.source, unreadable);
   if (unreadable) return std::nullopt;
   // With --launch the number of the job's tasks is not known yet.
@@ -113,7 +113,7 @@ Result<Prepared> prepare(const SendOptions& options) {
   return Prepared{std::move(*source), std::move(config)};
 }
 
-/// Runs the transfer to the targets of `prepared` and waits for its end. `local`: the receivers, if this
+/// Runs the transfer to the targets of `prepared` and waits for its end. `local` has the receivers, if this
 /// process started them.
 Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop,
                               const LocalReceivers* local = nullptr) {
@@ -129,7 +129,7 @@ Result<SenderResult> transfer(Prepared& prepared, Reporter& reporter, Stop& stop
       });
   if (!sender) return std::unexpected(sender.error());
   while (stop.signals.wait() == StopSignals::Event::signal) {
-    if (stop.signalled) {  // the user asked twice, so end at once
+    if (stop.signalled) {  // The user has asked twice, so this ends at once.
       if (local != nullptr) local->abandon();
       ::_exit(static_cast<int>(ExitCode::interrupted));
     }
@@ -149,8 +149,8 @@ void add_failure(SenderResult& result, Reporter& reporter, std::string host, std
   reporter.receiver({.host = std::move(host), .status = session::Status::failed, .cause = std::move(cause)});
 }
 
-/// Checks whether DEST/i can be made and can take the file, without making anything. `bytes`: the space for
-/// this copy and all copies with lower numbers.
+/// Checks whether DEST/i can be made and has space for the file, without making anything. `bytes` is the
+/// space for this copy and all copies with lower numbers.
 Result<std::string> foresee_locally(const std::string& directory, const JobDescription& job,
                                     std::uint64_t bytes) {
   std::error_code ignored;
@@ -191,8 +191,8 @@ SenderResult foresee_all_locally(const SendOptions& options, const JobDescriptio
   return result;
 }
 
-/// Removes the partial file of a receiver that was killed. Such a receiver could not remove it itself.
-/// Otherwise it would stay until the next transfer of this name.
+/// Removes the partial file of a receiver that was killed. Such a receiver could not remove it. Without this,
+/// the file would stay until the next transfer of this name.
 void remove_stale_partial(const std::string& directory, const JobDescription& job) {
   const auto receive_directory = ReceiveDirectory::open(directory);
   if (!receive_directory) return;

@@ -17,10 +17,10 @@ namespace {
 
 /// The time between two attempts to reach a receiver that is still starting.
 constexpr Duration kAskAgain = milliseconds(50);
-/// The session's timeout is longer than the connection's timeout by this time. So the more precise error of
-/// the connection is reported.
+/// The session's timeout is longer than the connection's timeout by this time. So the error of the
+/// connection, which is more precise, is reported.
 constexpr Duration kCauseWithin = milliseconds(500);
-/// The time that a failed receiver may take to read the cause, after all others are done.
+/// The time that a failed receiver may take to read the cause, after all other receivers have ended.
 constexpr Duration kLastWords = milliseconds(500);
 
 std::string address_of(const SenderTarget& target) {
@@ -100,7 +100,7 @@ Sender::Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporte
 
 Sender::~Sender() {
   worker_.reset();
-  if (data_plane_) data_plane_->end_now();  // from here on the store is not used
+  if (data_plane_) data_plane_->end_now();  // From here on, the store is not used.
 }
 
 void Sender::begin() {
@@ -135,7 +135,7 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
     receivers_[index].again = loop_.after(kAskAgain, [weak = weak_from_this(), index] {
       if (const auto self = weak.lock()) self->connect(index);
     });
-    return;  // the session's connect timeout limits these attempts
+    return;  // The session's connect timeout limits these attempts.
   }
   if (!channel) {
     coordinator_.on_closed(member, channel.error(), monotonic_now());
@@ -163,8 +163,8 @@ void Sender::on_connected(std::size_t index, Result<control::Channel> channel) {
   pump();
 }
 
-/// True if another target has already connected to the same agent. An agent can take the file only once, so
-/// this ends the transfer before it begins.
+/// Returns true if another target has already connected to the same agent. An agent can take the file only
+/// once, so the transfer ends before it begins.
 bool Sender::is_named_twice(std::size_t index, const Address& peer) {
   const auto [entry, is_new] = connected_.emplace(peer, index);
   if (is_new) return false;
@@ -195,8 +195,8 @@ void Sender::on_closed(std::size_t index, const Error& cause) {
   pump();
 }
 
-/// Notices that this process was stopped for longer than its receivers wait for it. The timer is then late by
-/// at least this time.
+/// Notices that this process was stopped for longer than its receivers wait for it. In this case the timer is
+/// late by at least this time.
 void Sender::notice_absence() {
   const auto now = monotonic_now();
   if (timer_at_ == Time::never() || now - timer_at_ <= config_.wishes.suspect_after) return;
@@ -215,7 +215,7 @@ void Sender::give_up(Error cause) {
 
 void Sender::pump() {
   if (pumping_) return;
-  const auto self = shared_from_this();  // keeps this object alive, because an output may release it
+  const auto self = shared_from_this();  // This keeps the object alive, because an output may release it.
   pumping_ = true;
   while (true) {
     if (auto led = coordinator_.poll())
@@ -235,7 +235,7 @@ void Sender::pump() {
 
 void Sender::arm_timer() {
   const auto deadline = std::min(coordinator_.next_deadline(), participant_.next_deadline());
-  if (deadline >= timer_at_) return;  // a timer that fires early does no harm: it is set again
+  if (deadline >= timer_at_) return;  // A timer that fires too early does no harm: it is set again.
   timer_at_ = deadline;
   timer_ = loop_.after(std::max(deadline - monotonic_now(), Duration{}), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
@@ -252,8 +252,9 @@ void Sender::handle(session::Send& send) {
   if (send.member == session::kRoot) return participant_.on_message(send.bytes, monotonic_now());
   auto& channel = receiver(send.member).channel;
   const auto sent = channel->send(std::move(send.bytes));
-  if (sent || sent.error().code != Errc::would_block) return;  // a closed channel reports its end by itself
-  // The receiver has not read for so long that the channel takes no more data. It is treated as lost.
+  if (sent || sent.error().code != Errc::would_block) return;  // A closed channel reports its end by itself.
+  // The receiver has not read for so long that the channel accepts no more data. The receiver is treated as
+  // lost.
   loop_.post([weak = weak_from_this(), member = send.member, cause = sent.error()] {
     if (const auto self = weak.lock()) {
       self->coordinator_.on_closed(member, cause, monotonic_now());
@@ -289,7 +290,7 @@ void Sender::handle(session::MemberFinished& finished) {
                       .status = finished.status,
                       .bytes = gone.bytes,
                       .seconds = (monotonic_now() - start_).seconds()};
-  if (gone.accepted) event.status = session::Status::ok;  // a dry run ends before anything is sent
+  if (gone.accepted) event.status = session::Status::ok;  // A dry run ends before anything is sent.
   if (event.status == session::Status::ok) {
     if (digest_) event.digest = to_hex(*digest_);
     progress_.done(index);

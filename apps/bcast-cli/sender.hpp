@@ -1,8 +1,8 @@
-// The sending side of one transfer. It has the session's Coordinator with a channel to each receiver, and the
-// root's Participant with its data plane and the source file. Both serve one epoch after the other. Messages
-// between the two are passed inside this object. Everything happens on the control loop's thread. Answers
-// from other threads find the object by a weak pointer. It ends exactly once, with a result for every
-// receiver.
+// The sending side of one transfer. It has the session's Coordinator with a channel to each receiver. It also
+// has the root's Participant with its data plane and the source file. The Coordinator and the Participant run
+// one epoch after the other. Messages between them are passed inside this object. Everything happens on the
+// control loop's thread. Answers from other threads find the object by a weak pointer. It ends exactly once,
+// with a result for every receiver.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@
 namespace rdmc::bcast {
 
 struct SenderTarget {
-  std::string name;  ///< the name in reports: an address, or a directory on this machine
+  std::string name;  ///< the name in reports: an address, or a directory on this host
   std::string host;  ///< a host name or a numeric address
   std::uint16_t port = 0;
 };
@@ -40,15 +40,15 @@ struct SenderConfig {
   JobDescription job;
   std::vector<SenderTarget> targets;
   control::Security security;
-  /// The time that a host may take to accept the connection, and again the time that it may take to answer
-  /// the greeting.
+  /// The time that a host may take to accept the connection. The host may then take the same time again to
+  /// answer the greeting.
   Duration connect_within{};
   /// True if a host that refuses the connection may have a receiver that is still starting. The sender then
   /// tries again within `connect_within`.
   bool refused_may_come = false;
   TransferWishes wishes;
-  /// If set, the algorithm is chosen anew for each epoch from these properties of the paths. Otherwise it is
-  /// wishes.algorithm.
+  /// If set, the algorithm is chosen anew for each epoch from these properties of the paths. Otherwise the
+  /// algorithm is wishes.algorithm.
   std::optional<relay::PathParameters> auto_paths;
   FabricChoice fabric;
 };
@@ -57,15 +57,17 @@ struct SenderResult {
   SummaryEvent summary;
   std::vector<session::Status> statuses;  ///< in the order of the targets
   std::optional<Error> interrupted;       ///< set if stop() or an error of this process ended the transfer
-  bool named_twice = false;               ///< true if `interrupted` says that two targets are the same agent
+  bool named_twice = false;               ///< true if `interrupted` reports that two targets are the same
+                                          ///< agent
 };
 
 class Sender : public std::enable_shared_from_this<Sender> {
  public:
   using FinishedHandler = std::move_only_function<void(SenderResult)>;
 
-  /// May be called from any thread. `source` and `reporter` must outlive the sender. `finished` is called
-  /// once, on the loop's thread, when all channels are closed. Errors: resource_limit if there is no thread.
+  /// Starts a transfer. May be called from any thread. `source` and `reporter` must outlive the sender.
+  /// `finished` is called once, on the loop's thread, when all channels are closed. Errors: resource_limit if
+  /// no thread can be started.
   static Result<std::shared_ptr<Sender>> start(control::ControlLoop& loop, SourceFile& source,
                                                Reporter& reporter, SenderConfig config,
                                                session::SessionId session, FinishedHandler finished);
@@ -79,17 +81,17 @@ class Sender : public std::enable_shared_from_this<Sender> {
     peer::Peers::Handle opening;
     control::Timer again;  ///< starts the next connection attempt
     std::optional<control::Channel> channel;
-    bool open = false;  ///< true from the channel's opening until its end is reported
+    bool open = false;  ///< true from when the channel is opened until its end is reported
     bool is_distance_known = false;
-    bool accepted = false;  ///< in a dry run: the receiver would take the file
+    bool accepted = false;  ///< true if, in a dry run, the receiver would accept the file
     std::uint64_t bytes = 0;
-    bool is_straggler = false;  ///< it has been reported as a straggler
+    bool is_straggler = false;  ///< true if the receiver has been reported as a straggler
   };
 
   Sender(control::ControlLoop& loop, SourceFile& source, Reporter& reporter, SenderConfig config,
          session::SessionId session, FinishedHandler finished);
 
-  // sender.cpp: connections, timers, results, the end
+  // Defined in sender.cpp: connections, timers, results, the end.
   void begin();
   void connect(std::size_t index);
   void on_connected(std::size_t index, Result<control::Channel> channel);
@@ -110,7 +112,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   void finish_if_done();
   Receiver& receiver(session::MemberId member) { return receivers_.at(value_of(member) - 1); }
 
-  // sender_epoch.cpp: the blocks that an epoch sends, and the root's participant in the epoch
+  // Defined in sender_epoch.cpp: the blocks that an epoch sends, and the root's participant in the epoch.
   void handle(session::ParametersNeeded& needed);
   std::optional<Error> mixed_families(const session::ParametersNeeded& needed) const;
   void handle(session::FormRequested& request);
@@ -152,20 +154,21 @@ class Sender : public std::enable_shared_from_this<Sender> {
   control::Timer last_words_;
   Time timer_at_ = Time::never();
   Time start_;
-  Duration away_{};    // how long this process was last stopped, for example by SIGSTOP
-  Time away_until_{};  // when that stop ended
+  Duration away_{};    // for how long this process was last stopped, for example by SIGSTOP
+  Time away_until_{};  // the time when that stop ended
   SenderResult result_;
   bool pumping_ = false;
   bool job_finished_ = false;
-  bool dry_run_over_ = false;  ///< the dry run has ended as planned
+  bool dry_run_over_ = false;  ///< true if the dry run has ended as planned
   bool cleaned_up_ = false;
   bool last_words_over_ = false;
   BlockMap epoch_blocks_;
   relay::Racks epoch_racks_;
   std::uint32_t epoch_stragglers_ = 0;
   bool racks_are_hosts_ = false;
-  std::optional<Duration> least_round_trip_;  // the shortest one to any receiver
-  std::optional<Digest> digest_;              // the digest of the whole source, when it has been read
+  std::optional<Duration> least_round_trip_;  // the shortest round trip to any receiver
+  std::optional<Digest> digest_;              // the digest of the whole source, set when the source has been
+                                              // read
   std::unique_ptr<DataPlaneProxy> data_plane_;
   std::shared_ptr<DataWatch> watch_;  // exists while an epoch runs
   std::unique_ptr<FileSource> store_;

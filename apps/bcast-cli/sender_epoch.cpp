@@ -1,5 +1,5 @@
-// One epoch at the sender: the choice of the blocks to send, and the steps of the root: form, connect, move
-// data, end.
+// One epoch at the sender: the choice of the blocks to send, and the root's four steps, which are form,
+// connect, move data and end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace rdmc::bcast {
 namespace {
 
-/// The blocks that at least one receiver lacks. If a receiver's state cannot be decoded, all blocks are sent
-/// to it.
+/// Returns the blocks that at least one receiver lacks. If a receiver's state cannot be decoded, all blocks
+/// are sent to it.
 BlockMap lacking(const session::ParametersNeeded& needed, std::uint64_t blocks) {
   BlockMap held_by_all = BlockMap::full(blocks);
   for (const auto& candidate : needed.candidates)
@@ -83,8 +83,8 @@ void Sender::handle(session::ParametersNeeded& needed) {
                     now, session::kRoot, ranking.members);
 }
 
-/// Called for each message of a receiver. When the first message has arrived, the kernel has measured a round
-/// trip.
+/// Called for each message of a receiver. When the first message has arrived, the kernel has measured the
+/// time of a round trip.
 void Sender::notice_round_trip(session::MemberId member) {
   auto& receiver = this->receiver(member);
   if (receiver.is_distance_known) return;
@@ -95,8 +95,8 @@ void Sender::notice_round_trip(session::MemberId member) {
   least_round_trip_ = std::min(*round_trip, least_round_trip_.value_or(*round_trip));
 }
 
-/// The time of a hop is assumed to be half of the shortest round trip. An uplink of unknown rate is assumed
-/// to be as fast as a link.
+/// Chooses the algorithm. The time of a hop is assumed to be half of the shortest round trip. An uplink of
+/// unknown rate is assumed to be as fast as a link.
 void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) {
   relay::PathParameters path = *config_.auto_paths;
   if (least_round_trip_) path.hop_seconds = least_round_trip_->seconds() / 2;
@@ -113,9 +113,9 @@ void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) 
 }
 
 /// Orders the members by host or by rack. If the user named the algorithm, they are ordered by host if it is
-/// an algorithm for hosts. With auto they are ordered by host if no uplink rate is given and, in addition,
-/// two members share a host or no racks are given. Hosts follow from the addresses. Racks are those of
-/// --topology, or else follow from the addresses.
+/// an algorithm for hosts. With auto, they are ordered by host if two conditions are true: no uplink rate is
+/// given, and two members share a host or no racks are given. Hosts follow from the addresses. Racks are
+/// those of --topology, or else follow from the addresses.
 Ranking Sender::rank(const session::ParametersNeeded& needed) {
   std::vector<session::MemberId> members{session::kRoot};
   for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
@@ -133,8 +133,8 @@ Ranking Sender::rank(const session::ParametersNeeded& needed) {
   return by_rack.racks.is_known() ? by_rack : rank_by_address(placed);
 }
 
-/// This host's address, as seen by the receivers. Of several addresses, one that other hosts can reach is
-/// preferred, then the one that the most receivers use.
+/// Returns this host's address, as the receivers see it. If there are several addresses, one that other hosts
+/// can reach is preferred. Among these, the address that the most receivers use is chosen.
 Result<Address> Sender::data_address() const {
   std::map<Address, std::size_t> known_to;
   for (const auto& receiver : receivers_) {
@@ -148,8 +148,8 @@ Result<Address> Sender::data_address() const {
   return std::ranges::max_element(known_to, {}, worth)->first;
 }
 
-/// Runs on the worker: opening a port and touching the ring's memory take a moment, and the heartbeats must
-/// go on meanwhile.
+/// Opens the data plane on the worker. Opening a port and touching the ring buffer's memory take a moment,
+/// and the heartbeats must go on meanwhile.
 void Sender::open_data_plane(std::move_only_function<void()> then) {
   const auto address = data_address();
   if (!address) return give_up(address.error());
@@ -249,12 +249,13 @@ void Sender::handle_own(session::AbortRequested&) {
 }
 
 /// Sends the digest to every receiver before the last block can reach any member. So if the sender dies, the
-/// survivors can check that the blocks they hold together are right.
+/// survivors can check that the blocks that they have together are right.
 void Sender::announce(const Digest& digest) {
   digest_ = digest;
   coordinator_.expect_report(encode(digest), monotonic_now());
   pump();
-  loop_.post([weak = weak_from_this()] {  // runs after the loop has written the messages that were just sent
+  loop_.post([weak = weak_from_this()] {  // This task runs after the loop has written the messages that were
+                                          // just sent.
     if (const auto self = weak.lock(); self && self->store_) self->store_->announced();
   });
 }

@@ -12,7 +12,7 @@
 namespace rdmc::bcast {
 namespace {
 
-/// The exit code for the signal handler. It belongs to the whole process, as the handler does.
+/// The exit code for the signal handler. Like the handler, it belongs to the whole process.
 volatile sig_atomic_t end_code = 0;
 
 void end_at_once(int) {
@@ -37,7 +37,9 @@ StopSignals::Event StopSignals::wait(int watched) {
   while (true) {
     pollfd ready[] = {
         {signals_.get(), POLLIN, 0}, {notice_.get(), POLLIN, 0}, {watched, POLLIN | POLLRDHUP, 0}};
-    if (::poll(ready, 3, -1) < 0) continue;  // EINTR: no other error is possible with these arguments
+    if (::poll(ready, 3, -1) < 0)
+      continue;  // The error is EINTR; no other error is possible with these
+                 // arguments.
     if (ready[0].revents != 0 && take()) return Event::signal;
     if (ready[1].revents != 0) {
       std::uint64_t count = 0;

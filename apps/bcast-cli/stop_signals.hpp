@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as events that the main thread waits for, together with the end of its work. No
-// signal handler runs, so nothing is interrupted in the middle. The object must be made before any other
+// Makes SIGINT, SIGTERM and SIGHUP events, for which the main thread waits while it also waits for the end of
+// its work. No signal handler runs, so no code is interrupted. The object must be made before any other
 // thread is started, because threads inherit the blocked signals. When only clean-up and output remain,
 // end_within() restores the effect of the signals. So neither a hung disk nor a reader that has stopped
 // reading can keep the process alive.
@@ -24,17 +24,19 @@ class StopSignals {
 
   /// Blocks the signals in the calling thread. Errors: resource_limit.
   static Result<StopSignals> block();
-  /// Waits for the next event. `watched` is a socket whose end is also an event, or -1.
+  /// Waits for the next event. `watched` is a socket whose end is also an event, or -1 if there is no such
+  /// socket.
   Event wait(int watched = -1);
-  /// Takes a signal that has arrived since, without waiting. Returns false if there is none.
+  /// Takes a signal that has arrived since the last call, without waiting. Returns false if there is none.
   bool take();
-  /// A descriptor that is readable while a signal waits to be taken. For a caller that polls for other
-  /// events, too.
+  /// Returns a descriptor that is readable while a signal waits to be taken. For a caller that polls for
+  /// other events, too.
   int descriptor() const { return signals_.get(); }
-  /// May be called from any thread.
+  /// Makes wait() return `notified`. May be called from any thread.
   void notify() const;
-  /// For the end of the process. If the process still runs after `patience`, or at the next SIGINT or
-  /// SIGTERM, it ends at once with `code`. Signals that arrived before are discarded. May be called again.
+  /// For the end of the process. If the process still runs after `patience`, it ends with `code`. It also
+  /// ends with `code`, at once, at the next SIGINT or SIGTERM. Signals that arrived before are discarded. May
+  /// be called again.
   void end_within(Duration patience, ExitCode code);
 
  private:

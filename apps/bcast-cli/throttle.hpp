@@ -1,6 +1,7 @@
 // Limits reports of events that others can cause at will, such as refused connections, so that they do not
-// fill a log. The first event is reported at once. After that at most one is reported in each interval, with
-// the number of those left out since the last report. Time is passed in. One thread only.
+// fill a log. The first event is reported at once. After that, at most one event is reported in each
+// interval, with the number of events that were left out since the last report. Time is passed in. Only one
+// thread may use an object.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ Result<std::string> no_further_file(const std::string& path) {
   return fail(Errc::invalid_argument, fmt::format("a topology cannot name a further file ('{}')", path));
 }
 
-/// All loopback addresses are treated as one host.
+/// Returns the host of an address. All loopback addresses are treated as one host.
 Address host_of(Address address) {
   address.port = 0;
   return is_loopback(address) ? Address::ipv4(127, 0, 0, 1, 0) : address;
@@ -39,7 +39,7 @@ Address subnet_of(const Address& address) {
   return subnet;
 }
 
-/// An order of the members in which members with equal keys are adjacent.
+/// Returns an order of the members in which members with equal keys are adjacent.
 template <typename KeyOf>
 relay::RankOrder order_by(std::span<const std::pair<session::MemberId, Address>> members, KeyOf key_of) {
   std::map<Address, std::uint32_t> numbers;

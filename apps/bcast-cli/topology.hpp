@@ -1,4 +1,4 @@
-// The racks of a transfer's hosts: as a file names them, or as the addresses suggest. Pure: the caller reads
+// The racks of a transfer's hosts, as a file names them or as the addresses suggest. Pure: the caller reads
 // the file.
 #pragma once
 
@@ -22,12 +22,12 @@ class Topology {
   /// Parses lines of the form "RACK HOST...": the name of a rack, then hosts in the syntax of -w, separated
   /// by blanks or commas. Several lines may name the same rack. '#' starts a comment. A host without a port,
   /// or with the default port, means all agents on this host. Errors: invalid_argument if a line has no host,
-  /// a bad hostlist or a host of another rack, or if there is no rack; the text has `origin` and, for an
-  /// error in a line, the line's number.
+  /// a bad hostlist or a host of another rack, or if there is no rack. The error's text contains `origin`
+  /// and, for an error in a line, the line's number.
   static Result<Topology> parse(std::string_view text, const std::string& origin);
 
-  /// The number of the host's rack, in the order in which the file names the racks. Empty if the file does
-  /// not name the host.
+  /// Returns the number of the host's rack. The racks are numbered in the order in which the file names them.
+  /// Returns nullopt if the file does not name the host.
   std::optional<std::uint32_t> rack_of(const control::Host& host) const;
   std::size_t racks() const { return racks_.size(); }
 
@@ -48,8 +48,8 @@ class Topology {
 /// of a host inside a rack. members[0] is the epoch's source.
 Ranking rank_by_address(std::span<const std::pair<session::MemberId, Address>> members);
 
-/// Orders members so that those of one host are adjacent and form a rack. Hosts are in the order of their
-/// first members.
+/// Orders members so that the members of one host are adjacent and form a rack. Hosts are in the order of
+/// their first members.
 Ranking rank_by_host(std::span<const std::pair<session::MemberId, Address>> members);
 
 }  // namespace rdmc::bcast

@@ -22,7 +22,7 @@ struct TurnedAway {
   void drain() {
     while (auto output = participant.poll()) {
       if (auto* const message = std::get_if<session::Send>(&*output))
-        (void)channel.send(std::move(message->bytes));  // a closed channel reports its end by itself
+        (void)channel.send(std::move(message->bytes));  // A closed channel reports its end by itself.
     }
   }
 };
@@ -32,7 +32,7 @@ struct TurnedAway {
 void turn_away(control::ControlLoop& loop, control::Channel channel, Error cause,
                std::shared_ptr<void> ticket) {
   const session::ParticipantConfig config{.agent = "rdmc_bcast " RDMC_VERSION, .timing = {}};
-  // The channel's handlers own this object. The channel releases the handlers when it has closed.
+  // The channel's handlers own this object. The channel releases its handlers when it has closed.
   const std::shared_ptr<TurnedAway> self(new TurnedAway{
       std::move(channel), std::move(cause), std::move(ticket), session::Participant(config), {}});
   self->channel.start(

@@ -42,9 +42,9 @@ void Worker::run() {
       lock.unlock();
       try {
         task();
-      } catch (const std::bad_alloc&) {  // this task is given up; the next ones run
+      } catch (const std::bad_alloc&) {  // This task is dropped, and the next tasks run.
       }
-    }  // the task is also destroyed without the lock
+    }  // The task is also destroyed without the lock.
     lock.lock();
   }
 }

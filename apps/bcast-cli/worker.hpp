@@ -21,7 +21,7 @@ class Worker {
  public:
   using Task = std::move_only_function<void()>;
 
-  /// Errors: resource_limit if there is no thread.
+  /// Starts the thread. Errors: resource_limit if no thread can be started.
   static Result<std::unique_ptr<Worker>> start();
   /// Runs all posted tasks and ends the thread. Must not run on the worker's own thread.
   ~Worker();
@@ -41,7 +41,7 @@ class Worker {
   std::thread thread_;
 };
 
-/// Posts `task` to the loop. A task of a worker calls it. If memory is lacking, it blocks until the call
+/// Posts `task` to the loop. Called by a task of a worker. If there is no memory, it blocks until the call
 /// succeeds.
 inline void post_from_worker(control::ControlLoop& loop, const std::shared_ptr<Worker::Task>& task) {
   when_there_is_memory([&] {

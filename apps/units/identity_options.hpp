@@ -8,7 +8,7 @@
 
 namespace rdmc {
 
-/// Declares the options. `insecure`: the help text of --insecure.
+/// Declares the options. `insecure` is the help text of --insecure.
 inline void declare_identity(CLI::App& app, control::Identity& identity, const char* insecure) {
   app.add_option("--key-file", identity.key_file, "the cluster key, as rdmc_bcast keygen made it")
       ->type_name("FILE");

@@ -20,7 +20,7 @@ inline CLI::Option* add_dscp(CLI::App& app, std::uint8_t& dscp) {
       ->type_name("0-63");
 }
 
-/// For an option that takes a size: `add_option(…, bytes)->transform(size_value())`.
+/// Returns a validator for an option that takes a size: `add_option(…, bytes)->transform(size_value())`.
 inline CLI::Validator size_value() {
   return {[](std::string& text) -> std::string {
             const auto bytes = parse_size(text);
@@ -31,7 +31,7 @@ inline CLI::Validator size_value() {
           "SIZE"};
 }
 
-/// For an option that takes a size or `auto`, which becomes 0.
+/// Returns a validator for an option that takes a size or `auto`. `auto` becomes 0.
 inline CLI::Validator size_or_auto_value() {
   return {[](std::string& text) -> std::string {
             const auto bytes = text == "auto" ? Result<std::uint64_t>(0) : parse_size(text);
@@ -42,7 +42,7 @@ inline CLI::Validator size_or_auto_value() {
           "SIZE|auto"};
 }
 
-/// For an option that takes a rate.
+/// Returns a validator for an option that takes a rate.
 inline CLI::Validator rate_value() {
   return {[](std::string& text) -> std::string {
             const auto rate = parse_rate(text);

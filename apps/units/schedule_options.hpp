@@ -32,9 +32,9 @@ struct ScheduleOptions {
   }
 
   bool is_given() const { return !algorithm.empty(); }
-  /// Empty for auto, or if no algorithm is given.
+  /// Returns the algorithm. Returns an empty value for auto, or if no algorithm is given.
   std::optional<relay::Algorithm> chosen() const { return relay::algorithm_of(algorithm); }
-  /// Errors: invalid_argument if --racks is wrong; the text names --racks.
+  /// Returns the racks. Errors: invalid_argument if --racks is wrong. The error's text names --racks.
   Result<relay::Racks> racks(std::uint32_t members) const {
     if (rack_sizes.empty()) return relay::Racks{};
     auto known = relay::Racks::of(rack_sizes);

@@ -13,24 +13,24 @@
 
 namespace rdmc {
 
-/// Examples: "4096", "256K", "8M", "2G". Errors: invalid_argument if the text has another form, or if the
-/// size is 2^63 or more.
+/// Parses a size, such as "4096", "256K", "8M" or "2G". Errors: invalid_argument if the text has another
+/// form, or if the size is 2^63 or more.
 Result<std::uint64_t> parse_size(std::string_view text);
 
-/// The result is in bits per second. Examples: "950000000", "100k", "20g", "1.5g". Errors: invalid_argument
-/// if the text has another form, or if the rate is less than 1, or 10^18 or more.
+/// Parses a rate, such as "950000000", "100k", "20g" or "1.5g". The result is in bits per second. Errors:
+/// invalid_argument if the text has another form, or if the rate is less than 1, or 10^18 or more.
 Result<std::uint64_t> parse_rate(std::string_view text);
 
-/// Examples: "500ms", "2s", "0.7" (seconds). Errors: invalid_argument if the text has another form, or if the
-/// duration is more than 10^6 seconds.
+/// Parses a duration, such as "500ms", "2s" or "0.7" (seconds). Errors: invalid_argument if the text has
+/// another form, or if the duration is more than 10^6 seconds.
 Result<Duration> parse_duration(std::string_view text);
 
-/// Examples: "512 B", "1.50 GiB". The number has about three significant digits.
+/// Formats a size, for example as "512 B" or "1.50 GiB". The number has about three significant digits.
 std::string size_words(std::uint64_t bytes);
-/// Example: "9.41 Gb/s". Returns "?" for a value that is negative or not finite.
+/// Formats a rate, for example as "9.41 Gb/s". Returns "?" for a value that is negative or not finite.
 std::string rate_words(double bits_per_second);
-/// Examples: "0.420 s", "4.2 s", "12 s", "3m05s", "2h02m". Returns "?" for a value that is negative, not
-/// finite, or more than 10^9.
+/// Formats a duration, for example as "0.420 s", "4.2 s", "12 s", "3m05s" or "2h02m". Returns "?" for a value
+/// that is negative, not finite, or more than 10^9.
 std::string duration_words(double seconds);
 
 }  // namespace rdmc

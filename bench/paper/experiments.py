@@ -3,7 +3,7 @@ some between real processes of this machine.
 
 Each function returns the data of a figure: {"command": one of the commands, "panels": [{"title", "series": [...]}]}.
 A series is {"label", "points": [[x, y], ...], ...}. The simulations use virtual time, so the load of the machine
-does not matter. It does matter for real processes."""
+does not change their results. It does change the results of real processes."""
 import concurrent.futures
 import functools
 import json
@@ -24,8 +24,8 @@ GROUPS = [2, 4, 8, 16, 32, 64, 128, 256, 512]
 BLOCKS = [256 << 10, MEGA]
 RING = "32M"
 SEEDS = range(1, 9)
-# The paper's implementation has one block in flight for each member. Ours posts the next block without
-# waiting.
+# The paper's implementation has one block in flight for each member. rdmc posts the next block without waiting for
+# the block before.
 ONE_BLOCK = {"writes_in_flight": 1}
 
 
@@ -59,7 +59,7 @@ class Processes:
 
     def __call__(self, **options):
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        # Short messages have more iterations, so that each configuration moves about the same number of
+        # Short messages have more iterations, so that each configuration sends about the same number of
         # bytes.
         command = ["bcast", *words, "--iterations", str(max(4, (384 << 20) // options["size"])), "--json"]
         self.last = " ".join(["rdmc_perf", *command])
@@ -141,7 +141,7 @@ def group_size(sim):
 
 
 def small_messages(sim):
-    """Figures 6 and 7: microseconds from the send to the last delivery of a message of one block."""
+    """Figures 6 and 7: the microseconds from the send to the last delivery of a message of one block."""
     panels = []
     for title, cost in (("relayed, 50 us a block (Figure 6)", 50), ("the same at 1 us a block, not the paper's small path", 1)):
         series = []
@@ -170,7 +170,7 @@ SENDERS = (("one sender", lambda n: 1), ("half of them", lambda n: n // 2), ("ev
 
 
 def concurrent_senders(sim):
-    """Figure 9: what each host receives, all messages together."""
+    """Figure 9: the rate at which each host receives all messages together."""
     panels = []
     for mb in (64, 256):
         series = []
@@ -201,8 +201,8 @@ def concurrent_processes(perf):
 
 
 def over_bound(sim):
-    """Not in the paper: the time for 16 MiB divided by the bound for each schedule's block size, for every number of
-    members."""
+    """Not in the paper: the time for 16 MiB divided by the bound. The bound is that of the block size that is used.
+    There is a point for every number of members from 2 to 64."""
     size, panels = 16 * MEGA, []
     for rate in ("1g", "10g"):
         series = []
@@ -220,7 +220,8 @@ def over_bound(sim):
 
 
 def scale(sim):
-    """Not in the paper: the time of groups of thousands divided by the bound, and the cost of a member."""
+    """Not in the paper: the time of groups of up to 4096 members divided by the bound, and the number of connections
+    of a member."""
     times, connections = [], []
     for members in (4, 8, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096):
         said = sim(members=members, size=256 * MEGA, block_size=MEGA)
@@ -233,7 +234,7 @@ def scale(sim):
 
 
 def skew(sim):
-    """The time from the first delivery to the last one, as a share of the whole time."""
+    """The time from the first delivery to the last delivery, as a share of the whole time."""
     panels = []
     for block in BLOCKS:
         series = []
@@ -248,7 +249,8 @@ def skew(sim):
 
 
 def slow_link(sim):
-    """One connection of 64 members has half of its rate: the remaining bandwidth, over the choices of the seeds."""
+    """One connection of 64 members has half of its rate. Returns the remaining bandwidth. Each seed chooses another
+    connection."""
     panels = []
     for way, pick in (("median", statistics.median), ("worst", min)):
         series = []

@@ -1,4 +1,4 @@
-"""Draws the data of bench/figures: one PNG for each figure with its panels side by side, small enough to check in."""
+"""Draws the data of bench/figures. Each figure becomes one PNG with its panels side by side, small enough to check in."""
 import io
 import math
 
@@ -11,8 +11,8 @@ from PIL import Image
 COLOURS = ["#0b5fa5", "#d1495b", "#2e8540", "#8a5a00", "#6a4c93", "#444444"]
 MARKS = "osD^vx"
 
-# For each name: the title, the x label, the y label, the scale of x ("members" or "bytes"), log y, the
-# paper's own points (panel, x, y, text) and its lines (y, text).
+# For each name: the title, the x label, the y label, the scale of x ("members" or "bytes"), whether the scale of y is
+# logarithmic, the paper's own points (panel, x, y, text) and the paper's own lines (y, text).
 LOOKS = {
     "fig4-block-size": dict(title="Multicast bandwidth by block size (paper: Figure 4)", x="block size", y="Gb/s", bytes=True,
                             paper_lines=[(17, "paper: a link carries 17 Gb/s and more")]),

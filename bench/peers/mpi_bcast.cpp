@@ -1,12 +1,13 @@
-// The peer with which our broadcast is compared: MPI_Bcast under the same rules as `rdmc_perf bcast`. Every
-// rank has its own writable buffer of the message's size, which is touched beforehand. There are two warm-up
-// iterations, and the received bytes are checked outside the timing. The time of an iteration is from the
-// root's start to the last rank's return.
+// The program with which rdmc's broadcast is compared. It measures MPI_Bcast under the same rules as
+// `rdmc_perf bcast`. Every rank has its own writable buffer of the message's size, which is touched
+// beforehand. There are two warm-up iterations, and the received bytes are checked outside the timing. The
+// time of an iteration is from the root's start to the last rank's return.
 //
 // The ranks run on one machine, so CLOCK_MONOTONIC is one clock for all of them. No barrier is part of the
-// time, unless `--barrier 1` asks for MPI_Bcast and MPI_Barrier together. Run it as `mpirun -np N [--mca btl
-// tcp,self] mpi_bcast --size BYTES --iterations I [--barrier 1]`. Rank 0 prints one JSON object. Sizes may
-// have the suffixes K, M and G. Exit status: 0, 1 (usage) or 2 (the received bytes are wrong).
+// time, unless `--barrier 1` requests that MPI_Bcast and MPI_Barrier are measured as one. Run it as `mpirun
+// -np N [--mca btl tcp,self] mpi_bcast --size BYTES --iterations I [--barrier 1]`. Rank 0 prints one JSON
+// object. Sizes may have the suffixes K, M and G. Exit status: 0, 1 (usage) or 2 (the received bytes are
+// wrong).
 #define OMPI_SKIP_MPICXX 1  // This program uses only the C interface.
 #include <mpi.h>
 #include <sys/resource.h>
@@ -48,7 +49,8 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Word `index` of the message of `iteration`. Neighbouring pages and successive iterations differ.
+/// Returns word `index` of the message of `iteration`. The words of neighbouring pages and of successive
+/// iterations differ.
 std::uint64_t word(std::size_t index, int iteration) {
   return (index + 1) * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(iteration) * 0xD1B54A32D192ED03U;
 }
@@ -68,7 +70,7 @@ void broadcast(std::byte* bytes, std::size_t size) {
     MPI_Bcast(bytes + at, static_cast<int>(std::min(kPieceBytes, size - at)), MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
-/// Errors: invalid_argument, with a message that names the wrong option.
+/// Parses the command line. Errors: invalid_argument, with a message that names the wrong option.
 rdmc::Result<Options> parse(int count, char** arguments) {
   Options options;
   const auto wrong = [](std::string what) {
@@ -94,12 +96,12 @@ rdmc::Result<Options> parse(int count, char** arguments) {
 
 struct Measured {
   std::vector<double> seconds;  ///< In ascending order.
-  double cpu = 0;               ///< User and system time of all ranks over the timed part.
+  double cpu = 0;               ///< The user and system time of all ranks in the timed part.
   bool intact = true;
 };
 
 Measured measure(const Options& options, int rank) {
-  // The program compares whole words. Up to seven bytes at the end are sent in addition.
+  // The program compares whole words. So up to seven additional bytes are sent at the end.
   std::vector<std::uint64_t> words((options.size + 7) / 8);
   Measured result;
   for (int iteration = -kWarmUps; iteration < options.iterations; ++iteration) {

@@ -5,7 +5,7 @@
 namespace rdmc::perf {
 namespace {
 
-/// The user and system time of this process.
+/// Returns the user and system time of this process.
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -10,7 +10,7 @@ namespace rdmc::perf {
 namespace {
 
 constexpr std::uint32_t kProbeIterations = 5;
-/// The largest number of bytes of a member that one trial sends. A trial has at least one message.
+/// The most bytes that one member sends in one trial. A trial has at least one message.
 constexpr std::uint64_t kTrialBytes = 256U << 20;
 
 Result<double> median_seconds(const Options& run) {
@@ -20,7 +20,7 @@ Result<double> median_seconds(const Options& run) {
   return percentile(seconds_taken(run, *meet), 0.5);
 }
 
-/// Improves the block size by trials, beginning with the model's choice.
+/// Improves the block size by trials. The first trial uses the model's choice.
 Result<void> improve_block_size(Options& options) {
   relay::BlockSizeSearch search(options.block_bytes);
   Options run = options;

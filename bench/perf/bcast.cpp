@@ -1,6 +1,6 @@
-// bcast: sends the root's message to every member through the library's own group, from memory to memory. Its
-// length is announced on the data path. This is what an application measures. With several senders, each is
-// the root of its own group, and the groups share their connections.
+// The test bcast sends the root's message to every member through the library's own group, from memory to
+// memory. The length of the message is announced on the data path. This is what an application measures. With
+// several senders, each sender is the root of its own group, and the groups share their connections.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -65,13 +65,15 @@ class Recorder final : public group::Observer {
   std::span<std::byte> memory_;
   const Options& options_;
   std::optional<group::MemoryStore> store_;
-  // The number of messages that this member has mapped, or that are stable if that is more.
+  // The number of messages that this member has mapped. If more messages than these are stable, it is the
+  // number of stable messages.
   std::uint64_t seen_ = 0;
   std::uint64_t completed_ = 0, stable_ = 0;
   std::string failure_;
 };
 
-/// One sender's message at one member: a group whose root is member `root`, and memory for the message.
+/// One sender's message at one member. It has a group whose root is member `root`, and memory for the
+/// message.
 class Part {
  public:
   static Result<std::unique_ptr<Part>> make(Member& member, group::Peers& peers, std::uint32_t root) {
@@ -103,7 +105,8 @@ class Part {
                                 : group_->send(recorder_.root_store(message().size()), message().size());
     return sent ? Result<void>{} : std::unexpected(sent.error());
   }
-  /// Before the first message, some members may still have to introduce themselves to each other.
+  /// Maps a message. Before the first message, some members may still have to introduce themselves to each
+  /// other.
   Result<void> show() {
     const Time latest = monotonic_now() + seconds(5);
     bool shown = false;
@@ -117,8 +120,8 @@ class Part {
   void stamp(std::uint32_t iteration) { perf::stamp(member_, message(), iteration, root_); }
   bool is_over(std::uint32_t iteration) const { return recorder_.is_over(iteration) || has_failed(); }
   bool is_intact() { return is_root() || matches_digest(member_, received(), root_); }
-  /// Gives a mapped message back, so that the root's memory belongs to the root again. This is outside of the
-  /// timing.
+  /// Gives a mapped message back, so that the root's memory belongs to the root again. The time of this is
+  /// not measured.
   void release(std::uint32_t iteration) {
     if (recorder_.mapped_memory()) group_->release_mapped(iteration);
   }
@@ -218,7 +221,7 @@ Result<void> run_bcast(Member& member) {
     parts.push_back(std::move(*part));
   }
   if (auto connected = connect_all(member, peers, parts); !connected) return connected;
-  if (!member.barrier()) return stopped(parts);  // All are connected before any member sends.
+  if (!member.barrier()) return stopped(parts);  // All members are connected before any member sends.
   member.engine().add(peers);
   for (std::uint32_t i = 0; i < kWarmUpIterations + options.iterations; ++i)
     if (auto done = iterate(member, parts, i); !done) return done;
@@ -230,7 +233,7 @@ Result<void> run_bcast(Member& member) {
   }
   figures.path_mtu = options.path_mtu == 0 ? member.fabric().info().path_mtu
                                            : std::min(options.path_mtu, member.fabric().info().path_mtu);
-  // No member may end while a neighbour may still need an acknowledgement again.
+  // No member may end while a neighbour may still need an acknowledgement again. So all members wait here.
   member.barrier();
   member.engine().remove(peers);
   return {};

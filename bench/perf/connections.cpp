@@ -17,8 +17,8 @@ namespace rdmc::perf {
 namespace {
 
 constexpr std::uint32_t kReceives = 256;
-/// The longest wait for completions. It is long enough not to be a busy poll, and short enough to notice that
-/// the other member has failed.
+/// The longest wait for completions. The wait is long enough not to be a busy poll, and short enough to
+/// notice that the other member has failed.
 constexpr Duration kWait = milliseconds(100);
 
 /// One end of a run: its endpoint, its connection, and its figures.
@@ -34,7 +34,7 @@ class End {
 
  private:
   bool sends() const { return rank_ == 0; }
-  /// Called between pieces of work.
+  /// Called between two parts of a long task.
   void pause() {
     if (has_thread_)
       usleep(20);
@@ -56,10 +56,10 @@ class End {
   const std::uint32_t rank_;
   const bool has_thread_;
   std::atomic<bool> is_connected_ = false;
-  Connection connection_;  // Written before is_connected_.
+  Connection connection_;  // This is written before is_connected_.
   memory::Arena arena_;
   std::array<std::byte, RemoteMemory::kEncodedBytes> words_{};
-  // Is destroyed before the memory that it reads and writes.
+  // The endpoint must be destroyed before the memory that it reads and writes.
   std::unique_ptr<Endpoint> endpoint_;
   Region region_;
   std::array<Completion, 64> completions_;
@@ -103,7 +103,7 @@ Result<void> End::connect() {
   const std::string name = endpoint_->fabric_name().substr(0, figures.driver.size() - 1);
   std::ranges::copy(name, figures.driver.begin());
   figures.icrc = false;
-  // The layer below copies twice in the kernel, or once from process to process.
+  // The fabric copies twice in the kernel, or once from process to process.
   figures.carrier_copies_per_byte = name.starts_with("shm") ? 1 : 2;
   return {};
 }
@@ -120,7 +120,8 @@ Result<std::size_t> End::take() {
   return count;
 }
 
-/// The receiver grants the sender access to `message`. Returns the remote memory at the sender.
+/// On the receiver: gives the sender access to `message`. On the sender: receives this access. Returns the
+/// remote memory.
 Result<RemoteMemory> End::exchange_keys(std::span<std::byte> message) {
   if (!sends()) {
     auto region = endpoint_->register_memory(message, RemoteAccess::write);
@@ -131,7 +132,7 @@ Result<RemoteMemory> End::exchange_keys(std::span<std::byte> message) {
     if (auto told = connection_.send_copy(key->encode(), 0); !told) return std::unexpected(told.error());
     return *key;
   }
-  // A device, if there is one, pins our own bytes only once.
+  // If there is a device, it pins the bytes of this side only once.
   auto region = endpoint_->register_memory(message, RemoteAccess::read);
   if (!region) return std::unexpected(region.error());
   region_ = std::move(*region);

@@ -7,7 +7,7 @@
 namespace rdmc::perf {
 namespace {
 
-/// The size of IP packets with 4 KB of payload and our largest headers.
+/// The size of IP packets with 4 KB of payload and rdmc's largest headers.
 constexpr std::uint32_t kMtuOf4096 = 4224;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The DPDK devices of a run if the user named none: a memif between two members, which needs no hardware, no
-// interface and no privilege.
+// The DPDK devices of a run for which the user named none. They are the two ends of a memif between two
+// members, which needs no hardware, no interface and no privilege.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace rdmc::perf {
 
-/// Returns the root's device, then the other member's. The two share a secret, so this function must be
-/// called once, before the member processes are forked. Empty if DPDK is not available. Opening the fabric
-/// then reports the reason.
+/// Returns two devices: the root's device and the other member's device. The two devices share a secret, so
+/// this function must be called once, before the member processes are forked. Returns an empty list if DPDK
+/// is not available. In this case opening the fabric reports the reason.
 std::vector<std::string> memif_devices(const Options& options);
 
 }  // namespace rdmc::perf

@@ -1,4 +1,4 @@
-// One bare queue pair between two members without anything above it, for the tests unicast, latency and rate.
+// One bare queue pair between two members, used directly, for the tests unicast, latency and rate.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace rdmc::perf {
 
 inline constexpr std::uint32_t kReceives = 512;
 
-/// A queue pair, and memory that the peer may write.
+/// A queue pair, and memory that the peer may write to.
 struct Endpoint {
   memory::Arena arena;
   std::unique_ptr<fabric::MemoryRegion> region;

@@ -1,5 +1,5 @@
-// rate with --api group: counts small messages of a group, which are sent one after the other to every
-// member. This is the rate of an application that sends many of them.
+// The test rate with --api group: measures the rate of small messages of a group, which are sent one after
+// the other to every member. An application that sends many small messages gets this rate.
 #include <cstring>
 
 #include "bench/perf/group_links.hpp"
@@ -62,7 +62,7 @@ Result<void> run_group_rate(Member& member) {
   if (!member.barrier()) return stopped();
   member.engine().add(peers);
 
-  // The memory of messages in flight must not change until it belongs to the application again.
+  // The memory of messages in flight must not change until it is reusable.
   std::vector<std::byte> messages(group::SmallWindow::kMostAhead * std::max<std::size_t>(size, 1));
   std::uint64_t begun = 0;
   const auto send_some = [&](std::uint64_t end) {

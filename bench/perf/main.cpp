@@ -50,7 +50,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
     return json;
   }
   if (options.test == Test::rate) {
-    // Each side uses one core. The figure is what one core sends and another one receives.
+    // Each side uses one core. The figure is the rate at which one core sends and another core receives.
     json.update({{"fabric", figures[0].driver.data()},
                  {"icrc", figures[0].icrc},
                  {"encrypted", figures[0].encrypted},
@@ -61,7 +61,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
     return json;
   }
   // The carrier of the packets copies each byte on each side. The copies of this program are added for each
-  // hop of a byte.
+  // transfer of a byte from one member to another.
   const double hops = static_cast<double>(options.members - 1) * static_cast<double>(options.size_bytes) *
                       options.senders * (kWarmUpIterations + options.iterations);
   const double median = percentile(seconds, 0.5);

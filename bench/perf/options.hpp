@@ -17,29 +17,29 @@ struct Options {
   std::uint32_t members = 2;
   std::uint64_t size_bytes = 256ULL << 20;
   std::uint32_t iterations = 10;
-  std::uint32_t block_bytes = 256 << 10;  ///< 0 for auto.
+  std::uint32_t block_bytes = 256 << 10;  ///< 0 means auto
   std::string fabric = "udp";
   std::string api = "qp";
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   relay::Racks racks{};
-  std::uint32_t path_mtu = 0;  ///< 0 for the largest that the interface allows.
+  std::uint32_t path_mtu = 0;  ///< 0 means the largest path MTU that the interface allows
   bool selective_repeat = true;
   bool icrc_on_loopback = false;
   bool encrypt = false;
   std::uint8_t dscp = 0;
   Duration spin = microseconds(50);
   bool busy_poll = false;
-  std::uint32_t writes_in_flight = 0;  ///< 0 for the default of the test.
-  /// For bcast: the number of groups that send at once. Each has all members and another root.
+  std::uint32_t writes_in_flight = 0;  ///< 0 means the default of the test
+  /// For bcast: the number of groups that send at once. Each group has all members and another root.
   std::uint32_t senders = 1;
-  /// For bcast: the time ends when every member knows that all have the message.
+  /// For bcast: if true, the time ends when every member knows that all members have the message.
   bool until_stable = false;
-  bool read_only = false;  ///< For bcast: members read the message in the root's memory.
+  bool read_only = false;  ///< For bcast: if true, members read the message in the root's memory.
   bool json = false;
-  /// "NAMESPACE=ADDRESS" for each member. If not empty, members run in these network namespaces instead of on
-  /// loopback addresses.
+  /// "NAMESPACE=ADDRESS" for each member. If the list is not empty, members run in these network namespaces
+  /// instead of on loopback addresses.
   std::vector<std::string> places;
-  /// For dpdk: the device of each member. Empty for a memif between the two.
+  /// For dpdk: the device of each member. If the list is empty, a memif between the two members is used.
   std::vector<std::string> devices;
 };
 

@@ -1,5 +1,5 @@
-// rate: counts many small SENDs in flight on one queue pair. The figure shows the cost of a message on each
-// side.
+// The test rate: counts many small SENDs in flight on one queue pair. The figure shows the cost of a message
+// on each side.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace rdmc::perf {
 namespace {
 
-/// The number of SENDs in flight: enough to fill a round trip, and few enough to stay in the cache.
+/// The number of SENDs in flight. It is large enough to fill a round trip, and small enough for the cache.
 constexpr std::uint32_t kInFlight = 256;
 /// The number of SENDs that are posted together, as an application with many messages does.
 constexpr std::uint32_t kTogether = 32;
@@ -18,7 +18,7 @@ static_assert(kMessagesPerIteration % kTogether == 0);
 /// Writes the message's number at its beginning, so that the receiver notices a lost or repeated message.
 void number(std::span<std::byte> message, std::uint32_t index) {
   if (message.size() >= sizeof index)
-    std::memcpy(message.data(), &index, sizeof index);  // Compiled without a function call.
+    std::memcpy(message.data(), &index, sizeof index);  // This is compiled without a function call.
   else
     std::memcpy(message.data(), &index, message.size());
 }

@@ -33,8 +33,8 @@ fabric::ConnectionBlob Rendezvous::take(std::uint32_t from, std::uint32_t to) {
 }
 
 bool Rendezvous::barrier(const std::function<void()>& meanwhile) {
-  // All members arrive the same number of times, so this barrier is complete when the count reaches our
-  // number, rounded up to a multiple of the members.
+  // All members call this function the same number of times. So this barrier is complete when the count
+  // reaches this member's number, rounded up to a multiple of the number of members.
   const std::uint64_t mine = arrived_.fetch_add(1) + 1;
   const std::uint64_t needed = (mine + members_ - 1) / members_ * members_;
   while (arrived_.load() < needed && !failed()) meanwhile();

@@ -1,5 +1,5 @@
-// Shared memory of the member processes of one rdmc_perf run, made before they are forked. It carries
-// connection blobs, barriers and times, so that the measured path has no control plane.
+// The shared memory of the member processes of one rdmc_perf run, made before they are forked. The processes
+// exchange connection blobs, barriers and times in it. So the measured path has no control plane.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@ inline constexpr std::uint32_t kMostMembers = 64;
 inline constexpr std::uint32_t kMostIterations = 10'000;
 
 struct MemberFigures {
-  std::array<char, 32> driver{};   ///< The driver of the member's port, zero-terminated.
-  double cpu_seconds = 0;          ///< User and system time over the timed part.
-  std::uint64_t bytes_copied = 0;  ///< The bytes that the fabric or the group has copied.
-  /// The copies of the carrier of the packets, in addition to bytes_copied.
+  std::array<char, 32> driver{};   ///< The name of the driver of the member's port, zero-terminated.
+  double cpu_seconds = 0;          ///< The user and system time of the timed part.
+  std::uint64_t bytes_copied = 0;  ///< The number of bytes that the fabric or the group has copied.
+  /// The number of copies of each byte by the carrier of the packets, in addition to bytes_copied.
   double carrier_copies_per_byte = 0;
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
   std::uint32_t path_mtu = 0;
@@ -31,17 +31,17 @@ struct MemberFigures {
 
 class Rendezvous {
  public:
-  /// Makes the object in shared memory. Returns nullptr if there is no memory. It is never freed, and lives
-  /// as long as the program.
+  /// Makes the object in shared memory. Returns nullptr if there is no memory. The object is never freed, and
+  /// lives as long as the program.
   static Rendezvous* make(std::uint32_t members);
 
-  /// Give a connection blob to member `to`, and take the blob of member `from`. Both block, because there is
-  /// nothing to poll yet.
+  /// give() gives a connection blob to member `to`. take() takes the blob of member `from`. Both functions
+  /// block, because there is nothing to poll yet.
   void give(std::uint32_t from, std::uint32_t to, const fabric::ConnectionBlob& blob);
   fabric::ConnectionBlob take(std::uint32_t from, std::uint32_t to);
 
-  /// Returns when every member has called this function as often as this one has. Calls `meanwhile`
-  /// repeatedly, because a waiting member must still answer its peers. Returns false if a member failed.
+  /// Returns when every member has called this function as often as this member. Calls `meanwhile`
+  /// repeatedly, because a waiting member must still answer its peers. Returns false if a member has failed.
   bool barrier(const std::function<void()>& meanwhile);
 
   /// Ends the run. Every barrier then returns false.
@@ -53,12 +53,12 @@ class Rendezvous {
     std::atomic<std::uint64_t> low, high;
   };
 
-  /// The start times of the root that started first, by iteration.
+  /// For each iteration, the start time of the root that started first.
   std::array<std::atomic<std::int64_t>, kMostIterations> started_ns;
-  /// The finish times of the member that finished last, by iteration.
+  /// For each iteration, the finish time of the member that finished last.
   std::array<std::atomic<std::int64_t>, kMostIterations> finished_ns;
   std::array<Digest, kMostMembers> digests;  ///< The digests of each sender's message in this iteration.
-  /// For unicast: the remote key of the receiving memory.
+  /// For the test unicast: the remote key of the receiving memory.
   std::atomic<std::uint32_t> receiver_key;
   std::array<MemberFigures, kMostMembers> figures;
 

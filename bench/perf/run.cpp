@@ -30,8 +30,8 @@ Result<void> run_test(const Options& options, Rendezvous& meet, std::uint32_t ra
 int run_member(const Options& options, Rendezvous& meet, std::uint32_t rank) {
   const auto result = run_test(options, meet, rank);
   if (!result) meet.fail(rank, result.error().what);
-  // Members end only after all have finished. When the first one ends, DPDK removes a memif's memory from the
-  // other.
+  // A member ends only after all members have finished. When the first member ends, DPDK removes the memory
+  // of a memif from the other member.
   meet.barrier([] { usleep(100); });
   return result ? 0 : 2;
 }

@@ -1,4 +1,4 @@
-// One run: every member is a separate process, which is forked and waited for here.
+// One run: this process forks a process for every member and waits for all of them.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace rdmc::perf {
 
-/// Returns when all member processes have ended. `meet` then has their times and figures. Errors: the error
-/// of the member that failed first.
+/// Runs the members. Returns when all member processes have ended. Then `meet` has their times and figures.
+/// Errors: the error of the member that failed first.
 Result<void> run_members(const Options& options, Rendezvous& meet);
 
-/// The times of the timed iterations, in ascending order.
+/// Returns the times of the timed iterations, in ascending order.
 std::vector<double> seconds_taken(const Options& options, const Rendezvous& meet);
 
-/// Preconditions: 0 < p <= 1, and `sorted` is not empty.
+/// Returns the percentile `p` of `sorted`. Preconditions: 0 < p <= 1, and `sorted` is not empty.
 double percentile(const std::vector<double>& sorted, double p);
 
 }  // namespace rdmc::perf

@@ -166,8 +166,8 @@ Result<void> End::unicast() {
     if (!done) return done;
     if (!sends) record_finish(meet_, i);
     if (is_timed) account.end();
-    // With reading in place, the received bytes are already released. The warm-up kept its bytes. In the
-    // other iterations only the stamps of the pages were checked.
+    // If bytes are read in place, the received bytes are already released. The warm-up has kept its bytes. In
+    // the other iterations only the stamps of the pages were checked.
     if (!sends && !(in_place && is_timed) && !matches_digest(meet_, message, 0, [] {}))
       return fail(Errc::corrupt, "the received bytes differ from the sent ones");
     if (!barrier()) break;
@@ -208,7 +208,7 @@ Result<void> End::receive_in_place(std::span<std::byte> message, std::uint32_t i
     const std::span piece(static_cast<const std::byte*>(where), static_cast<std::size_t>(got));
     if (iteration < kWarmUpIterations)
       std::ranges::copy(piece, message.begin() + static_cast<std::ptrdiff_t>(at));
-    const std::size_t first = (4096 - at % 4096) % 4096;  // The first byte of a page.
+    const std::size_t first = (4096 - at % 4096) % 4096;  // This is the first byte of a page.
     for (std::size_t i = first; i + 8 <= piece.size(); i += 4096)
       is_intact = is_intact && load_be<std::uint64_t>(&piece[i]) == stamp_of(at + i, iteration, 0);
     at += piece.size();
@@ -221,7 +221,7 @@ Result<void> End::receive_in_place(std::span<std::byte> message, std::uint32_t i
 void End::tell_copies() {
   auto& figures = meet_.figures[rank_];
   const std::string_view fabric(figures.driver.data());
-  // The layer below the sockets copies twice in the kernel, or once from process to process.
+  // The fabric or the kernel copies twice in the kernel, or once from process to process.
   figures.carrier_copies_per_byte = fabric.starts_with("shm") ? (options_.api == "socket-zc" ? 1 : 0) : 2;
   socklen_t length = sizeof figures.bytes_copied;
   if (options_.api != "tcp")

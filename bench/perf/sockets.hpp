@@ -1,5 +1,5 @@
-// The tests unicast and latency through sockets. The same loops run over our calls and over the kernel's TCP,
-// so that the figures can be compared.
+// The tests unicast and latency through sockets. The same loops run over the calls of rdmc and over the
+// kernel's TCP, so that the figures can be compared.
 #pragma once
 
 #include "bench/perf/options.hpp"
@@ -8,7 +8,7 @@
 
 namespace rdmc::perf {
 
-/// True if `options.api` is one of the sockets.
+/// True if `options.api` names a kind of sockets.
 bool is_of_sockets(const Options& options);
 
 /// Runs the test in each of the two member processes. Errors: those of the calls, and corrupt.

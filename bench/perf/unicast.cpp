@@ -1,4 +1,4 @@
-// unicast and latency: one bare queue pair without anything above it. The figures are those of the transport
+// The tests unicast and latency: one bare queue pair, used directly. The figures are those of the transport
 // itself.
 #include "bench/perf/endpoint.hpp"
 #include "dataplane/base/clock.hpp"

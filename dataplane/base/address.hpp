@@ -17,7 +17,7 @@ namespace rdmc {
 
 struct Address {
   bool ipv6 = false;
-  /// The address in network order. IPv4 uses the first four bytes, and the others are zero.
+  /// The address in network order. An IPv4 address uses the first four bytes, and the other bytes are zero.
   std::array<std::uint8_t, 16> bytes{};
   std::uint16_t port = 0;  ///< in host order
 
@@ -42,7 +42,7 @@ bool is_link_local(const Address& address);
 /// Parses a numeric "ADDR[:PORT]": an IPv4 address, "[V6]:PORT", or an IPv6 address without a port number.
 /// Without a port number in `text`, the port number is `default_port`. Names are not resolved here. A zone
 /// ("%eth0") is refused: it is valid on one host only, and addresses are passed on to other hosts. Errors:
-/// invalid_argument, with the text in its message.
+/// invalid_argument; the error message contains `text`.
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port);
 
 }  // namespace rdmc

@@ -1,7 +1,7 @@
-// Owns one file descriptor, so that no error path leaks it. Descriptors belong to files and sockets, and
-// they are passed between processes and threads. Every one must be opened with close-on-exec. A Descriptor
-// records its number as rdmc's own, for the case that the process forks (own_descriptors.hpp). It can be
-// moved but not copied. Any thread may use it.
+// Owns one file descriptor, so that no error path leaks it. Descriptors belong to files and sockets, and they
+// are passed between processes and threads. Every descriptor must be opened with close-on-exec. A Descriptor
+// records its number as one that belongs to rdmc, because a child of fork() must close these descriptors
+// (own_descriptors.hpp). A Descriptor can be moved but not copied. Any thread may use it.
 #pragma once
 
 #include <unistd.h>

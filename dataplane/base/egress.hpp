@@ -1,4 +1,4 @@
-// The delay of a packet before it reaches the link of its host. A plain value that any thread may use.
+// The delay of a packet between its sending and the link of its host. A plain value that any thread may use.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ namespace rdmc {
 
 /// The send queue of a host in front of its own link, as far as the host can measure it.
 struct Egress {
-  /// The time that a packet that is sent now waits until its first bit is on the link.
+  /// If a packet is sent now, its first bit is on the link after this time.
   Duration wait{};
-  /// The rate at which the queue drains. 0 if this rate has not been measured; the queue counts as short
-  /// then.
+  /// The rate at which the queue drains. 0 if this rate has not been measured. In that case the queue counts
+  /// as short.
   std::uint64_t bytes_per_second = 0;
 };
 

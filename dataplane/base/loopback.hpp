@@ -1,5 +1,6 @@
 // Recognizes an address that other hosts cannot reach. Such an address must not be given to processes of
-// other hosts. Between the processes of one host, caches matter more than the distance.
+// other hosts. A transfer to such an address stays on this host. There the caches of the processor limit the
+// speed, and the length of a path does not.
 #pragma once
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 //
 // A module exports two functions with default visibility and C linkage: `const char* rdmc_module_version()`,
 // which returns the RDMC_VERSION of its build, and a function that makes the object for which the module
-// exists. A loaded module stays until the process ends, because such libraries leave threads and memory
-// mappings behind. Any thread may call this function.
+// exists. A module stays loaded until the process ends, because the libraries that it links keep threads and
+// memory mappings. Any thread may call find_in_module().
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// Functions for the library's own threads when memory runs out. A std::bad_alloc that leaves a thread ends
-// the process. So these functions turn it into an error for the owner of the work, and the thread goes on.
+// Functions for the library's own threads when memory runs out. If a thread does not catch a std::bad_alloc,
+// the process ends. So these functions turn the exception into an error for the owner of the work, and the
+// thread continues.
 #pragma once
 
 #include <chrono>
@@ -23,8 +24,8 @@ inline Error no_memory() {
   return {Errc::resource_limit, "no memory"};
 }
 
-/// Copies an error for everything that must receive it. Without memory for the text, the copy has the same
-/// code and the text of no_memory().
+/// Copies an error, so that each of its receivers gets a copy. If there is no memory for the text, the copy
+/// has the same code and the text of no_memory().
 inline Error copy_of(const Error& error) noexcept {
   try {
     return error;
@@ -43,8 +44,9 @@ requires IsResult<std::invoke_result_t<Work>> std::invoke_result_t<Work> or_no_m
   }
 }
 
-/// Runs `work` again and again until it does not throw std::bad_alloc. It is only for a thread that is
-/// allowed to block, and for which another thread waits. `work` must have changed nothing when it throws.
+/// Runs `work` again and again until it does not throw std::bad_alloc. Only a thread that is allowed to
+/// block, and for which another thread waits, may call this function. `work` must have changed nothing when
+/// it throws.
 template <typename Work>
 void when_there_is_memory(Work&& work) {
   for (;;) {

@@ -14,7 +14,8 @@
 
 namespace rdmc {
 
-/// `what` is the purpose of the thread, for the error message: "no thread WHAT". Errors: resource_limit.
+/// Starts the thread. `what` is the purpose of the thread, which the error message contains: "no thread
+/// WHAT". Errors: resource_limit.
 template <typename Function>
 Result<std::thread> start_signal_masked_thread(const char* what, Function function) {
   sigset_t all, before;

@@ -48,7 +48,7 @@ struct Time {
 };
 
 /// A 24-bit packet sequence number with serial arithmetic (IBTA vol. 1, 9.7.2). `a - b` is the signed
-/// distance. It is correct while the two are less than 2^23 apart.
+/// distance. The distance is correct while the two numbers are less than 2^23 apart.
 class Psn {
  public:
   static constexpr std::uint32_t kMask = 0xFF'FFFF;
@@ -74,8 +74,8 @@ class Psn {
 /// A 24-bit queue pair number. The specification reserves 0 and 1 for subnet management and general
 /// management.
 enum class Qpn : std::uint32_t {};
-/// The key that lets a peer write into (or read from) one memory region. It is random, so that nobody can
-/// guess it.
+/// The key that lets a peer write into (or read from) one memory region. It is random, so that it cannot be
+/// guessed.
 enum class RemoteKey : std::uint32_t {};
 /// The operations that a remote key permits, as a set of flags with the names of verbs
 /// (IBV_ACCESS_REMOTE_*). `invalidate` lets a peer make the key invalid by a SEND with invalidate.
@@ -93,8 +93,8 @@ constexpr bool permits(RemoteAccess granted, RemoteAccess needed) {
 enum class KeyHolder : std::uint64_t { anyone = 0 };
 /// A member's position in its group's member list, from 0 to members - 1.
 enum class Rank : std::uint32_t {};
-/// A number that only grows and that names one version of a view, a group or a transfer. Everything that
-/// belongs to this version carries the number.
+/// A number that identifies one version of a view, a group or a transfer. A later version has a larger
+/// number. Everything that belongs to this version carries the number.
 enum class Epoch : std::uint64_t {};
 
 template <typename Enum>

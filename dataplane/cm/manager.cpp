@@ -18,8 +18,8 @@ bool Manager::same_host(const Address& a, const Address& b) {
 }
 
 /// Makes space for one more connection. If the table is full, this function removes a connection that has
-/// ended, or is being ended, and is kept only for repeated messages. It takes the one with the least time
-/// left. Returns false if there is no such connection.
+/// ended, or is being ended, and is kept only for repeated messages. If there are several, it removes the
+/// connection with the least time left. Returns false if there is no such connection.
 bool Manager::make_room() {
   if (connections_.size() < kMostConnections) return true;
   auto least = connections_.end();
@@ -35,7 +35,7 @@ bool Manager::make_room() {
 }
 
 // A connection is found by its local number. The message must come from the peer's host and must carry the
-// peer's number, once that is known.
+// peer's number, once this number is known.
 Manager::Connection* Manager::find(CommunicationId local, const Address& source, CommunicationId remote) {
   const auto found = connections_.find(local);
   if (found == connections_.end()) return nullptr;
@@ -97,8 +97,8 @@ void Manager::reject(CommunicationId id, RejectReason reason, Time now) {
   end(id, connection, now);
 }
 
-/// The REJ names the message of the peer that it answers: the latest one, if that one asks for an answer
-/// (12.6.7, Message REJected).
+/// Sends a REJ, which contains the kind of the message that it answers. This is the peer's latest message, if
+/// that message needs an answer (12.6.7, Message REJected).
 void Manager::send_reject(CommunicationId id, Connection& connection, RejectReason reason) {
   const bool replied = connection.state == State::accepted || connection.state == State::ended;
   const auto answered = connection.state == State::requested ? Answered::request
@@ -118,7 +118,7 @@ void Manager::on_datagram(const Address& source, std::span<const std::byte> mad,
   std::visit([&](const auto& body) { on_message(source, *message, body, now); }, message->body);
 }
 
-// The peer asks for more time. That time counts from now.
+// The peer asks for more time. This additional time starts now.
 void Manager::on_message(const Address& source, const Message&, const MessageReceived& received, Time now) {
   Connection* const connection = find(received.remote, source, received.local);
   const bool waits = connection != nullptr && connection->latest && connection->deadline != Time::never() &&
@@ -131,8 +131,8 @@ void Manager::on_message(const Address& source, const Message&, const MessageRec
   connection->repeats = 0;
 }
 
-// A DREQ is answered in every state, even if the connection is long gone. Otherwise the peer repeats it for a
-// minute.
+// A DREQ is answered in every state, even if the connection no longer exists. Otherwise the peer repeats the
+// DREQ for a minute.
 void Manager::on_message(const Address& source, const Message& message, const DisconnectRequest& request,
                          Time now) {
   send(source, encode({message.transaction, DisconnectReply{request.remote, request.local}}));
@@ -177,7 +177,8 @@ void Manager::give_up(CommunicationId id, Connection& connection, Time now) {
     end(id, connection, now);
     return;
   }
-  // The peer may be there, and only its answers may be lost. The REJ makes it stop waiting for this side.
+  // The peer may be alive, and only its answers may have been lost. After it has received the REJ, it no
+  // longer waits for this side.
   send_reject(id, connection, RejectReason::timeout);
   events_.push_back({.kind = Event::Kind::unreachable, .connection = id});
   connection.state = State::ended;

@@ -1,9 +1,10 @@
 // Makes and ends connections with peers that use rdma_cm. It uses the messages of InfiniBand's communication
-// management (IBTA vol. 1, 12.9), which the management queue pairs of both hosts exchange. A pure state
-// machine: datagrams and the time go in, datagrams and events come out. The driver is the code that uses this
-// class. It connects its queue pair when an event names the peer. The functions are in files by side:
-// manager.cpp (connections, timers, ends), manager_active.cpp (the requesting side), manager_passive.cpp (the
-// accepting side). Owned and driven by one thread.
+// management (IBTA vol. 1, 12.9), which the management queue pairs of both hosts exchange. A Manager is a
+// pure state machine: its inputs are datagrams and the time, and its outputs are datagrams and events. The
+// driver is the code that uses this class. When an event reports the peer's queue pair, the driver connects
+// its own queue pair to it. The functions are in three files: manager.cpp (connections, timers, ends),
+// manager_active.cpp (the requesting side), manager_passive.cpp (the accepting side). One thread owns and
+// drives a Manager.
 #pragma once
 
 #include <deque>
@@ -20,13 +21,16 @@ namespace rdmc::cm {
 /// An event of a connection that the driver must know or act on.
 struct Event {
   enum class Kind : std::uint8_t {
-    requested,    ///< A peer requests a connection to a port that this side listens on: accept or reject it.
-    accepted,     ///< The peer accepted the request: connect the queue pair, then confirm.
+    /// A peer requests a connection to a port that this side listens on. The driver must call accept() or
+    /// reject().
+    requested,
+    /// The peer accepted the request. The driver must connect its queue pair and then call confirm().
+    accepted,
     established,  ///< The peer is ready too: packets may be sent to it.
     rejected,     ///< The peer rejected the request; see `reason`.
     unreachable,  ///< The peer did not answer.
-    /// The peer or this side has ended the connection. If this side did, the peer has answered or will not
-    /// answer any more.
+    /// The peer or this side has ended the connection. If this side has ended it, the peer has also answered,
+    /// or it will not answer any more.
     disconnected
   };
   Kind kind{};
@@ -46,7 +50,7 @@ struct Datagram {
 
 /// Counts received datagrams that had no effect, and repeated messages. The numbers never decrease.
 struct Counters {
-  std::uint64_t malformed = 0;   ///< No known message, or a field with a bad value.
+  std::uint64_t malformed = 0;   ///< Datagrams with no known message, or with a bad value in a field.
   std::uint64_t duplicates = 0;  ///< Messages that had been received before.
   /// Messages for a connection that does not exist, or that did not come from the connection's peer.
   std::uint64_t strays = 0;
@@ -55,17 +59,17 @@ struct Counters {
 
 class Manager {
  public:
-  /// The most connections that are being made, exist, or ended a while ago. If the number is reached, ended
-  /// connections are removed for new ones. If there are none to remove, a request is rejected for lack of
-  /// resources.
+  /// The largest number of connections that are being made, exist, or ended recently. If this number is
+  /// reached, a connection that has ended is removed for each new connection. If there is no ended
+  /// connection, a request is rejected for lack of resources.
   static constexpr std::size_t kMostConnections = 1024;
 
   /// `address` is that of this host. `entropy` must return unguessable 32-bit numbers. `traffic_class` is
-  /// that of this side's packets. Peers are asked to use it for theirs.
+  /// that of this side's packets. Peers are asked to use the same value for their packets.
   Manager(Address address, std::function<std::uint32_t()> entropy, std::uint8_t traffic_class = 0)
       : address_(address), entropy_(std::move(entropy)), traffic_class_(traffic_class) {}
 
-  /// Errors: already_exists if the port is listened on already.
+  /// Accepts requests to `port` from now on. Errors: already_exists if this side already listens on `port`.
   Result<void> listen(std::uint16_t port);
 
   /// Requests a connection with `peer`, whose port number must be its rdma_cm port. An event reports the
@@ -83,7 +87,7 @@ class Manager {
   /// because a message of the peer may have established it in the meantime. The event `disconnected` follows.
   void reject(CommunicationId connection, RejectReason reason, Time now);
   /// Called after accept, when the first packet of the peer has arrived. The packet shows that the peer is
-  /// ready, even if its message was lost.
+  /// ready, even if the peer's message ReadyToUse was lost.
   void on_data(CommunicationId connection, Time now);
   /// Ends a connection in any state. The event `disconnected` follows.
   void disconnect(CommunicationId connection, Time now);
@@ -106,29 +110,29 @@ class Manager {
     reply_sent,
     established,
     disconnect_sent,
-    ended  ///< Kept for a while to answer messages that the peer repeats.
+    ended  ///< The connection is kept for a while, so that messages which the peer repeats are answered.
   };
   struct Connection {
     State state{};
-    Address peer;  ///< The port number is not compared.
+    Address peer;  ///< Its port number is not compared.
     CommunicationId remote{};
     Qpn local_qpn{}, remote_qpn{};
     /// The numbers that the peer's request asked for.
     std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;
     std::uint64_t transaction = 0;
     /// The latest message. It is repeated until it is answered, and it is sent again when the peer repeats
-    /// its own message. nullopt if this side has not sent one.
+    /// its own message. nullopt if this side has not sent a message.
     std::optional<Mad> latest;
     std::uint32_t path_mtu = 0;
     Time deadline = Time::never();
-    /// The time at which the connection is given up, unless it is established.
+    /// If the connection is not established at this time, it is given up.
     Time end_of_patience = Time::never();
     std::uint32_t repeats = 0;
-    bool refused = false;  ///< This side has rejected it, and `latest` is the rejection.
+    bool refused = false;  ///< This side has rejected the connection, and `latest` is the rejection.
   };
   using Connections = std::map<CommunicationId, Connection>;
 
-  // manager.cpp
+  // Defined in manager.cpp.
   static bool same_host(const Address& a, const Address& b);
   CommunicationId fresh_id();
   bool make_room();
@@ -147,10 +151,10 @@ class Manager {
   void on_message(const Address& source, const Message& message, const Reject& reject, Time now);
   void give_up(CommunicationId id, Connection& connection, Time now);
 
-  // manager_active.cpp
+  // Defined in manager_active.cpp.
   void on_message(const Address& source, const Message& message, const Reply& reply, Time now);
 
-  // manager_passive.cpp
+  // Defined in manager_passive.cpp.
   void on_message(const Address& source, const Message& message, const Request& request, Time now);
   void on_message(const Address& source, const Message& message, const ReadyToUse& ready, Time now);
   void establish(CommunicationId id, Connection& connection);

@@ -1,4 +1,5 @@
-// The requesting side. It repeats its request until a reply or a rejection arrives, and it confirms a reply.
+// The functions of the requesting side. This side repeats its request until a reply or a rejection arrives,
+// and it confirms a reply.
 #include <bit>
 
 #include "dataplane/cm/constants.hpp"
@@ -39,8 +40,8 @@ Result<CommunicationId> Manager::connect(const Address& peer, const QueuePairPar
 }
 
 void Manager::on_message(const Address& source, const Message&, const Reply& reply, Time) {
-  // This side gave up before the peer replied. The peer now gets the rejection with its number, which was not
-  // known before.
+  // This side gave up before the peer replied. Now the reply has shown the peer's number of the connection.
+  // So the rejection is sent again, with this number.
   if (const auto found = connections_.find(reply.remote);
       found != connections_.end() && found->second.refused && found->second.state == State::ended &&
       found->second.remote == CommunicationId{} && same_host(found->second.peer, source)) {
@@ -54,8 +55,8 @@ void Manager::on_message(const Address& source, const Message&, const Reply& rep
   }
   if (connection->state != State::request_sent) {
     ++counters_.duplicates;
-    // The confirmation or the rejection of this side was lost. Before either of them is sent there is nothing
-    // to repeat.
+    // The confirmation or the rejection of this side was lost. If neither of them was sent yet, there is
+    // nothing to repeat.
     if (connection->state == State::established || connection->refused) send_latest(*connection);
     return;
   }

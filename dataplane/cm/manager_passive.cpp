@@ -1,5 +1,5 @@
-// The accepting side. It makes one connection for each request, however often the request arrives. It repeats
-// its reply until the peer is known to be ready.
+// The functions of the accepting side. This side makes one connection for each request, however often the
+// request arrives. It repeats its reply until the peer is known to be ready.
 #include <algorithm>
 
 #include "dataplane/cm/constants.hpp"
@@ -22,8 +22,8 @@ void Manager::on_message(const Address& source, const Message& message, const Re
   });
   if (known != connections_.end()) {
     ++counters_.duplicates;
-    // Before accept or reject there is no answer that could be repeated. Either the peer repeats its request
-    // later, or this side answers in time.
+    // Before accept() or reject() is called, there is no answer that could be repeated. Either the peer
+    // repeats its request later, or this side answers in time.
     if (known->second.state == State::reply_sent || known->second.state == State::ended)
       send_latest(known->second);
     return;
@@ -36,7 +36,8 @@ void Manager::on_message(const Address& source, const Message& message, const Re
     refuse(RejectReason::invalid_service_id);
     return;
   }
-  // The request names the peer's address twice. Both must be the address that the datagram came from.
+  // The request contains the peer's address twice. Both copies must be the address that the datagram came
+  // from.
   const auto header = decode_ip_header(request.private_data);
   const auto is_senders = [&](const Address& said) {
     return said.ipv6 == source.ipv6 && said.bytes == source.bytes;
@@ -60,7 +61,7 @@ void Manager::on_message(const Address& source, const Message& message, const Re
                       .transaction = message.transaction,
                       .path_mtu = request.path_mtu,
                       .end_of_patience = now + kPatience};
-  // If the driver never answers, the connection is removed when the peer, too, must have given up.
+  // If the driver never answers, the connection is removed at a time when the peer must have given up, too.
   wait(connections_[id], timeout_of(request.response_timeout) * (request.cm_retries + 1), now);
   connections_[id].repeats = kRetries;
   events_.push_back(
@@ -95,8 +96,8 @@ void Manager::on_message(const Address& source, const Message&, const ReadyToUse
     establish(ready.remote, *connection);
   } else {
     ++counters_.duplicates;
-    // The peer is ready for a connection that this side gave up: the rejection was lost, or it crossed the
-    // peer's message.
+    // The peer is ready for a connection that this side has given up. So the rejection was lost, or it was in
+    // flight at the same time as the peer's message.
     if (connection->refused) send_latest(*connection);
   }
 }

@@ -17,7 +17,7 @@ constexpr std::uint16_t kRequest = 0x10, kMessageReceived = 0x11, kReject = 0x12
 
 constexpr std::uint32_t kPermissiveLid = 0xFFFF;  // Ethernet has no LIDs.
 constexpr std::uint8_t kReliableConnection = 0;
-/// 10 Gb/s (table 144). On Ethernet no endpoint uses this rate, but 0 is not valid.
+/// 10 Gb/s (table 144). On Ethernet no endpoint uses this field, but the value 0 is not valid.
 constexpr std::uint8_t kPathRate = 3;
 constexpr std::array<std::uint8_t, 12> kIpv4Mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 constexpr std::size_t kGidBytes = 16;

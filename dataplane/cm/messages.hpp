@@ -1,6 +1,7 @@
 // The messages of InfiniBand's communication management (IBTA vol. 1, chapter 12) as values, and the codec
-// between these values and the 256 bytes of a management datagram. Also the header in which rdma_cm carries
-// IP addresses (Annex A11). Pure functions. Foreign endpoints that use rdma_cm connect by these messages.
+// between these values and the 256 bytes of a management datagram. Foreign endpoints that use rdma_cm connect
+// by these messages. This file also has the header in which rdma_cm carries IP addresses (Annex A11). All
+// functions are pure.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ namespace rdmc::cm {
 inline constexpr std::size_t kMadBytes = 256;
 using Mad = std::array<std::byte, kMadBytes>;
 
-/// The number that one side gives to a connection.
+/// The number that one side gives to a connection. Each side has its own number for it.
 enum class CommunicationId : std::uint32_t {};
 
 /// The sizes of the private data in the messages (tables 106 to 113). Shorter private data is padded with
@@ -33,9 +34,10 @@ inline constexpr std::size_t kRequestPrivateBytes = 92, kReplyPrivateBytes = 196
 struct QueuePairParameters {
   Qpn qpn{};
   Psn starting_psn;  ///< The first PSN that the *other* side must use (12.7.8).
-  /// The most READs and atomics of the peer that this queue pair accepts at a time.
+  /// The largest number of the peer's READs and atomics that this queue pair accepts at a time.
   std::uint8_t responder_resources = 0;
-  std::uint8_t initiator_depth = 0;  ///< The most READs and atomics that the queue pair starts at a time.
+  /// The largest number of READs and atomics that this queue pair starts at a time.
+  std::uint8_t initiator_depth = 0;
   std::uint8_t rnr_retry_count = 7;  ///< 3 bits; 7 means for ever.
 };
 
@@ -44,12 +46,12 @@ struct Request {
   std::uint64_t service_id = 0;
   std::uint64_t adapter_guid = 0;
   QueuePairParameters queue_pair;
-  /// 5 bits: 4.096 us x 2^this. The time within which each side must answer.
+  /// The time within which each side must answer: 4.096 us x 2^response_timeout. The value has 5 bits.
   std::uint8_t response_timeout = 0;
-  std::uint8_t retry_count = 7;           ///< 3 bits
-  std::uint8_t cm_retries = 15;           ///< 4 bits
-  std::uint32_t path_mtu = 1024;          ///< 256, 512, 1024, 2048 or 4096
-  std::uint8_t ack_timeout = 14;          ///< 5 bits: 4.096 us x 2^this.
+  std::uint8_t retry_count = 7;   ///< 3 bits
+  std::uint8_t cm_retries = 15;   ///< 4 bits
+  std::uint32_t path_mtu = 1024;  ///< 256, 512, 1024, 2048 or 4096
+  std::uint8_t ack_timeout = 14;  ///< The ACK timeout is 4.096 us x 2^ack_timeout. The value has 5 bits.
   Address local_address, remote_address;  ///< The GIDs of the path. Their port numbers are not encoded.
   std::uint8_t hop_limit = 64, traffic_class = 0;
   std::vector<std::byte> private_data;
@@ -81,11 +83,12 @@ struct Reject {
   RejectReason reason{};
   std::vector<std::byte> private_data;
 };
-/// MRA: the answer will take longer.
+/// The message MRA: the answer of its sender will take longer.
 struct MessageReceived {
   CommunicationId local{}, remote{};
   Answered answered{};
-  std::uint8_t service_timeout = 0;  ///< 5 bits: 4.096 us x 2^this of additional time.
+  /// The additional time is 4.096 us x 2^service_timeout. The value has 5 bits.
+  std::uint8_t service_timeout = 0;
 };
 struct ReadyToUse {
   CommunicationId local{}, remote{};
@@ -105,15 +108,15 @@ struct Message {
 
 enum class ParseError : std::uint8_t {
   too_short,
-  not_connection_management,  ///< Another class, version or method.
+  not_connection_management,  ///< The datagram has another class, version or method.
   unknown_message,
-  /// A reserved QPN, an invalid path MTU, a transport that is not the reliable connection, or a GID that
-  /// cannot be a host's.
+  /// A field has a bad value: a reserved QPN, an invalid path MTU, a transport that is not the reliable
+  /// connection, or a GID that cannot belong to a host.
   bad_field
 };
 std::string_view name(ParseError error) noexcept;
 
-/// Cuts off private data that is longer than its message allows.
+/// Encodes `message`. Cuts off private data that is longer than the message allows.
 Mad encode(const Message& message);
 std::expected<Message, ParseError> decode(std::span<const std::byte> mad);
 
@@ -129,7 +132,8 @@ constexpr Duration timeout_of(std::uint8_t exponent) {
 
 /// The header before the program's own private data in an rdma_cm Request (36 bytes; Annex A11.4).
 struct IpHeader {
-  Address source, destination;  ///< Both of one family. Only the port number of the source is encoded.
+  /// Both have the same address family. Of the two port numbers, only that of the source is encoded.
+  Address source, destination;
 };
 inline constexpr std::size_t kIpHeaderBytes = 36;
 std::array<std::byte, kIpHeaderBytes> encode(const IpHeader& header);

@@ -32,7 +32,8 @@ Result<Cipher> make_cipher(const PacketKey& key, bool seals) {
   return cipher;
 }
 
-/// Encrypts or decrypts a packet. This includes everything except the tag.
+/// Encrypts or decrypts the payload of a packet, and authenticates the header. finish() and exchange_tag()
+/// handle the tag.
 bool run(Cipher& cipher, std::uint64_t counter, std::span<const std::byte> header,
          std::span<const std::byte> in, std::byte* out) noexcept {
   store_be(cipher.nonce.data() + kSaltBytes, counter);
@@ -45,8 +46,8 @@ bool run(Cipher& cipher, std::uint64_t counter, std::span<const std::byte> heade
           EVP_CipherUpdate(context, raw(out), &written, raw(in.data()), static_cast<int>(in.size())) == 1);
 }
 
-/// Ends the operation on a packet. GCM writes no more payload here. When a packet is opened, this compares
-/// the tags.
+/// Ends the operation on a packet. GCM writes no more payload at this point. If a packet is opened, this
+/// function compares the tags.
 bool finish(Cipher& cipher) noexcept {
   unsigned char nothing;
   int written = 0;

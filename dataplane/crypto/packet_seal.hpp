@@ -24,18 +24,18 @@ namespace rdmc::crypto {
 /// endian) and the tag (16 bytes).
 inline constexpr std::size_t kCounterBytes = 8, kTagBytes = 16, kSealBytes = kCounterBytes + kTagBytes;
 
-/// The contribution of one end of a connection to the packet keys. It is random, and a secret of the two
-/// ends.
+/// The contribution of one end of a connection to the packet keys. It is random, and only the two ends know
+/// it.
 using KeyShare = std::array<std::byte, 32>;
 
 /// An AES-256 key (32 bytes) and the salt of its nonces (4 bytes).
 using PacketKey = std::array<std::byte, 36>;
 
 /// Returns the key for packets from the end that made the share `sender` to the end that made `receiver`. It
-/// is the first bytes of SHA-512(1 as 4 bytes big endian || receiver || sender || "rdmc packets"), a
-/// one-step key derivation as in NIST SP 800-56C. The key is new if either share is new. So an end that
-/// connects twice with the same offer of its peer does not use counters twice under one key. Errors:
-/// unsupported if this OpenSSL has no SHA-512.
+/// is the first bytes of SHA-512(1 as 4 bytes big endian || receiver || sender || "rdmc packets"), a one-step
+/// key derivation as in NIST SP 800-56C. The key is new if either share is new. So an end that connects twice
+/// with the same offer of its peer does not use the same counter twice with one key. Errors: unsupported if
+/// this OpenSSL has no SHA-512.
 Result<PacketKey> packet_key(const KeyShare& receiver, const KeyShare& sender);
 
 /// The key schedule, which is made once, and the nonce of the current packet.

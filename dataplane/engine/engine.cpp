@@ -34,7 +34,8 @@ void Engine::stop() noexcept {
 }
 
 /// Runs the tasks that are in the queue at the beginning, and returns their number. Later tasks wait for the
-/// next turn: other threads may post tasks as fast as these run, and the pollers need their turns.
+/// next turn: other threads may post tasks as fast as this function runs them, and the pollers need their
+/// turns, too.
 std::size_t Engine::run_tasks() {
   const auto waiting = static_cast<std::size_t>(queue_->tasks.size());
   std::size_t done = 0;
@@ -63,7 +64,7 @@ std::size_t Engine::give_turn(std::size_t index, Time now) {
   } catch (const std::bad_alloc&) {
     if (index < pollers_.size() && pollers_[index].poller == &poller) pollers_[index].lacked_memory = true;
   }
-  return 1;  // the next turn follows at once
+  return 1;  // counts as work, so that the next turn follows at once
 }
 
 std::size_t Engine::poll(Time now) {
@@ -73,9 +74,9 @@ std::size_t Engine::poll(Time now) {
   return done;
 }
 
-/// Announces that the engine is about to wait. Returns the time until which it may wait.
+/// Announces that the engine is about to wait. Returns the time until which the engine may wait.
 Time Engine::announce_wait(Time latest) {
-  sleep_.announce();  // before the last check of the queue
+  sleep_.announce();  // This must happen before the last check of the queue.
   Time deadline = stopping_ || !queue_->tasks.empty() ? Time{0} : latest;
   for (const Entry& entry : pollers_) deadline = std::min(deadline, entry.poller->next_deadline());
   return deadline;

@@ -1,7 +1,7 @@
 // The poll loop. One thread gives every poller its turn. If no poller has work, the thread spins for a short
-// time. Then it blocks until a packet, a deadline or a request of another thread. Protocol code needs no
-// locks, because only this thread touches its state. Other threads give work to this thread through a
-// bounded queue.
+// time. Then it blocks until a packet arrives, a deadline passes, or another thread requests something.
+// Protocol code needs no locks, because only this thread touches its state. Other threads give work to this
+// thread through a bounded queue.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class Waiter {
   virtual void wait(Time deadline) = 0;
   virtual void wake() noexcept = 0;  ///< may be called on any thread
   virtual void pause() {}            ///< called between two turns while the engine spins
-  // The contracts of these two functions are those in fabric::Fabric.
+  // The contracts of these two functions are the same as in fabric::Fabric.
   virtual Time prepare_wait(Time) { return Time{}; }
   virtual void finish_wait() {}
 };
@@ -55,8 +55,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Must be called on the engine's thread, or before the engine runs. The poller must outlive the engine or
-  /// be removed.
+  /// Adds a poller. Must be called on the engine's thread, or before the engine runs. The poller must outlive
+  /// the engine or be removed.
   void add(Poller& poller) { pollers_.push_back({.poller = &poller}); }
   void remove(Poller& poller) {
     std::erase_if(pollers_, [&](const Entry& entry) { return entry.poller == &poller; });
@@ -66,8 +66,8 @@ class Engine {
   /// were posted. Errors: would_block if the queue is full.
   Result<void> post(Task task);
   /// May be called on any thread. Reports that a poller has something to do. Before this call, that poller's
-  /// next_deadline() must already return a time in the past. The engine goes on if it sleeps or is about to
-  /// sleep. This costs less than a task.
+  /// next_deadline() must already return a time in the past. If the engine sleeps or is about to sleep, it
+  /// wakes up. This costs less than a task.
   void notify() noexcept {
     if (sleep_.must_wake()) waiter_.wake();
   }
@@ -81,13 +81,13 @@ class Engine {
   /// that the process had no memory for something that all of them depend on.
   void tell_out_of_memory();
 
-  /// Takes one turn. If there has been no work for the time that the idle strategy defines, it then waits
-  /// for at most `longest`.
+  /// Takes one turn. If there has been no work for the time that the idle strategy defines, the function then
+  /// waits for at most `longest`.
   void turn(Duration longest);
 
-  /// For an application that watches a descriptor. Takes turns while there is work, but only a limited
-  /// number. Returns the time until which the application may then wait if the waiter's descriptor does not
-  /// become readable. A time in the past means that there is more work.
+  /// For an application that watches a descriptor. Takes turns while there is work, up to a fixed number of
+  /// turns. Returns the time until which the application may wait, unless the waiter's descriptor becomes
+  /// readable earlier. A time in the past means that there is more work.
   Time run_while_busy();
 
   /// Takes turns until stop() is called. Work that was posted before stop() is done before run() returns.

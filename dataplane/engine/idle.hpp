@@ -1,9 +1,9 @@
 // Decides when an engine without work stops spinning and blocks. Spinning costs a core that another process
 // may need, and blocking costs a wake-up. Which of the two is cheaper depends on how soon work arrives.
-// Pauses are usually similar to the pauses before them. So while recent pauses were longer than a spin,
-// spinning would be in vain. An engine may also offer its core to other threads between two turns. If
+// Pauses are usually similar to the pauses before them. So if recent pauses were longer than a spin, spinning
+// would probably find no work. An engine may also offer its core to other threads between two turns. If
 // another thread takes the core, it is likely to be the thread that produces the awaited work. So spinning
-// is in vain then, too. It has no I/O and no clock, and it belongs to one engine.
+// would find no work in that case, too. An Idle object has no I/O and no clock, and it belongs to one engine.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,8 @@ class Idle {
   /// If an offer of the core lasts no longer than this, no thread has taken the core, and the time is only
   /// that of the system call.
   static constexpr Duration kOfferTaken = nanoseconds(1500);
-  /// After an offer that was taken, this number of pauses block without spinning. Then a pause spins again.
+  /// After another thread took the offered core, the engine blocks without spinning in this number of pauses.
+  /// After these pauses, it spins again.
   static constexpr unsigned kWithoutLook = 64;
 
   explicit Idle(IdleStrategy strategy) : strategy_(strategy) {}
@@ -65,7 +66,7 @@ class Idle {
   IdleStrategy strategy_;
   Time since_ = Time::never();  ///< the first turn without work after the last turn with work
   Duration expected_{};         ///< the moving average of the pauses
-  unsigned without_look_ = 0;   ///< the number of pauses that are still to block without spinning
+  unsigned without_look_ = 0;   ///< the number of coming pauses in which the engine blocks without spinning
 };
 
 }  // namespace rdmc::engine

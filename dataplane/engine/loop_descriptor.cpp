@@ -37,7 +37,7 @@ void LoopDescriptor::readable_at(Time time) {
 }
 
 void LoopDescriptor::take() {
-  std::array<epoll_event, 8> events;  // more entries than are watched
+  std::array<epoll_event, 8> events;  // more entries than there are watched descriptors
   epoll_wait(all_.get(), events.data(), static_cast<int>(events.size()), 0);
   armed_ = Time{-1};  // This call may have consumed the timer's expiry.
 }

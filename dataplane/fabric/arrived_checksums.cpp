@@ -28,8 +28,8 @@ void ArrivedChecksums::forget(std::span<const std::byte> bytes) {
     if (from < end && begin < from + entries[at].bytes) entries[at] = {};
   };
   for (std::size_t at = first; at * kGranule < end; ++at) drop_if_touched(at);
-  // No two entries share a byte. So of the entries that begin before `bytes`, only the last one can overlap
-  // it.
+  // No two entries share a byte. So among the entries that begin before `bytes`, only the last one can
+  // overlap `bytes`.
   const std::size_t least = first - std::min(first, kMostBytes / kGranule + 1);
   for (std::size_t at = first; at-- > least;) {
     if (entries[at].bytes == 0) continue;

@@ -1,8 +1,8 @@
-// Remembers the CRC of received payload. A relay that sends the same bytes on then need not read them again
-// to compute the ICRC: it combines the CRC of the packet's new header with the remembered CRC. This also
-// protects the bytes while they wait: if they change in memory in between, the next receiver detects it.
-// Owned by the software fabric. Covers only regions that were registered as MemoryUse::relayed, which only
-// peers write.
+// Remembers the CRC of received payload, for relays that send the same bytes on. To compute the ICRC of such
+// a packet, a relay combines the CRC of the new header with the remembered CRC. It does not read the payload
+// again. This also protects the payload while it waits in memory: if the payload changes there, the next
+// receiver detects the change. Owned by the software fabric. Covers only regions that were registered as
+// MemoryUse::relayed, which only peers write.
 #pragma once
 
 #include <cstddef>
@@ -20,25 +20,27 @@ class ArrivedChecksums {
   void remove_region(std::span<std::byte> memory) { regions_.erase(memory.data()); }
   bool empty() const { return regions_.empty(); }
 
-  /// Remembers the payload_crc of `payload`, which has been placed in a region. Payload of more than
-  /// kMostBytes is not remembered. If several packets begin in one granule, the last one is remembered. Older
-  /// entries that overlap these bytes are forgotten, because other sources may cut a block into other
-  /// packets.
+  /// Remembers `crc`, which is the payload_crc of `payload`. `payload` has been placed in a region. Payload
+  /// of more than kMostBytes is not remembered. If several packets begin in one granule, only the last one is
+  /// remembered. Older entries that overlap these bytes are forgotten. Such entries exist because another
+  /// source may cut the same block into other packets.
   void record(std::span<const std::byte> payload, std::uint32_t crc);
-  /// These bytes have changed. Forgets every entry that contains one of them.
+  /// Must be called when these bytes have changed. Forgets every entry that contains one of them.
   void forget(std::span<const std::byte> bytes);
-  /// Returns the CRC of exactly these bytes, if they arrived as one packet.
+  /// Returns the CRC of these bytes if exactly these bytes were received in one packet. Otherwise returns
+  /// nullopt.
   std::optional<std::uint32_t> find(std::span<const std::byte> payload) const;
 
  private:
-  /// There is one entry for each granule. Packets of at least this size never share an entry. An entry has 8
-  /// bytes.
+  /// The size of a granule. There is one entry for each granule, and an entry has 8 bytes. Packets of at
+  /// least this size never share an entry.
   static constexpr std::size_t kGranule = 4096;
   static constexpr std::size_t kMostBytes = 0xFFFF;
 
   struct Entry {
-    std::uint16_t offset = 0;  ///< Offset of the packet's first byte in the granule.
-    std::uint16_t bytes = 0;   ///< 0 if no remembered packet begins in this granule.
+    std::uint16_t offset = 0;  ///< The offset of the packet's first byte in the granule.
+    std::uint16_t bytes =
+        0;  ///< The length of the packet's payload. 0 if no remembered packet begins in this granule.
     std::uint32_t crc = 0;
   };
   struct Region {
@@ -46,7 +48,7 @@ class ArrivedChecksums {
     std::unique_ptr<Entry[]> entries;
   };
   struct Position {
-    /// The entries of the region that holds the bytes; null if no region holds them.
+    /// The entries of the region that contains the bytes; null if no region contains them.
     Entry* entries = nullptr;
     std::size_t begin = 0;  ///< The offset of the first byte in that region.
   };

@@ -7,7 +7,8 @@
 namespace rdmc::fabric {
 namespace {
 
-// Layout: "RDPP", the length of the local offer, the local offer, the remote offer; big endian.
+// The layout of a joined blob: "RDPP", the length of the local offer, the local offer, the remote offer.
+// Numbers are big endian.
 constexpr std::uint32_t kJoinedMagic = 0x52445050;
 constexpr std::size_t kJoinHeaderBytes = 4 + 2;
 

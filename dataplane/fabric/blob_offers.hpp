@@ -1,6 +1,6 @@
 // A connection blob may carry two offers: one for memory that is shared on one host, and one for a queue pair
-// over a network. A provider that receives such a blob takes its own part. So members that choose a provider
-// by themselves can connect to members that were told which fabric to use.
+// over a network. Each provider reads only its own offer. So a member that chooses the provider for each pair
+// of members can connect to a member that always uses one provider.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,15 @@
 namespace rdmc::fabric {
 
 struct BlobOffers {
-  std::span<const std::byte> local;   ///< Empty if there is none.
-  std::span<const std::byte> remote;  ///< A blob with a single offer is here as a whole, whatever it offers.
+  std::span<const std::byte> local;  ///< The offer for shared memory. Empty if there is none.
+  /// The offer for a queue pair over a network. If the blob has only one offer, the whole blob is here, even
+  /// if the offer is for shared memory.
+  std::span<const std::byte> remote;
 };
 
-/// Precondition: `local` has less than 64 KB.
+/// Joins two offers to one blob. Precondition: `local` has less than 64 KB.
 ConnectionBlob join_offers(const ConnectionBlob& local, const ConnectionBlob& remote);
-/// Never fails. A blob that is not a pair of offers counts as a single offer.
+/// Finds the offers in a blob. Never fails: a blob that is not a pair of offers counts as a single offer.
 BlobOffers split_offers(std::span<const std::byte> blob);
 
 }  // namespace rdmc::fabric

@@ -11,18 +11,19 @@
 namespace rdmc::fabric {
 namespace {
 
-// Layout: "RDQP", version, flags, then the fields in order; big endian.
+// The layout of a blob: "RDQP", version, flags, then the other fields in the order of encode(). Numbers are
+// big endian.
 constexpr std::uint32_t kMagic = 0x52445150;
 constexpr std::uint8_t kVersion = 3;
 constexpr std::uint8_t kFlagIpv6 = 1, kFlagSelectiveRepeat = 2, kFlagForeign = 4, kFlagPsnForOther = 8,
                        kFlagIcrcOptional = 16, kFlagNic = 32, kFlagSingleDatagrams = 64, kFlagKeyShare = 128;
 constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 8;
 constexpr std::uint32_t kLargestPathMtu = 65'535;
-/// IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 or 4096.
+/// The largest of the five path MTUs of IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 and 4096.
 constexpr std::uint32_t kLargestStandardMtu = 4096;
 
-/// True unless it is the "any" address or a multicast address. A member must not be able to make this process
-/// send to many hosts.
+/// Returns false for the "any" address and for multicast addresses, because a member must not be able to make
+/// this process send to many hosts.
 bool is_unicast(const Address& address) {
   const auto ip = address.ip();
   if (std::ranges::all_of(ip, [](std::uint8_t b) { return b == 0; })) return false;

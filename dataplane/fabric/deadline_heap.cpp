@@ -60,8 +60,8 @@ void DeadlineHeap::set(Slot slot, Time deadline) {
   deadline < before ? rise(at, {deadline, slot}) : sink(at, {deadline, slot});
 }
 
-// A breadth-first search: below an entry that is not due, no entry is due. The appended slots are also the
-// queue of entries whose children are still to be visited.
+// A breadth-first search. If an entry is not due, no entry below it in the heap is due. The slots that were
+// appended to `out` are also the queue of the search: the children of their entries are still to be visited.
 void DeadlineHeap::due(Time now, std::vector<Slot>& out) const {
   if (entries_.empty() || earliest() > now) return;
   std::size_t next = out.size();

@@ -1,7 +1,7 @@
-// The next deadlines of many queue pairs, in an indexed binary heap. So the cost of a turn of the fabric
-// grows with the queue pairs that are due, not with all of them. A slot's deadline is set very often, mostly
-// to a slightly later time. Nothing is allocated after reserve(). Owned by the software fabric; used by one
-// thread.
+// The next deadlines of many queue pairs, in an indexed binary heap. The cost of a turn of the fabric
+// therefore grows with the number of queue pairs that are due, not with the number of all queue pairs. The
+// deadline of a slot is set very often, mostly to a slightly later time. Nothing is allocated after
+// reserve(). Owned by the software fabric; used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ class DeadlineHeap {
   /// Makes space for the slots 0 to count-1. New slots have no deadline.
   void reserve(std::size_t count);
 
-  /// Precondition: `slot` is below the reserved count. Time::never() removes the deadline. O(log n), for n
-  /// slots with a deadline.
+  /// Sets the deadline of `slot`, or removes it if `deadline` is Time::never(). Precondition: `slot` is below
+  /// the reserved count. Takes O(log n) for n slots with a deadline.
   void set(Slot slot, Time deadline);
 
-  /// The earliest of all deadlines; Time::never() if there is none.
+  /// Returns the earliest of all deadlines, or Time::never() if no slot has a deadline.
   Time earliest() const { return entries_.empty() ? Time::never() : entries_.front().deadline; }
 
-  /// Appends the slots whose deadline is not after `now`, in any order. They keep their deadlines. The search
-  /// visits only these entries and their children.
+  /// Appends to `out` the slots whose deadline is not after `now`, in any order. The slots keep their
+  /// deadlines. The search visits only the entries of these slots and the children of these entries.
   void due(Time now, std::vector<Slot>& out) const;
 
  private:
@@ -44,7 +44,7 @@ class DeadlineHeap {
   void remove(std::size_t at);
 
   std::vector<Entry> entries_;            // A heap: no entry is earlier than its parent.
-  std::vector<std::uint32_t> positions_;  // By slot: the index in entries_.
+  std::vector<std::uint32_t> positions_;  // The index in entries_ of each slot.
 };
 
 }  // namespace rdmc::fabric

@@ -1,5 +1,5 @@
-// The poller of a fabric: it gives the fabric its turns on an engine, and lets the engine sleep until the
-// fabric has something to do. The fabric must outlive it.
+// The poller of a fabric. In each turn of the engine, it calls the fabric's progress(). If there is nothing
+// to do, it lets the engine sleep until the fabric has something to do. The fabric must outlive this object.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ class FabricPoller : public engine::Poller, public engine::Waiter {
   Result<std::vector<int>> wait_descriptors() { return fabric_.wait_descriptors(); }
   Time prepare_wait(Time deadline) override { return fabric_.prepare_wait(deadline); }
   void finish_wait() override { fabric_.finish_wait(); }
-  /// What the fabric's progress() returned in the last turn. Only for the engine's thread.
+  /// Returns the result of the fabric's progress() in the last turn. Must be called on the engine's thread.
   std::size_t last_progress() const { return last_progress_; }
 
  private:

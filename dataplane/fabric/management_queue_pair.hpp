@@ -1,6 +1,7 @@
 // Queue pair 1 of a software fabric. It sends and receives management datagrams, by which a connection
-// manager talks to foreign endpoints. It does not retransmit or reorder, and a datagram that finds no space
-// is lost, as in a network. A fabric has at most one and must outlive it. Used on the fabric thread.
+// manager communicates with foreign endpoints. It does not retransmit or reorder. If there is no space for a
+// datagram, the datagram is lost. A fabric has at most one object of this class and must outlive it. All
+// functions must be called on the fabric thread.
 #pragma once
 
 #include <array>
@@ -16,13 +17,15 @@
 namespace rdmc::fabric {
 
 struct ManagementDatagram {
-  Address peer;  ///< Of a received packet: the source. send() uses port number 4791 in any case.
+  /// For a received datagram, the source. For a datagram to be sent, the destination; send() always uses port
+  /// number 4791.
+  Address peer;
   std::array<std::byte, roce::kMadBytes> mad;
 };
 
 class ManagementQueuePair {
  public:
-  /// The most datagrams that are kept until they are polled.
+  /// The maximum number of datagrams that wait to be polled.
   static constexpr std::size_t kMostWaiting = 256;
 
   explicit ManagementQueuePair(SoftwareFabric& fabric);
@@ -30,7 +33,8 @@ class ManagementQueuePair {
   ManagementQueuePair(const ManagementQueuePair&) = delete;
   ManagementQueuePair& operator=(const ManagementQueuePair&) = delete;
 
-  /// Sends to queue pair 1 of the peer's host. If the port is full, the datagram is lost.
+  /// Sends the datagram to queue pair 1 of the host `datagram.peer`. If the port is full, the datagram is
+  /// lost.
   void send(const ManagementDatagram& datagram);
   bool poll(ManagementDatagram& out);
 

@@ -13,7 +13,8 @@
 
 namespace rdmc::fabric {
 
-/// Two queue pairs until the peer is known; afterwards only the one that reaches the peer.
+/// A queue pair that chooses its provider. Until the peer is known, it has two queue pairs, one of each
+/// provider. After that, it has only the queue pair that reaches the peer.
 class PerPairFabric::Pair final : public QueuePair {
  public:
   Pair(PerPairFabric& fabric, std::size_t receive_depth, std::unique_ptr<QueuePair> local,
@@ -87,7 +88,8 @@ class PerPairFabric::Pair final : public QueuePair {
   Result<void> connect(std::span<const std::byte> peer_blob) override {
     if (chosen_ != nullptr) return fail(Errc::invalid_argument, "the queue pair is connected already");
     const BlobOffers offers = split_offers(peer_blob);
-    // A peer that was told to use shared memory sends a blob with that offer alone.
+    // A peer that uses only shared memory sends a blob with one offer. split_offers() returns such a blob as
+    // `remote`.
     const auto local = shm::decode_shm_blob(offers.local.empty() ? offers.remote : offers.local);
     const bool together = local && local->host_id == ours_.host_id && local->user == ours_.user;
     if (auto connected = (together ? local_ : remote_)->connect(peer_blob); !connected) return connected;
@@ -140,7 +142,8 @@ Result<std::unique_ptr<PerPairFabric>> PerPairFabric::open(ShmFabricOptions loca
 FabricInfo PerPairFabric::info() const {
   FabricInfo info = remote_->info();
   info.name = "shm+" + info.name;
-  info.pins_memory = true;  // Peers map arenas by their pages.
+  // Peers map the pages of arenas.
+  info.pins_memory = true;
   if (local_pairs_ > 0 && remote_pairs_ == 0)
     info.carrier_copies_per_byte = local_->info().carrier_copies_per_byte;
   return info;
@@ -175,10 +178,10 @@ void PerPairFabric::pause() {
   if (local_pairs_ > 0) local_->pause();
 }
 
-// Without peers on other hosts, it sleeps on the futex, from which it is woken sooner. With both kinds of
-// peers, it sleeps in the other provider, but no longer than a sleep on the futex lasts. The reason: a peer
-// on this host may have reset the doorbell's word and been stopped before it sent its wake-up message. The
-// other peers then believe that this process is awake.
+// If all peers are on this host, the engine sleeps on the futex, because a futex wakes it sooner. Otherwise
+// it sleeps in the other provider. If some peers are on this host, it then sleeps no longer than a sleep on
+// the futex may last. The reason is that one of these peers may have reset the doorbell's word and been
+// stopped before it sent its wake-up message. The other peers then believe that this process is awake.
 void PerPairFabric::wait(Time deadline) {
   if (remote_pairs_ == 0 && local_pairs_ > 0) return local_->wait(deadline);
   if (local_->begin_sleep(shm::Sleep::elsewhere)) remote_->wait(std::min(deadline, latest_sleep()));

@@ -1,6 +1,7 @@
-// Chooses the provider for each pair of members: shared memory if both are on one host, another provider if
-// not. For its user it is one fabric: one registration, one key, one engine that sleeps. So a group can have
-// members of both kinds. Owned and used by one thread, like every fabric.
+// Chooses the provider for each pair of members: shared memory if both members are on one host, otherwise
+// another provider. The user of this class sees one fabric, with one registration and one key for each
+// region, and one engine that sleeps. So a group can have members on this host and on other hosts. Owned and
+// used by one thread, like every fabric.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@ namespace rdmc::fabric {
 
 class PerPairFabric final : public Fabric {
  public:
-  /// Errors: those of ShmFabric::open; then `remote` keeps its value.
+  /// Opens shared memory and combines it with `remote`, which is moved into the result. Errors: those of
+  /// ShmFabric::open. After an error, `remote` keeps its value.
   static Result<std::unique_ptr<PerPairFabric>> open(ShmFabricOptions local, std::unique_ptr<Fabric>& remote);
 
   FabricInfo info() const override;
@@ -44,9 +46,10 @@ class PerPairFabric final : public Fabric {
   Time latest_sleep() const;
 
   std::unique_ptr<Fabric> remote_;
-  std::unique_ptr<ShmFabric> local_;  // Destroyed before remote_, because its thread wakes remote_.
-  std::uint32_t local_pairs_ = 0;     // Queue pairs that chose local_.
-  std::uint32_t remote_pairs_ = 0;    // Queue pairs that chose remote_ or have not chosen yet.
+  // Destroyed before remote_, because a thread of local_ wakes remote_.
+  std::unique_ptr<ShmFabric> local_;
+  std::uint32_t local_pairs_ = 0;   // The number of queue pairs that chose local_.
+  std::uint32_t remote_pairs_ = 0;  // The number of queue pairs that chose remote_ or have not chosen yet.
 };
 
 }  // namespace rdmc::fabric

@@ -1,8 +1,8 @@
-// Receiving. A train is received into the scatter list that `plan` predicted: the headers into scratch
-// memory, and each payload into the memory that its X_WRITE should name. If every header confirms the
-// prediction, the bytes are in place and nothing is copied. Otherwise the whole train is gathered into one
-// buffer before any payload is placed, because the target of one payload may still hold another payload of
-// the same train.
+// Receiving. `plan` predicts where the next packets belong and makes a scatter list: the headers go into
+// scratch memory, and each payload goes into the memory that its X_WRITE will probably name. If every header
+// of a received train confirms the prediction, the payload is in place and nothing is copied. Otherwise the
+// whole train is gathered into one buffer before any payload is placed, because the target of one payload may
+// still contain another payload of the same train.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -25,21 +25,22 @@ std::byte* base(const iovec& piece) {
   return static_cast<std::byte*>(piece.iov_base);
 }
 
-/// Returns 0 for a train without bytes. No port should deliver such a train, but a driver that does must
-/// cause no harm.
+/// Returns the number of datagrams of a train. Returns 0 for a train without bytes. No port should deliver
+/// such a train, but a driver that does must cause no harm.
 std::size_t datagrams_in(const port::RxTrain& train) {
   const std::size_t segment = train.segment_bytes;
   return segment == 0 ? 0 : (train.total_bytes + segment - 1) / segment;
 }
 
-/// A foreign endpoint may choose a new UDP source port for each packet.
+/// Returns true if `source` is the address of `peer`. With `any_port`, the UDP port numbers may differ,
+/// because a foreign endpoint may choose a new source port number for each packet.
 bool comes_from(const Address& peer, const Address& source, bool any_port) {
   return source == peer || (any_port && source.ipv6 == peer.ipv6 && source.bytes == peer.bytes);
 }
 
 }  // namespace
 
-// A scatter list is [header][payload][trailer, next header][payload] … [trailer].
+// Plans a scatter list of this form: [header][payload][trailer, next header][payload] … [trailer].
 std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iovec> pieces) {
   SoftwareQueuePair* const queue_pair = newest_on(flow);
   if (queue_pair == nullptr || !queue_pair->connected_ || pieces.size() < 3) return 0;
@@ -75,8 +76,8 @@ std::size_t SoftwareFabric::receive(Time now) {
   landing_scratch_used_ = 0;
   const std::size_t count = port_.receive_burst(*this, trains_);
   const auto received = std::span(trains_).first(count);
-  // Gather all trains that are not in place before any payload is placed, because the target of one train may
-  // hold the bytes of another one.
+  // All trains that are not in place are gathered before any payload is placed, because the target of one
+  // train may contain the bytes of another train.
   std::size_t scattered = 0;
   for (const port::RxTrain& train : received) scattered += train.pieces.size() > 1 ? train.total_bytes : 0;
   if (scattered > linear_.size()) linear_.resize(scattered);
@@ -109,8 +110,8 @@ void SoftwareFabric::note_length(const port::RxTrain& train) {
   if (queue_pair != nullptr) queue_pair->train_length_.saw(static_cast<std::uint32_t>(datagrams_in(train)));
 }
 
-// The `index`-th datagram of a train that was received into a scatter list. Nothing but its length is known
-// yet.
+// Returns the `index`-th datagram of a train that was received into a scatter list. Its headers have not been
+// parsed yet; only its length is certain.
 SoftwareFabric::Landed SoftwareFabric::landed(const port::RxTrain& train, std::size_t index) const {
   const std::size_t segment = train.segment_bytes;
   return {.header = base(train.pieces[2 * index]) + (index == 0 ? 0 : trailer_bytes_),
@@ -190,8 +191,9 @@ void SoftwareFabric::receive_management(std::span<const std::byte> datagram, con
   }
 }
 
-// `payload_crc` is set if the payload's CRC was computed separately from the header's, so that it can be used
-// again when the payload is sent on.
+// Returns true if the ICRC of the packet is right, or if the connection uses no ICRCs. Sets `payload_crc` if
+// the CRC of the payload was computed separately from the CRC of the header. It can then be used again when
+// the payload is sent on.
 bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet& packet,
                                std::span<const std::byte> header, const port::RxTrain& train,
                                std::size_t datagram_bytes, const std::byte* trailer,
@@ -203,8 +205,9 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
     return connected.foreign->matches(train.source, header, packet.payload, packet.bth.pad_bytes,
                                       datagram_bytes, icrc, train.identification);
   }
-  // An X_WRITE names the identification that its sender's ICRC covers. Other packets travel alone, as
-  // datagram 0 of their train, so their identification is 0 unless the port reports that of the IP header.
+  // An X_WRITE contains the identification that its sender's ICRC covers. Every other packet is the only
+  // datagram of its train, so its identification is 0, unless the port reports the identification of the IP
+  // header.
   const bool extended = is_extended_write(packet.bth.opcode);
   const auto identification =
       extended ? packet.x_write.identification : train.identification.value_or(std::uint16_t{0});
@@ -218,8 +221,8 @@ bool SoftwareFabric::is_intact(SoftwareQueuePair& queue_pair, const roce::Packet
   return check.compute(identification, datagram_bytes, header, packet.payload, packet.bth.pad_bytes) == icrc;
 }
 
-/// Decrypts the payload in place. It is in a buffer that this side may write: the port's, linear_, or the
-/// memory where the payload belongs.
+/// Decrypts the payload in place. The payload is in a buffer that this side may write: a buffer of the port,
+/// linear_, or the memory where the payload belongs.
 bool SoftwareFabric::unseal(crypto::PacketOpener& opener, const roce::Packet& packet,
                             std::span<const std::byte> header, const std::byte* seal) {
   const std::span payload(const_cast<std::byte*>(packet.payload.data()), packet.payload.size());
@@ -231,12 +234,14 @@ bool SoftwareFabric::unseal(crypto::PacketOpener& opener, const roce::Packet& pa
   return false;
 }
 
-/// Null if nothing is known, or for the shared flow, where packets of all kinds arrive.
+/// Returns the queue pair of the last packet on this flow. Returns null if none is known. Also returns null
+/// for the shared flow, where packets of all kinds arrive.
 SoftwareQueuePair* SoftwareFabric::newest_on(port::FlowId flow) const {
   return value_of(flow) < flows_.size() ? flows_[value_of(flow)].newest : nullptr;
 }
 
-/// Null if there is no such queue pair. An rdmc peer sends nearly all packets to the flow of its queue pair.
+/// Returns the queue pair with this number, or null if there is none. Tries the newest queue pair of the flow
+/// first, because an rdmc peer sends nearly all packets to the flow of its queue pair.
 SoftwareQueuePair* SoftwareFabric::find(Qpn qpn, port::FlowId flow) const {
   SoftwareQueuePair* const usual = newest_on(flow);
   if (usual != nullptr && usual->local_.qpn == qpn) return usual;

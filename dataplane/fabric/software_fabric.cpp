@@ -11,19 +11,21 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::size_t kLandingScratchBytes = 64 * 1024;
-/// With big TCP/UDP on IPv6, a GRO train may be larger than one IP packet.
+/// The first size of linear_. With big TCP/UDP on IPv6, a GRO train may be larger than one IP packet.
 constexpr std::size_t kLargestTrain = 256 * 1024;
 
-/// The most work requests of one queue pair. Each costs a few tens of bytes as soon as the queue pair exists.
+/// The maximum number of work requests of one queue pair. Each of them costs a few tens of bytes as soon as
+/// the queue pair exists.
 constexpr std::uint32_t kMaxDepth = 1 << 16;
 
-/// Queue pairs that share a flow share its receive buffer. But no window is smaller than this number of bytes
-/// (a train), unless the whole buffer is smaller.
+/// The smallest window of queue pairs that share a flow, in bytes (one train). Queue pairs that share a flow
+/// divide its receive buffer among themselves, but no window becomes smaller than this. If the whole buffer
+/// is smaller, each window is as large as the buffer.
 constexpr std::uint32_t kLeastSharedWindow = 64 * 1024;
 
-/// A full port gives no signal when it has space again. The fabric tries again after this time. The udp port
-/// keeps a queue of limited length (port/egress_limit.hpp), and this time is too short for that queue to run
-/// empty.
+/// The time after which the fabric tries a full port again. This time is needed because a full port gives no
+/// signal when it has space again. The udp port keeps a queue of limited length (port/egress_limit.hpp), and
+/// the time is too short for that queue to become empty.
 constexpr Duration kFullPortPause = microseconds(200);
 
 }  // namespace
@@ -92,7 +94,7 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
                                             std::to_string(kMaxDepth) + ", max_rd_atomic between 1 and 255");
   }
   const std::uint32_t wanted = options.path_mtu == 0 ? path_mtu_ : std::min(options.path_mtu, path_mtu_);
-  // A multiple of 4, so that only the last packet of a message is padded.
+  // The MTU is a multiple of 4, so that only the last packet of a message is padded.
   const std::uint32_t mtu = wanted / 4 * 4;
   if (mtu < 256)
     return fail(Errc::unsupported, "the interface's MTU is too small for RoCE: " + std::to_string(port.mtu));
@@ -137,8 +139,8 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   return queue_pair;
 }
 
-/// Opens another flow if the limit permits it and the port has one. Otherwise takes the flow with the fewest
-/// queue pairs.
+/// Chooses the flow of a new queue pair. Opens another flow if the limit permits it and the port has one.
+/// Otherwise chooses the flow with the fewest queue pairs.
 Result<port::FlowId> SoftwareFabric::take_flow(bool bulk) {
   if (!bulk) return port::kSharedFlow;
   const auto in_use = [](const Flow& flow) { return flow.queue_pairs > 0; };
@@ -163,7 +165,7 @@ void SoftwareFabric::give_back_flow(port::FlowId flow) {
   if (flow != port::kSharedFlow && --flows_[value_of(flow)].queue_pairs == 0) port_.close_flow(flow);
 }
 
-/// Returns a free slot. Also reserves the memory of all lists, so that a turn allocates nothing.
+/// Returns a free slot. Also reserves memory for all lists, so that a turn allocates nothing.
 DeadlineHeap::Slot SoftwareFabric::make_slot() {
   auto free = std::ranges::find(slots_, nullptr);
   if (free == slots_.end()) free = slots_.insert(free, nullptr);
@@ -226,11 +228,12 @@ std::size_t SoftwareFabric::progress(Time now) {
   last_progress_ = now;
   const std::size_t sent = transmit(now);
   const std::size_t received = receive(now);
-  // After receive(), so that packets that wait in the port do not count as lost if this process got no CPU
-  // for a while.
+  // The timers run after receive(). If this process got no CPU for a while, packets may wait in the port, and
+  // these packets must not count as lost.
   run_timers(now);
-  // An answer may wait for what the caller posts in response. An answer that ends the connection is sent now,
-  // because the caller may end too, and then the peer would never learn the cause.
+  // Answers normally wait for the next call, because the caller may post something that can leave together
+  // with them. An answer that ends the connection is sent now. The caller may end too, and then the peer
+  // would never learn the cause.
   const bool refused = std::ranges::any_of(
       answers_, [](const SoftwareQueuePair* one) { return one->connected_->connection.failed(); });
   return received + sent + (refused ? transmit(now) : 0);
@@ -238,7 +241,8 @@ std::size_t SoftwareFabric::progress(Time now) {
 
 Time SoftwareFabric::next_deadline() const {
   if (!batch_.empty()) return last_progress_ + kFullPortPause;
-  if (!ready_.empty() || !answers_.empty()) return last_progress_;  // Something was posted since then.
+  // There is something to send at once.
+  if (!ready_.empty() || !answers_.empty()) return last_progress_;
   return deadlines_.earliest();
 }
 

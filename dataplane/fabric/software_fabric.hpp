@@ -1,8 +1,8 @@
 // The software provider: RC queue pairs whose protocol runs in this process (dataplane/roce), above a port.
-// It groups the packets of a connection into trains and writes their ICRCs, for the IP headers that the port
-// will send. It plans where received payload is placed, checks it, and copies payload that was received
-// elsewhere. One thread owns the fabric and everything made from it. The fabric must outlive its queue pairs
-// and memory regions.
+// It groups the packets of a connection into trains and writes their ICRCs, which cover the IP headers that
+// the port will send. It plans where received payload is placed and checks the received packets. It copies
+// payload that was not received where it belongs. One thread owns the fabric and everything made from it. The
+// fabric must outlive its queue pairs and memory regions.
 #pragma once
 
 #include <array>
@@ -26,42 +26,48 @@ class ManagementQueuePair;
 class SoftwareQueuePair;
 
 struct SoftwareFabricOptions {
-  /// Unguessable 32-bit numbers for QPNs, first PSNs and remote keys: from the operating system's generator,
-  /// or from a seeded one in the simulator.
+  /// Returns unguessable 32-bit numbers for QPNs, first PSNs and remote keys. They come from the operating
+  /// system's generator, or from a seeded generator in the simulator.
   std::function<std::uint32_t()> entropy;
-  /// See host_identity(); 0 = this process shares a network stack with no other one.
+  /// See host_identity(). 0 means that no other process shares the network stack of this process.
   std::uint64_t host_id = 0;
-  /// Offer congestion control to peers on other hosts.
+  /// True if congestion control is offered to peers on other hosts.
   bool congestion_control = true;
-  /// True if packets have an ICRC also between two endpoints on one loopback interface, where the kernel only
-  /// moves packets in memory.
+  /// True if packets between two endpoints on one loopback interface also have an ICRC. On such an interface,
+  /// the kernel only moves packets in memory.
   bool icrc_on_loopback = false;
-  /// The most flows for bulk data, in addition to the shared flow; at least 1. Further queue pairs share
-  /// these flows. The default is the number of neighbours that a member of a group of 4,096 has.
+  /// The maximum number of flows for bulk data, in addition to the shared flow; at least 1. If there are more
+  /// queue pairs, they share these flows. The default is the number of neighbours of a member in a group of
+  /// 4,096 members.
   std::uint32_t bulk_flows = 12;
   /// True if every packet is encrypted and authenticated. The connection blobs carry the key shares and must
   /// be kept secret. Such a fabric connects only to fabrics that encrypt too.
   bool encrypt = false;
 };
 
-/// Why received packets were dropped, and how received payload was placed. The counts only grow.
+/// Counts the dropped packets by the reason for the drop, and counts how received payload was placed. The
+/// counts only grow.
 struct SoftwareFabricCounters {
   std::array<std::uint64_t, 6> parse_errors{};  ///< Indexed by roce::ParseError.
   std::uint64_t icrc_errors = 0;
-  /// With encryption: packets that were changed, or not sealed with the connection's key.
+  /// With encryption: packets that were changed on the way, or were not sealed with the connection's key.
   std::uint64_t forged = 0;
   /// With encryption: authentic packets that are so old that they can only be replays.
   std::uint64_t stale = 0;
-  /// Includes packets for destroyed queue pairs, such as those of a fenced member.
+  /// Packets to a queue pair that does not exist. This includes packets for destroyed queue pairs, such as
+  /// those of a fenced member.
   std::uint64_t unknown_queue_pair = 0;
-  std::uint64_t wrong_source = 0;  ///< The queue pair exists, but the packet is not from its peer's address.
-  std::uint64_t management_datagrams = 0;  ///< Kept for the connection manager.
-  /// Dropped, because the connection manager had not polled earlier ones.
+  std::uint64_t wrong_source =
+      0;  ///< Packets for an existing queue pair that are not from the address of its peer.
+  /// Management datagrams that were kept for the connection manager.
+  std::uint64_t management_datagrams = 0;
+  /// Management datagrams that were dropped, because the connection manager had not polled earlier ones.
   std::uint64_t management_overflow = 0;
   std::uint64_t packets_in_place = 0;  ///< Packets whose payload was received directly where it belongs.
-  /// X_WRITE packets whose payload was received elsewhere and had to be copied.
+  /// X_WRITE packets whose payload was received in other memory and had to be copied to where it belongs.
   std::uint64_t packets_repaired = 0;
-  std::uint64_t bytes_copied = 0;  ///< All payload bytes that this process copied after the kernel's copy.
+  std::uint64_t bytes_copied =
+      0;  ///< The payload bytes that this process copied, without the kernel's copies.
 };
 
 class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
@@ -86,7 +92,7 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   const SoftwareFabricCounters& counters() const noexcept { return counters_; }
   /// The number of queue pairs that exist now.
   std::size_t queue_pairs() const noexcept { return queue_pairs_.size(); }
-  /// The sum over all queue pairs, including destroyed ones.
+  /// Returns the sum of the counters of all queue pairs, including destroyed ones.
   roce::ConnectionCounters connection_counters() const;
 
  private:
@@ -94,12 +100,13 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   friend class ManagementQueuePair;
   class Region;
 
-  /// `holder`: the only connection that may use the key.
+  /// Registers memory. `holder` is the only connection that may use the key; KeyHolder::anyone permits all
+  /// connections.
   Result<std::unique_ptr<MemoryRegion>> register_for(KeyHolder holder, std::span<std::byte> memory,
                                                      MemoryUse use, RemoteAccess access);
   bool icrc_optional() const;
 
-  // receive.cpp
+  // Defined in receive.cpp.
   std::size_t plan(port::FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) override;
   std::size_t receive(Time now);
   SoftwareQueuePair* find(Qpn qpn, port::FlowId flow) const;
@@ -108,10 +115,11 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   struct Landed {
     const std::byte* header;
     std::span<const std::byte> payload;
-    std::size_t bytes;  // Length of the whole datagram.
+    std::size_t bytes;  // The length of the whole datagram.
   };
   Landed landed(const port::RxTrain& train, std::size_t index) const;
-  /// The parser expects packets that end in an ICRC. A seal is longer by this number of bytes.
+  /// Returns by how many bytes a trailer is longer than an ICRC. The parser expects packets that end in an
+  /// ICRC, but a seal is longer.
   std::size_t beyond_icrc() const { return trailer_bytes_ - roce::kIcrcBytes; }
   auto parse(const Landed& at) const {
     return roce::parse_scattered({at.header, roce::kXWriteHeaderBytes}, at.bytes - beyond_icrc(), at.payload);
@@ -131,26 +139,29 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
               const std::byte* seal);
   void count(roce::ParseError error) { ++counters_.parse_errors[static_cast<std::size_t>(error)]; }
 
-  // transmit.cpp
-  // Payload bytes that leave in one turn. A single train may be larger.
+  // The following functions are defined in transmit.cpp.
+
+  // The maximum number of bytes of payload that leave in one turn. A single train may be larger.
   static constexpr std::size_t kBytesPerTurn = 64 << 10;
   std::size_t transmit(Time now);
   bool transmit_answers(Time now, std::size_t& sent);
   std::size_t transmit_turn(SoftwareQueuePair& queue_pair, Time now);
   void make_ready(SoftwareQueuePair& queue_pair);
-  std::uint32_t packets_per_train(std::uint32_t path_mtu) const;  // At least 1.
+  // Returns at least 1.
+  std::uint32_t packets_per_train(std::uint32_t path_mtu) const;
   void mark_ready(SoftwareQueuePair& queue_pair);
   /// Must be called whenever the state of a connection may have changed, so that deadlines_ is correct.
   void note_deadline(const SoftwareQueuePair& queue_pair);
   void run_timers(Time now);
 
-  /// One of the port's flows, and the queue pairs whose bulk data arrives there.
+  /// One of the port's flows, with the queue pairs whose bulk data arrives on this flow.
   struct Flow {
     std::uint32_t queue_pairs = 0;
-    // Packets of several peers may arrive here. Stays true when one queue pair is left, because of late
-    // packets.
+    // True if packets of several peers may arrive on this flow. This stays true when only one queue pair is
+    // left, because late packets of the other peers may arrive.
     bool was_shared = false;
-    // The queue pair of the last packet; it predicts where the next one is placed.
+    // The queue pair of the last packet on this flow. It predicts where the payload of the next packet is
+    // placed.
     SoftwareQueuePair* newest = nullptr;
   };
   Result<port::FlowId> take_flow(bool bulk);
@@ -162,15 +173,15 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
 
   port::Port& port_;
   SoftwareFabricOptions options_;
-  std::size_t trailer_bytes_;  // Bytes after payload and pad: an ICRC, or a seal.
+  std::size_t trailer_bytes_;  // The number of bytes after payload and pad: an ICRC or a seal.
   std::uint32_t path_mtu_;
   roce::RegionTable regions_;
   ArrivedChecksums arrived_;
-  std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // By QPN.
+  std::unordered_map<std::uint32_t, SoftwareQueuePair*> queue_pairs_;  // The queue pairs by QPN.
   ManagementQueuePair* management_ = nullptr;
-  std::vector<Flow> flows_;                // By FlowId.
-  std::vector<SoftwareQueuePair*> slots_;  // All queue pairs; a null slot is free.
-  DeadlineHeap deadlines_;                 // By slot: each connection's next_deadline().
+  std::vector<Flow> flows_;                // Indexed by FlowId.
+  std::vector<SoftwareQueuePair*> slots_;  // All queue pairs, indexed by slot. Null for a free slot.
+  DeadlineHeap deadlines_;                 // The next_deadline() of each connection, by slot.
   std::vector<DeadlineHeap::Slot> due_;    // Slots that are due in this turn.
   /// A queue pair that may have something to send, with the post order that it had when it was added.
   struct Ready {
@@ -178,8 +189,10 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
     SoftwareQueuePair* queue_pair;
     bool operator>(const Ready& other) const { return post_order > other.post_order; }
   };
-  std::vector<Ready> ready_;  // A heap with the least post order first; each queue pair at most once.
-  // Queue pairs that may have answers to send. They become ready afterwards.
+  // A heap, with the lowest post order first. It contains each queue pair at most once.
+  std::vector<Ready> ready_;
+  // Queue pairs that may have answers to send. When their answers have been sent, these queue pairs are added
+  // to ready_.
   std::vector<SoftwareQueuePair*> answers_;
   std::uint64_t next_holder_ = 1;            // The KeyHolder of the next queue pair.
   std::uint64_t next_post_order_ = 0;        // The post order of the next work request.
@@ -188,20 +201,21 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   TransmitBatch batch_;
   static constexpr std::size_t kTrainsPerBurst = 32;
   std::array<port::RxTrain, kTrainsPerBurst> trains_;  // The trains of this burst.
-  // By train: its bytes in one piece; empty if its payload is in place.
+  // For each train, all its bytes in one piece; empty if its payload is in place.
   std::array<std::span<const std::byte>, kTrainsPerBurst> gathered_;
-  std::vector<std::byte> landing_scratch_;  // Headers and trailers of trains with a scatter list.
+  std::vector<std::byte> landing_scratch_;  // The headers and trailers of trains with a scatter list.
   std::size_t landing_scratch_used_ = 0;
-  std::vector<std::byte> linear_;  // Trains that are gathered for placement by copy.
+  // Trains that are gathered, so that their payload can be copied to where it belongs.
+  std::vector<std::byte> linear_;
   Time last_progress_{};
   SoftwareFabricCounters counters_;
   roce::ConnectionCounters closed_connections_;
 };
 
-/// Returns the largest payload of a packet with which headers, payload and `trailer_bytes` fit an IP packet
-/// of `mtu` bytes and a train of `train_bytes`. Returns 0 if `mtu` does not allow 256 bytes. The result is a
-/// number of whole pages if that loses at most a sixteenth, so that packets end where pages end. Otherwise it
-/// is a multiple of 8.
+/// Returns the path MTU: the largest payload for which a packet with its headers and a trailer of
+/// `trailer_bytes` fits an IP packet of `mtu` bytes and a train of `train_bytes`. The result is rounded down
+/// to a number of whole pages if that loses at most a sixteenth, so that packets end where pages end.
+/// Otherwise it is rounded down to a multiple of 8. Returns 0 if `mtu` does not allow 256 bytes of payload.
 std::uint32_t path_mtu_for(std::uint32_t mtu, bool ipv6, std::uint32_t train_bytes,
                            std::size_t trailer_bytes = roce::kIcrcBytes);
 

@@ -56,12 +56,13 @@ std::string text_of(roce::FailureCause cause) {
   return "unknown";
 }
 
-/// Within one network stack few packets are lost: the window keeps the peer's buffer from overflowing, unless
-/// many queue pairs share that buffer and send at the same moment. But on a machine with more processes than
-/// cores, an answer may be delayed by the scheduler for a long time.
+/// The minimum timeout between two processes of one network stack. Few packets are lost there: the window
+/// keeps the peer's buffer from overflowing, unless many queue pairs share that buffer and send at the same
+/// moment. But on a machine with more processes than cores, the scheduler may delay an answer for a long
+/// time.
 constexpr Duration kSameStackMinimumTimeout = milliseconds(40);
 
-// A READ request is the packet that takes the most PSNs.
+// A READ request uses more PSNs than any other packet.
 static_assert(crypto::PacketOpener::kMostOvertaken * roce::kReadRequestPackets <= (Psn::kMask + 1U) / 2);
 
 /// The ciphers of a connection. Both are empty if neither side encrypts.
@@ -122,7 +123,8 @@ Result<roce::Connection*> SoftwareQueuePair::connection() {
   return &connected_->connection;
 }
 
-/// `bytes`: the memory that the packets of this work request refer to.
+/// Adds the work request to posted_ if it was posted successfully. `bytes` is the memory that its packets
+/// refer to.
 Result<void> SoftwareQueuePair::note_posted(Result<void> posted, std::span<const std::byte> bytes) {
   if (posted) {
     posted_.push({.bytes = bytes, .post_order = fabric_.next_post_order_++});
@@ -188,7 +190,7 @@ Result<void> SoftwareQueuePair::post_receive(const ReceiveRequest& request) {
   const roce::ReceiveWork work{.work_id = request.work_id, .bytes = request.bytes};
   if (connected_) {
     auto posted = connected_->connection.post_receive(work);
-    // A WRITE may have waited for this receive. Its answer is due now.
+    // If a WRITE has waited for this receive, its answer is due now.
     if (connected_->connection.has_answer()) fabric_.note_deadline(*this);
     return posted;
   }
@@ -231,8 +233,8 @@ void SoftwareQueuePair::note_in_batch(std::uint64_t work) {
   batch_filling_ = filling;
 }
 
-/// A retransmission that waits for a full port must not read this memory any more. Packets of the same block
-/// to other peers must stay.
+/// Packets of a retransmission may still wait in the batch for a full port. They must not read this memory
+/// any more. Packets of the same block to other peers must stay in the batch.
 void SoftwareQueuePair::drop_oldest_from_batch() {
   if (batch_filling_ == fabric_.batch_.filling() && first_in_batch_ <= posted_.head())
     fabric_.batch_.drop(connected_->transmit, posted_.front().bytes);

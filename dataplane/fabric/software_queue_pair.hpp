@@ -1,5 +1,5 @@
 // A queue pair of the software fabric: one roce::Connection, and the addresses of both ends. The caller that
-// created it owns it. Its fabric finds it by QPN and by slot until it is destroyed.
+// created the queue pair owns it. The fabric finds it by its QPN and its slot until it is destroyed.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace rdmc::fabric {
 
-/// The recent length of the peer's trains: the longest of the last 8 to 16. A scatter list is planned for
-/// this number of packets. If it were planned for more, and the network split the trains, every later packet
-/// of a burst would be received in a wrong place.
+/// The recent length of the peer's trains in packets: the longest of the last 8 to 16 trains. A scatter list
+/// is planned for this number of packets. If a scatter list were longer, and the network split the trains,
+/// every later packet of a burst would be received in a wrong place.
 class TrainLength {
  public:
   static constexpr std::uint32_t kUnknown = UINT32_MAX;
@@ -71,9 +71,10 @@ class SoftwareQueuePair final : public QueuePair {
     std::uint32_t packets_per_train;  // Full X_WRITE packets in the longest train that the port sends.
     roce::Connection connection;
     TransmitPath transmit;
-    Address peer_source;                      // The source address and port of the peer's packets.
-    roce::Icrc receive_bulk, receive_shared;  // From peer_source to the local bulk and shared ports.
-    std::optional<ForeignIcrc> foreign;       // Used in place of the two roce::Icrc if the peer is foreign.
+    Address peer_source;  // The source address and port of the peer's packets.
+    roce::Icrc receive_bulk,
+        receive_shared;                  // The ICRCs from peer_source to the local bulk and shared ports.
+    std::optional<ForeignIcrc> foreign;  // Used in place of the two roce::Icrc if the peer is foreign.
     std::optional<crypto::PacketOpener> opener;  // Used in place of the ICRC if packets are encrypted.
   };
 
@@ -86,40 +87,44 @@ class SoftwareQueuePair final : public QueuePair {
     std::span<const std::byte> bytes;
     std::uint64_t post_order = 0;
   };
-  /// A work request that has sent this number of bytes goes behind the other work requests that wait. So a
-  /// long message does not block what is posted after it, and a block up to this size leaves in one piece.
+  /// A work request that has sent this number of bytes is moved behind the other waiting work requests. So a
+  /// long message does not block work requests that are posted after it, and a block up to this size leaves
+  /// without interruption.
   static constexpr std::size_t kTurnBytes = 1 << 20;
 
-  /// The post order of the work request that leaves next. For responses to the peer's READs, the order of the
-  /// time when they became ready or last had a turn.
+  /// Returns the post order of the work request whose packets leave next. If only responses to the peer's
+  /// READs are waiting, returns the post order at which this queue pair became ready or last sent packets.
   std::uint64_t post_order() const;
-  /// This number of bytes has just left.
+  /// Called when this number of bytes has just left.
   void had_turn(std::size_t bytes);
 
-  /// Packets of this work request, and perhaps of later ones, are about to be added to the batch.
+  /// Called when packets of this work request, and perhaps of later ones, are about to be added to the batch.
   void note_in_batch(std::uint64_t work);
-  /// Drops from the batch the packets that refer to the oldest work request, whose memory is returned to the
-  /// caller.
+  /// Drops from the batch the packets that refer to the oldest work request. Called before the memory of that
+  /// work request is returned to the caller.
   void drop_oldest_from_batch();
 
   SoftwareFabric& fabric_;
   QueuePairOptions options_;
   ConnectionInfo local_;
-  port::FlowId flow_;        // The flow for its bulk data. Queue pairs may share it.
-  DeadlineHeap::Slot slot_;  // The index in the fabric's lists.
+  // The flow for the bulk data of this queue pair. Several queue pairs may share a flow.
+  port::FlowId flow_;
+  DeadlineHeap::Slot slot_;  // The index of this queue pair in the fabric's lists.
   KeyHolder holder_;
   std::optional<Connected> connected_;
-  roce::FixedRing<Posted> posted_;    // Indexed like the connection's work requests.
-  std::uint64_t batch_filling_ = 0;   // The TransmitBatch::filling() in which it last added packets.
+  roce::FixedRing<Posted> posted_;  // Indexed like the connection's work requests.
+  // The value of TransmitBatch::filling() when this queue pair last added packets.
+  std::uint64_t batch_filling_ = 0;
   std::uint64_t first_in_batch_ = 0;  // The earliest work request with packets in that batch.
-  std::uint64_t ready_since_ = 0;     // A post order: when it became ready or last had a turn.
-  std::uint64_t in_turn_ = 0;         // The work request that turn_bytes_ counts for.
-  std::size_t turn_bytes_ = 0;        // The bytes of in_turn_ that have left.
-  // Posted before connect(), as verbs allows in the state INIT.
+  // The post order at which this queue pair became ready or last sent packets.
+  std::uint64_t ready_since_ = 0;
+  std::uint64_t in_turn_ = 0;   // The work request that turn_bytes_ counts for.
+  std::size_t turn_bytes_ = 0;  // The bytes of in_turn_ that have left.
+  // Receives that were posted before connect(). Verbs allows this in the state INIT.
   std::vector<roce::ReceiveWork> early_receives_;
-  bool answers_ = false;  // True if it is in SoftwareFabric::answers_.
-  bool ready_ = false;    // True if it is in SoftwareFabric::ready_.
-  bool touched_ = false;  // True if it is in SoftwareFabric::touched_.
+  bool answers_ = false;  // True if this queue pair is in SoftwareFabric::answers_.
+  bool ready_ = false;    // True if this queue pair is in SoftwareFabric::ready_.
+  bool touched_ = false;  // True if this queue pair is in SoftwareFabric::touched_.
   TrainLength train_length_;
   std::uint32_t planned_packets_ = 0;  // The number of packets predicted in this burst so far.
 };

@@ -65,7 +65,7 @@ Result<OpenedFabric> open_software(port::Registry& drivers, std::string_view wan
   return result;
 }
 
-/// Opens a NIC or a port: the one of this name, or the best one.
+/// Opens the NIC or the port that `wanted` names. For port::kAutomatic, opens the best one.
 Result<OpenedFabric> open_remote(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software) {
   const bool names_port = wanted != kVerbs && (wanted != port::kAutomatic || !request.device.empty());
@@ -80,8 +80,9 @@ Result<OpenedFabric> open_remote(port::Registry& drivers, std::string_view wante
   return opened;
 }
 
-/// Adds shared memory for members on this host. The given fabric still serves members on other hosts. Returns
-/// `opened` without shared memory if the host id is not known or shared memory cannot be opened.
+/// Adds shared memory for members on this host. The given fabric is then used only for members on other
+/// hosts. Returns `opened` without shared memory if the host id is not known or shared memory cannot be
+/// opened.
 OpenedFabric beside_memory(OpenedFabric opened, const SoftwareFabricOptions& software) {
   if (software.host_id == 0) return opened;
   auto both = PerPairFabric::open(shm_options(software), opened.fabric);
@@ -104,7 +105,8 @@ std::vector<std::string> fabric_names() {
 }
 
 Result<std::string> probe_shm(const SoftwareFabricOptions& software) {
-  // The host id may be unknown because no descriptor could be opened. Then this error is returned.
+  // The host id is also unknown if no descriptor is free to read the boot id. In that case, this error is
+  // returned.
   if (software.host_id == 0 && !Descriptor(::open(kBootId, O_RDONLY | O_CLOEXEC)))
     return fail_errno(kBootId, errno);
   const auto opened = open_shm(software);

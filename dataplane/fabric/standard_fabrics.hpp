@@ -1,6 +1,6 @@
 // The fabrics that a program's --fabric option can name, and the choice between them: memory shared with the
 // other processes of this host, an RDMA NIC, or the software fabric on the best port. Only this file knows
-// all providers, so its users need to know none.
+// all providers. Its users need not know them.
 #pragma once
 
 #include <memory>
@@ -23,31 +23,32 @@ inline constexpr std::string_view kVerbs = "verbs";
 /// The name of the provider for processes of one host.
 inline constexpr std::string_view kShm = "shm";
 
-/// kAutomatic, kShm, kVerbs, and then the packet drivers, best first.
+/// Returns kAutomatic, kShm, kVerbs, and then the names of the packet drivers, best first.
 std::vector<std::string> fabric_names();
 
 struct OpenedFabric {
   std::unique_ptr<port::Port> port;  ///< Null if the provider needs no port.
   std::unique_ptr<Fabric> fabric;
   SoftwareFabric* software = nullptr;  ///< The fabric, if it is a software fabric; otherwise null.
-  std::string name;                    ///< "shm", "verbs", "dpdk", "udp"
+  std::string name;                    ///< For example "shm", "verbs", "dpdk" or "udp".
   /// A text for people, without newlines: why this fabric was chosen, and which features are missing.
   std::string reason;
 };
 
-/// Opens the fabric named `wanted`. For port::kAutomatic, this is the NIC that has `request.address`,
-/// otherwise the best port. `software`: the options of a software fabric; its entropy is used for every
-/// provider, and its host id also for shm. Errors: not_found (no such fabric or device), unsupported (cannot
-/// be used here; the text says why and what would help), and the errors of port::Registry::open.
+/// Opens the fabric named `wanted`. For port::kAutomatic, opens the NIC that has `request.address`, or the
+/// best port if there is no such NIC, and adds shared memory for members on this host. `software` has the
+/// options of a software fabric. Every provider uses the entropy in `software`, and shm also uses the host
+/// id. Errors: not_found (no such fabric or device), unsupported (the fabric cannot be used here; the text
+/// gives the reason and a remedy), and the errors of port::Registry::open.
 Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortRequest& request,
                                  const SoftwareFabricOptions& software);
-/// The same, with `drivers` in place of port::standard_drivers().
+/// Does the same with `drivers` in place of port::standard_drivers().
 Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software);
 
-/// The same, but port number 0 means RoCE's 4791 if that is free, because RDMA NICs send to no other one. If
-/// it is not free, any port number is used. At a loopback address, which no NIC can reach, any port number is
-/// used.
+/// Does the same, but replaces port number 0 by RoCE's 4791 if that number is free, because RDMA NICs send to
+/// no other number. If it is not free, any free number is used. For a loopback address, which no NIC can
+/// reach, port number 0 still means any free number.
 Result<OpenedFabric> open_reachable_fabric(std::string_view wanted, port::PortRequest request,
                                            const SoftwareFabricOptions& software);
 

@@ -1,5 +1,5 @@
-// Sending: first the answers, then the work requests of all queue pairs in post order. The order is decided
-// one turn at a time, because packets that the port has accepted cannot be reordered.
+// Sending. Answers are sent first, and then the work requests of all queue pairs in post order. The order is
+// decided separately for each turn, because packets that the port has accepted cannot be reordered.
 #include <algorithm>
 #include <functional>
 
@@ -9,11 +9,13 @@
 namespace rdmc::fabric {
 namespace {
 
-/// Together with kBytesPerTurn, this limits what goes to the port in one turn to a few trains. One system
-/// call still carries many packets, and a new answer does not wait for more than these.
+/// The maximum number of packets that go to the port in one turn. Together with kBytesPerTurn, it limits a
+/// turn to a few trains. One system call still carries many packets, and a new answer waits only for the
+/// packets of one turn.
 constexpr std::size_t kPacketsPerTurn = 64;
 
-/// The most answers of one queue pair in one turn: a congestion notification, a NAK and an acknowledgement.
+/// An upper limit for the answers of one queue pair in one turn, which are a congestion notification, a NAK
+/// and an acknowledgement.
 constexpr std::size_t kMostAnswers = 4;
 
 }  // namespace
@@ -52,8 +54,8 @@ void SoftwareFabric::run_timers(Time now) {
   }
 }
 
-/// Sends the answers of the marked queue pairs, which are ready to send from then on. The answers leave
-/// together with the first turn's packets. Returns false if the port has no space.
+/// Adds the answers of the marked queue pairs to the batch, and then adds these queue pairs to ready_. The
+/// answers leave together with the packets of the first turn. Returns false if the port has no space.
 bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
   while (!answers_.empty()) {
     SoftwareQueuePair& queue_pair = *answers_.back();
@@ -78,8 +80,8 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   const std::size_t train = connected.packets_per_train;
   const std::size_t packets = std::min(kPacketsPerTurn, kBytesPerTurn / connected.path_mtu);
   const auto space = batch_.space(std::max<std::size_t>(packets / train, 1) * train);
-  // If READ responses are among the packets, the first work request is not known. Then the oldest one is
-  // assumed.
+  // If the packets include READ responses, the first work request among them is not known. The oldest work
+  // request is then assumed to be the first.
   queue_pair.note_in_batch(connected.connection.next_to_leave().value_or(queue_pair.posted_.head()));
   const std::size_t count = connected.connection.poll_transmit(now, space, port_.egress(now));
   batch_.seal(count, connected.transmit, port_.info(), arrived_);
@@ -89,9 +91,9 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   return count;
 }
 
-// ready_ is a heap of the queue pairs that may have something to send. A queue pair that has nothing, or is
-// not allowed to send, leaves the heap. Other queue pairs are not visited, and the loop ends when the port
-// takes no more packets.
+// ready_ is a heap of the queue pairs that may have something to send. A queue pair leaves the heap if it has
+// nothing to send or is not allowed to send. Queue pairs outside the heap are not visited. The loop ends when
+// the port accepts no more packets.
 std::size_t SoftwareFabric::transmit(Time now) {
   if (!batch_.empty() && !batch_.send(port_)) return 0;
   std::size_t sent = 0;

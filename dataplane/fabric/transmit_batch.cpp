@@ -25,8 +25,9 @@ bool refers(const port::TxTrain& train, std::span<const std::byte> memory) {
 
 }  // namespace
 
-/// Returns the bytes to send as payload. The bitmap of an X_ACKNOWLEDGE is passed as payload, but it is
-/// sealed as header.
+/// Encrypts the payload of a packet and writes the seal. Returns the bytes to send as payload. The bitmap of
+/// an X_ACKNOWLEDGE is sent as payload, but it is sealed like the header: it is authenticated and not
+/// encrypted.
 std::span<const std::byte> TransmitBatch::encrypt(const roce::TxPacket& packet, crypto::PacketSealer& sealer,
                                                   std::byte* seal) {
   const std::span header(packet.header.data(), packet.header_bytes);
@@ -77,8 +78,8 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
     port::TxTrain& train = trains_[trains_used_++];
     const std::size_t first_piece = pieces_used_;
     std::size_t total = 0, in_train = 0;
-    // Only X_WRITE packets travel in trains of several, because they carry the identification that their ICRC
-    // covers.
+    // Only X_WRITE packets are sent in trains of several datagrams, because only they contain the
+    // identification that their ICRC covers.
     const std::size_t most = batch[first].extended_write && path.trains ? port.train_segments : 1;
     bool shorter = false;
     while (first < count && in_train < most && !shorter) {
@@ -94,8 +95,8 @@ void TransmitBatch::seal(std::size_t count, const TransmitPath& path, const port
       ++in_train;
       ++first;
     }
-    // The members are assigned one by one. A whole struct would be built on the stack and copied from there
-    // before its stores have completed.
+    // The members are assigned one by one. A whole struct would be built on the stack, and the copy from
+    // there would have to wait until the stores have completed.
     train.destination = bulk ? path.bulk : path.shared;
     train.source = path.source;
     train.pieces = std::span(pieces_.data() + first_piece, pieces_used_ - first_piece);

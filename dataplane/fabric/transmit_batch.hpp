@@ -1,7 +1,7 @@
 // The packets of a few trains between the connections and the port: headers, trailers, and gather lists that
-// refer to the payload. The batch is filled, sealed and sent in one turn. What the port had no space for
-// stays for the next turn. Owned by the software fabric. It refers to posted memory, so the owner must drop
-// the trains that refer to memory before that memory is released.
+// refer to the payload. The batch is filled, sealed and sent in one turn. Trains for which the port had no
+// space stay in the batch for the next turn. Owned by the software fabric. The batch refers to posted memory.
+// Before such memory is released, the owner must drop the trains that refer to it.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct TransmitPath {
   port::FlowId source{};
   Address bulk, shared;
   roce::Icrc bulk_icrc, shared_icrc;
-  bool icrc = true;  ///< False if both ends agreed that the field is zero and is not checked.
+  bool icrc = true;  ///< False if both ends agreed that the ICRC field is zero and is not checked.
   std::unique_ptr<crypto::PacketSealer> sealer;  ///< If set, it seals packets in place of the ICRC.
   bool trains = true;                            ///< False if the peer wants single datagrams.
   bool ecn_capable = false;                      ///< True if switches may mark the bulk packets.
@@ -32,7 +32,7 @@ class TransmitBatch {
  public:
   static constexpr std::size_t kPackets = 256;
 
-  /// `encrypted_bytes`: with encryption, the most payload bytes of one turn.
+  /// `encrypted_bytes` is the maximum number of encrypted payload bytes in one turn; 0 without encryption.
   explicit TransmitBatch(std::size_t encrypted_bytes = 0) : encrypted_(encrypted_bytes) {}
 
   bool empty() const { return next_train_ == trains_used_; }
@@ -41,10 +41,12 @@ class TransmitBatch {
     packets_used_ = trains_used_ = next_train_ = pieces_used_ = encrypted_used_ = 0;
     ++filling_;
   }
-  /// Counts how often the batch has been emptied. Packets that were added at another count are gone.
+  /// Returns how often the batch has been emptied. If the number has changed since packets were added, these
+  /// packets are no longer in the batch.
   std::uint64_t filling() const { return filling_; }
 
-  /// Space for packets of one connection. The caller must then call `seal` with the number that it filled.
+  /// Returns space for packets of one connection. The caller must then call `seal` with the number of packets
+  /// that it filled.
   std::span<roce::TxPacket> space(std::size_t at_most) {
     return std::span(packets_).subspan(packets_used_, std::min(at_most, room()));
   }
@@ -53,8 +55,9 @@ class TransmitBatch {
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
-  /// Drops the unsent trains of one connection, those that refer to `memory`, or those that do both. For the
-  /// connection, they are lost packets. `path` must be the object that was passed to seal().
+  /// These three functions drop unsent trains: those of one connection, those that refer to `memory`, or
+  /// those that do both. To the connection, the packets count as lost. `path` must be the object that was
+  /// passed to seal().
   void drop(const TransmitPath& path);
   void drop(std::span<const std::byte> memory);
   void drop(const TransmitPath& path, std::span<const std::byte> memory);
@@ -65,8 +68,8 @@ class TransmitBatch {
  private:
   template <typename Predicate>
   void drop_if(Predicate predicate);
-  /// What seals one packet: the sealer if there is one, otherwise the ICRC. Both are null if neither is
-  /// wanted.
+  /// The object that seals one packet: the sealer if there is one, otherwise the ICRC. Both are null if
+  /// packets are not sealed.
   struct Seal {
     crypto::PacketSealer* sealer;
     const roce::Icrc* icrc;
@@ -83,10 +86,11 @@ class TransmitBatch {
                                      std::byte* seal);
 
   std::array<roce::TxPacket, kPackets> packets_;
-  std::array<std::array<std::byte, 4 + crypto::kSealBytes>, kPackets> trailers_;  // Pad, and ICRC or seal.
+  // For each packet, the pad and the ICRC or seal.
+  std::array<std::array<std::byte, 4 + crypto::kSealBytes>, kPackets> trailers_;
   std::array<iovec, kPackets * 3> pieces_;
   std::array<port::TxTrain, kPackets> trains_;
-  std::array<const TransmitPath*, kPackets> paths_;  // By train.
+  std::array<const TransmitPath*, kPackets> paths_;  // The path of each train.
   std::vector<std::byte> encrypted_;                 // The encrypted payload of the packets in this batch.
   std::uint64_t filling_ = 0;
   std::size_t encrypted_used_ = 0;

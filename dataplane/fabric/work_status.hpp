@@ -1,5 +1,5 @@
-// What a completion reports: the kind of the work request, and how it ended. A header of its own, because
-// applications of librdmc use these enums too.
+// The kind of a work request, and how the work request ended. A completion contains both values. These enums
+// have a header of their own, because applications of librdmc use them too.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace rdmc::fabric {
 enum class WorkKind : std::uint8_t {
   send,     ///< A local SEND was acknowledged.
   write,    ///< A local WRITE, with or without immediate, was acknowledged.
-  receive,  ///< A SEND arrived in a posted receive.
+  receive,  ///< A SEND was received into a posted receive.
   /// A WRITE with immediate arrived. It consumed a posted receive, and its bytes are in place.
   receive_write_immediate,
-  read,    ///< The bytes that a local READ asked for have arrived.
+  read,    ///< The bytes that a local READ requested have arrived.
   atomic,  ///< A local COMPARE & SWAP or FETCH & ADD was executed, exactly once.
 };
 
@@ -23,9 +23,9 @@ enum class WorkStatus : std::uint8_t {
   success,
   retry_exceeded,          ///< The peer never acknowledged: it is gone or unreachable.
   rnr_retry_exceeded,      ///< The peer never posted a receive.
-  remote_invalid_request,  ///< NAK 0x61
-  remote_access,           ///< NAK 0x62: a wrong key, range or right.
-  remote_operational,      ///< NAK 0x63
+  remote_invalid_request,  ///< NAK 0x61: the peer refused the request as invalid.
+  remote_access,           ///< NAK 0x62: the key, the range or the right was wrong.
+  remote_operational,      ///< NAK 0x63: the peer had an error of its own.
   local_length,            ///< A SEND was longer than the posted receive.
   bad_response,            ///< The answer to a READ or atomic did not fit the request.
   flushed,                 ///< The queue pair entered the error state before this request was done.

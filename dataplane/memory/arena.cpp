@@ -26,7 +26,7 @@ Result<Arena> Arena::make(std::size_t bytes, Touch touch) {
   if (touch == Touch::now && madvise(base, size, MADV_POPULATE_WRITE) != 0) {
     if (errno != EINVAL) return fail_errno("cannot get " + std::to_string(size) + " bytes of memory", errno);
     for (std::size_t at = 0; at < size; at += kPageBytes)
-      arena.bytes_[at] = std::byte{0};  // for kernels before Linux 5.14
+      arena.bytes_[at] = std::byte{0};  // touches the page on kernels before Linux 5.14
   }
   return arena;
 }

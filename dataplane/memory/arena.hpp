@@ -1,7 +1,7 @@
 // Page-aligned memory for the buffers of messages, windows and rings. It is private memory of this process,
 // or shared pages that peers on this host can read. An arena owns its mapping and unmaps it when it is
-// destroyed. The bytes are zero at first. The pages of payload are touched when the arena is made, so that
-// no page fault happens during a transfer. Any thread may make an arena; the memory does not belong to a
+// destroyed. The bytes are zero at first. By default, all pages are touched when the arena is made, so that
+// no page fault happens during a transfer. Any thread may make an arena. The memory does not belong to a
 // thread.
 #pragma once
 
@@ -23,8 +23,8 @@ constexpr std::size_t round_up_to_page(std::size_t bytes) {
 
 class SharedPages;
 
-/// When pages are backed with memory. `when_used` is for arenas that are made for each peer and may never be
-/// used.
+/// The time at which pages are backed with memory. `when_used` is for arenas that are made for each peer and
+/// that perhaps no transfer uses.
 enum class Touch : std::uint8_t { now, when_used };
 
 class Arena {
@@ -32,7 +32,7 @@ class Arena {
   /// Makes an arena of at least `bytes` bytes, rounded up to whole pages. 0 gives an empty arena. Errors:
   /// resource_limit.
   static Result<Arena> make(std::size_t bytes, Touch touch = Touch::now);
-  /// Makes an arena of pages that other processes may map and read, but never write. Errors: those of
+  /// Makes an arena of pages that other processes may map and read, but never write. The errors are those of
   /// SharedPages::make.
   static Result<Arena> make_shared(std::size_t bytes, Touch touch = Touch::now);
 
@@ -48,7 +48,7 @@ class Arena {
 
   std::span<std::byte> bytes() const noexcept { return bytes_; }
   /// The shared pages of this arena, or null if the memory is private. A weak reference to the pages expires
-  /// with the arena.
+  /// when the arena is destroyed.
   const std::shared_ptr<const SharedPages>& shared_pages() const noexcept { return shared_; }
 
  private:

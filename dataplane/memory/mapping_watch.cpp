@@ -48,10 +48,11 @@ Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
 }
 
 MappingWatch::~MappingWatch() {
-  // A forked child keeps the userfaultfd open. If memory were still watched, a thread that unmaps it would
-  // then wait forever. So nothing may stay watched. The listening thread still runs here, and it closes the
-  // descriptor itself before it ends. The reason is that the end of a thread may have to wait for another
-  // thread that unmaps memory, and that one may wait for the descriptor.
+  // A forked child keeps the userfaultfd open. If memory stayed watched, a thread that unmaps this memory
+  // would wait forever. So the watch of all memory must end here. The listening thread is still running at
+  // this point, and it closes the descriptor itself before it ends. The reason is that the end of a thread
+  // may have to wait for another thread that unmaps memory, and this other thread may wait until the
+  // descriptor is closed.
   for (const Range& range : watched_) unregister(range);
   if (thread_.joinable()) {
     const std::uint64_t one = 1;

@@ -1,9 +1,9 @@
 // Reports when remembered memory addresses are no longer valid, because the memory was unmapped, moved,
-// emptied or mapped over. This is needed to keep memory registered with a device after its use. The device
-// keeps the old pages, and memory that the application maps later at the same address has other pages. The
-// kernel reports the changes through a userfaultfd. No page is ever write-protected or missing, so no access
-// becomes slower. A thread of this object reads the reports. A thread that changes a mapping goes on only
-// when the change has been noted.
+// emptied or mapped over. Such reports are needed to keep memory registered with a device after its use. The
+// device keeps the old pages, and memory that the application maps later at the same address has other pages.
+// The kernel reports the changes through a userfaultfd. No page is ever write-protected or missing, so no
+// access becomes slower. A thread of this object reads the reports. A thread that changes a mapping continues
+// only when this object has noted the change.
 #pragma once
 
 #include <array>
@@ -54,9 +54,9 @@ class MappingWatch {
   void note(std::uint64_t begin, std::uint64_t end);
 
   Descriptor fault_, stop_;
-  /// Held while an event is read and noted. Reading an event lets the thread that caused it go on. Under
-  /// this mutex nothing may be allocated or freed: this could unmap watched memory and then wait for the
-  /// listening thread.
+  /// Held while an event is read and noted. When an event is read, the thread that caused it continues. A
+  /// thread that holds this mutex must not allocate or free memory: this could unmap watched memory and then
+  /// wait for the listening thread.
   std::mutex mutex_;
   Gone gone_;
   bool dead_ = false;  // the listening thread has ended

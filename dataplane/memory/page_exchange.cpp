@@ -27,9 +27,9 @@ bool move_pages(std::byte* from, std::byte* to, std::size_t bytes) {
   return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
 }
 
-// Returns true only for private anonymous memory. The kernel may then drop its pages until they are written
-// again. This check is needed because mremap (since Linux 5.13) also moves shared memory or a file mapping,
-// and leaves private pages in its place.
+// Gives up the contents of `memory`: until a page is written again, the kernel may drop it. Returns true only
+// for private anonymous memory. The result is needed as a check, because mremap (since Linux 5.13) also moves
+// shared memory or a file mapping, and leaves private pages in its place.
 bool discard(std::span<std::byte> memory) {
   return madvise(memory.data(), memory.size(), MADV_FREE) == 0;
 }
@@ -40,7 +40,8 @@ Result<PageExchange> PageExchange::make(std::size_t largest_bytes) {
   const std::size_t size = std::max(round_up_to_page(largest_bytes), kPageBytes);
   auto reserve = Arena::make(size);
   if (!reserve) return std::unexpected(reserve.error());
-  // The reserve is an address range to which pages are moved for a moment. Its own pages are not needed.
+  // The reserve is an address range to which pages are moved during an exchange. Its own pages are not
+  // needed.
   madvise(reserve->bytes().data(), reserve->bytes().size(), MADV_DONTNEED);
   PageExchange result(std::move(*reserve));
 
@@ -50,7 +51,7 @@ Result<PageExchange> PageExchange::make(std::size_t largest_bytes) {
   std::int64_t exchange_ns = INT64_MAX, copy_ns = INT64_MAX;
   for (int i = 0; i < 5; ++i) {  // The best of five runs counts, because a disturbance can only add time.
     const auto start = monotonic_ns();
-    discard(b->bytes());  // as hand_off() does
+    discard(b->bytes());  // hand_off() does the same before each exchange.
     if (auto done = result.exchange(a->bytes(), b->bytes()); !done) {
       return fail(Errc::unsupported, "this kernel cannot exchange pages: " + done.error().what);
     }
@@ -75,8 +76,8 @@ Result<void> PageExchange::exchange(std::span<std::byte> a, std::span<std::byte>
   }
   std::byte* const parking = reserve_.bytes().data();
   if (!move_pages(a.data(), parking, bytes)) return fail_errno("mremap", errno);
-  // The kernel may refuse any of these moves to a process near its limit of mappings. The bytes are copied
-  // then.
+  // The kernel may refuse this move to a process that is near its limit of mappings. In this case the bytes
+  // are copied.
   const auto unpark = [&](std::span<std::byte> to) {
     if (!move_pages(parking, to.data(), bytes)) std::memcpy(to.data(), parking, bytes);
   };

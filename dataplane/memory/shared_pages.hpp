@@ -1,8 +1,9 @@
 // Pages that other processes of this host can map: a memfd that is sealed before another process gets its
-// descriptor. Its size never changes, so a process that maps it cannot be killed by the access to a page
-// that was removed. The process that makes the pages can prevent all other processes from mapping them for
-// writing. Each side of such shared memory holds a SharedPages object, which unmaps the pages and closes the
-// descriptor when it is destroyed. The pages live as long as one side holds them. Any thread may make one.
+// descriptor. Its size never changes, so no page is ever removed. Otherwise an access to a removed page would
+// kill the process that maps it. The process that makes the pages can prevent all other processes from
+// mapping them for writing. Each side of such shared memory holds a SharedPages object, which unmaps the
+// pages and closes the descriptor when it is destroyed. The pages live as long as at least one side holds
+// them. Any thread may make a SharedPages object.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ class SharedPages {
   /// kernel cannot seal memory in this way (before 5.1).
   static Result<SharedPages> make(std::size_t bytes, Peers peers, Touch touch);
   /// Maps the pages that a peer made with the same `bytes`. Errors: protocol_error if the pages could shrink
-  /// or are smaller than `bytes`, and those of mmap.
+  /// or are smaller than `bytes`, and the errors of mmap.
   static Result<SharedPages> attach(Descriptor descriptor, std::size_t bytes, Peers we);
 
   SharedPages(SharedPages&& other) noexcept

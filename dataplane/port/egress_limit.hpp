@@ -1,8 +1,8 @@
-// Limits how many bytes a host lets wait in its own queues. The limit is what leaves the host in kHold at the
-// rate at which the queue was seen to drain. So the queue of a slow link stays short, and the queue of a fast
-// link does not become empty between two looks. The kernel's byte queue limits (dql) do the same for a NIC's
-// ring. The limit matters because a queue in front of the first link delays every flow of the host, and
-// congestion control cannot use that delay. Pure; one thread.
+// Limits the number of bytes that wait in a host's own queues. The limit is the number of bytes that leave
+// the host within kHold at the measured rate. So the queue of a slow link stays short, and the queue of a
+// fast link does not become empty between two calls of look(). The kernel's byte queue limits (dql) do the
+// same for the ring buffer of a NIC. The limit matters because a queue in front of the first link delays
+// every flow of the host, and congestion control cannot use that delay. Pure; one thread.
 #pragma once
 
 #include <algorithm>
@@ -16,31 +16,32 @@ namespace rdmc::port {
 
 class EgressLimit {
  public:
-  /// The time in which a full queue drains at the measured rate. A sender that was held back must look again
-  /// in less than half of this time.
+  /// The time in which a full queue drains at the measured rate. A sender that was refused must call look()
+  /// again in less than half of this time.
   static constexpr Duration kHold = microseconds(500);
   static constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 4 << 20;
-  /// The limit if the rate is not known, or if this many bytes leave in a time between kHold and twice kHold.
-  /// At 1 Gb/s it is 1 ms. With half of this limit, eight hosts on 1 Gb/s links were as fast without loss,
-  /// but 1 % packet loss cost them one hundredth more. With twice this limit, or without a limit, they were
-  /// two to four hundredths slower without loss. At 100 Mb/s it would be 10 ms, and a relay would forward
-  /// late.
+  /// The limit if the rate is not known, or if these bytes leave in a time between kHold and twice kHold. At
+  /// 1 Gb/s they leave in 1 ms. With half of this limit, eight hosts on 1 Gb/s links were as fast without
+  /// loss, but one hundredth slower with 1 % packet loss. With twice this limit, or without a limit, they
+  /// were two to four hundredths slower without loss. At 100 Mb/s, these bytes would leave in 10 ms, and a
+  /// relay would forward late.
   static constexpr std::uint64_t kUsualBytes = 128 << 10;
-  /// The maximum number of bytes that are added between two looks, apart from the bytes of the last call.
+  /// The maximum number of bytes that are added between two calls of look(). Only the last call of added()
+  /// may exceed it.
   static constexpr std::uint64_t kBytesPerLook = 32 << 10;
-  /// The longest wait that egress() reports. A longer one would not be a reliable estimate.
+  /// The longest wait that egress() returns. A longer wait would not be a reliable estimate.
   static constexpr Duration kMostWait = milliseconds(50);
-  /// The shortest time between two looks from which the rate is computed. A shorter one says more about the
-  /// scheduler than about the link.
+  /// The shortest time between two calls of look() from which the rate is computed. A shorter time depends
+  /// more on the scheduler than on the link.
   static constexpr Duration kLeastSpan = microseconds(50);
 
-  /// True if more bytes may be added without a look.
+  /// True if more bytes may be added before the next call of look().
   bool admits_unseen() const { return waiting_ + added_ <= kLeastBytes && added_ < kBytesPerLook; }
   /// Reports that `bytes` bytes were added to the queue.
   void added(std::uint64_t bytes) { added_ += bytes; }
 
-  /// Reports that `waiting` bytes have not left the host at `now`. Returns true if more may be added. After
-  /// false, the caller must add nothing before the next look.
+  /// Reports that `waiting` bytes have not left the host at `now`. Returns true if more bytes may be added.
+  /// If it returns false, the caller must add nothing before the next call of look().
   bool look(std::uint64_t waiting, Time now) {
     if (held_since_) {
       if (now - *held_since_ >= kLeastSpan) {
@@ -64,9 +65,9 @@ class EgressLimit {
 
   std::uint64_t bytes() const { return bytes_; }
 
-  /// Returns how long a datagram that is added at `now` waits, and the rate of the link. Both follow from the
-  /// last look and from what was added after it. The wait is kMostWait at most. Both are 0 until the rate is
-  /// certain.
+  /// Returns how long a datagram that is added at `now` waits, and the rate of the link. Both are computed
+  /// from the last call of look() and from the bytes that were added after it. The wait is kMostWait at most.
+  /// Both are 0 until the rate is certain.
   Egress egress(Time now) const {
     if (!is_certain_) return {};
     const double per_ns = in_hold_ / static_cast<double>(kHold.ns);
@@ -82,11 +83,14 @@ class EgressLimit {
     std::uint64_t waiting = 0, added = 0;
   };
 
-  /// Learns from two looks. `before` has the bytes that waited at the first look and those that were added
-  /// after it; `waiting` has those that waited at the second look. If no more bytes have left than waited at
-  /// the first look, the queue did not become empty, and the rate is certain. If nothing was added, the link
-  /// is at least this fast. Otherwise nothing is known. The kernel counts the memory of a datagram, while
-  /// this class counts its bytes. So a rate is trusted only if at least half of the added bytes have left.
+  /// Computes the rate from two calls of look(). `before` has the bytes that waited at the first call and the
+  /// bytes that were added after it; `waiting` has the bytes that waited at the second call.
+  /// - If no more bytes have left than waited at the first call, the queue did not become empty, and the rate
+  ///   is certain.
+  /// - Otherwise, if nothing was added, the link is at least this fast.
+  /// - Otherwise nothing is known.
+  /// The kernel counts the memory of a datagram, while this class counts its bytes. So a rate is trusted only
+  /// if at least half of the added bytes have left.
   void learn(const Before& before, std::uint64_t waiting, Duration span) {
     if (before.waiting + before.added <= waiting) return;
     const std::uint64_t drained = before.waiting + before.added - waiting;
@@ -102,10 +106,11 @@ class EgressLimit {
   }
 
   std::uint64_t bytes_ = kUsualBytes;
-  double in_hold_ = 0;  ///< The bytes that leave in kHold. Only a lower bound until is_certain_.
+  double in_hold_ =
+      0;  ///< The number of bytes that leave in kHold. Only a lower bound until is_certain_ is true.
   bool is_certain_ = false;
-  std::uint64_t waiting_ = 0;  ///< The bytes that waited at the last look.
-  std::uint64_t added_ = 0;    ///< The bytes that were added since the last look.
+  std::uint64_t waiting_ = 0;  ///< The bytes that waited at the last call of look().
+  std::uint64_t added_ = 0;    ///< The bytes that were added since the last call of look().
   Time looked_at_{};
   std::optional<Time> held_since_;
   std::uint64_t waiting_then_ = 0;

@@ -23,7 +23,7 @@ void FaultyPort::close_flow(FlowId flow) {
 
 std::size_t FaultyPort::send_burst(std::span<const TxTrain> trains) {
   release_due();
-  // The inner port has found that it cannot send trains.
+  // The inner port may have found that it cannot send trains.
   if (inner_.info().train_segments != info_.train_segments) refresh_info();
   if (!rates_.any()) return inner_.send_burst(trains);
   for (std::size_t i = 0; i < trains.size(); ++i)
@@ -69,7 +69,8 @@ bool FaultyPort::send(const TxTrain& train) {
   return true;
 }
 
-// Sends the datagrams [first, last) of a train. If the inner port has no room, they are held and sent later.
+// Sends the datagrams [first, last) of a train. If the inner port has no space, the datagrams are held and
+// sent later.
 void FaultyPort::forward(const TxTrain& train, std::uint32_t first, std::uint32_t last) {
   if (first == last) return;
   const TxTrain part = slice(train, first, last);

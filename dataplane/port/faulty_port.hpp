@@ -1,11 +1,12 @@
 // A decorator for any Port. It loses, duplicates, reorders, damages and delays datagrams that are sent
 // through it. With it, tests and users get the faults of a real network without privileges. A fault applies
-// to one datagram of a train, and the rest of the train is sent. Received datagrams are not changed, so both
-// ends need a FaultyPort if both directions are to have faults. One thread, which is the port's.
+// to one datagram of a train, and the rest of the train is sent. Received datagrams are not changed. So both
+// ends need a FaultyPort if both directions are to have faults. Must be used on the one thread that uses the
+// inner port.
 //
-// A train with a gap is sent as two trains. Therefore its later datagrams have another IPv4 identification
-// than their ICRC covers. Endpoints of rdmc carry the number in the packet and are not affected. Foreign
-// endpoints would reject these datagrams.
+// A train with a gap is sent as two trains. The datagrams of the second train then have another IPv4
+// identification than the one that their ICRC covers. Endpoints of rdmc are not affected, because their
+// packets contain the identification that the ICRC covers. Foreign endpoints would reject these datagrams.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@ class FaultyPort final : public Port {
   /// `inner` must outlive this port. `clock` must be the clock of inner's `wait`.
   FaultyPort(Port& inner, const sim::FaultRates& rates, std::uint64_t seed, Clock clock);
 
-  /// The info of the inner port, except that same_host_only is always false, because these packets can be
-  /// lost or damaged.
+  /// Returns the info of the inner port, except that same_host_only is always false, because the packets of
+  /// this port can be lost or damaged.
   const PortInfo& info() const noexcept override { return info_; }
   Result<FlowId> open_flow() override { return inner_.open_flow(); }
   std::uint16_t udp_port(FlowId flow) const override { return inner_.udp_port(flow); }
@@ -53,7 +54,7 @@ class FaultyPort final : public Port {
 
   bool send(const TxTrain& train);
   void forward(const TxTrain& train, std::uint32_t first, std::uint32_t last);
-  /// Returns the datagrams [first, last) of a train. Valid until the next call of slice.
+  /// Returns the datagrams [first, last) of a train. The result is valid until the next call of slice.
   TxTrain slice(const TxTrain& train, std::uint32_t first, std::uint32_t last);
   void hold(const TxTrain& train, std::uint32_t segment, Time due, bool damaged);
   void release_due();

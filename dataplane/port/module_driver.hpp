@@ -1,11 +1,11 @@
 // A Driver in a shared library of its own, which is loaded when a request first names a device. A user who
-// copies a file over UDP therefore does not need the libraries that the module links (DPDK). A module that is
-// not installed, or was built for another version of rdmc, is a driver that cannot be used; it reports the
-// reason. A loaded module stays loaded until the process ends, so its ports may live as long as they like. A
-// Registry owns the driver. One thread at a time may use it.
+// copies a file over UDP therefore does not need the libraries that the module links (DPDK). If a module is
+// not installed, or was built for another version of rdmc, its driver cannot be used, and probe() and open()
+// give the reason. A loaded module stays loaded until the process ends, so there is no limit for the lifetime
+// of its ports. A Registry owns the driver. One thread at a time may use it.
 //
-// In addition to the functions that every module exports (dataplane/base/module.hpp), the module exports this
-// one, with default visibility and C linkage. It returns a new driver, which the caller owns.
+// In addition to the functions that every module exports (dataplane/base/module.hpp), the module exports the
+// following function, with default visibility and C linkage. It returns a new driver, which the caller owns.
 //   rdmc::port::Driver* rdmc_make_port_driver();
 #pragma once
 

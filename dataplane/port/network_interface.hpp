@@ -1,5 +1,6 @@
-// Finds the interface that an address of this host belongs to, and its properties. A port must know the MTU
-// before it sends anything. It must also know whether there is a link that could be congested.
+// Finds the interface that an address of this host belongs to, and the properties of this interface. A port
+// must know the MTU before it sends anything. It must also know whether the interface has a link that could
+// be congested.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct NetworkInterface {
   bool loopback = false;
 };
 
-/// The interface that has `address`, or the loopback interface whose whole prefix contains it (127.0.0.0/8).
-/// Errors: not_found, io_error.
+/// Finds the interface that has `address`, or the loopback interface whose whole prefix contains it
+/// (127.0.0.0/8). Errors: not_found, io_error.
 Result<NetworkInterface> find_interface(const Address& address);
 
 struct InterfaceAddress {
@@ -28,8 +29,8 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-/// All addresses of the interfaces that are up, in the system's order, except link-local ones. Errors:
-/// io_error.
+/// Returns all addresses of the interfaces that are up, in the system's order, except link-local ones.
+/// Errors: io_error.
 Result<std::vector<InterfaceAddress>> interface_addresses();
 
 /// Returns the local address from which this host would send to `peer`, with port number 0. Sends nothing.

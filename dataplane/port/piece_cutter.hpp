@@ -1,5 +1,5 @@
-// Takes parts of given sizes from a gather list. A driver whose device does not cut trains uses it to cut
-// them into datagrams. It refers to the list and to its bytes, and owns nothing.
+// Takes parts of given sizes from a gather list. A driver whose device does not cut trains uses this class to
+// cut trains into datagrams. The object refers to the list and to the bytes of the list, and owns nothing.
 #pragma once
 
 #include <sys/uio.h>

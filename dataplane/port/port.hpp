@@ -32,15 +32,15 @@ enum class FlowId : std::uint32_t {};
 inline constexpr FlowId kSharedFlow{0};
 
 struct PortInfo {
-  std::string driver;  ///< "udp", "sim", …
+  std::string driver;  ///< For example "udp" or "sim".
   Address address;  ///< The address of the shared flow. It is never a wildcard, because the ICRC covers it.
   std::uint32_t mtu = 1500;          ///< The largest IP packet that the interface sends, in bytes.
   std::uint32_t train_segments = 1;  ///< The maximum number of datagrams in a train that is sent.
   /// The maximum number of UDP payload bytes in one train, over all its segments.
   std::uint32_t train_bytes = 65'507;
   std::uint32_t receive_train_segments = 1;  ///< The maximum number of datagrams in a received train.
-  /// The IPv4 identification of datagram k of a sent train: k if true, 0 for every datagram otherwise. The
-  /// ICRC covers this field.
+  /// If true, datagram k of a sent train has the IPv4 identification k. If false, every datagram has the
+  /// identification 0. The ICRC covers this field.
   bool identification_counts_up = false;
   /// True if a kernel on the same machine may deliver a train to this port without cutting it into datagrams.
   /// The port then drops that train, so peers should send to this port one datagram at a time.
@@ -53,12 +53,12 @@ struct PortInfo {
   std::vector<std::string> notes;
 };
 
-/// Datagrams to send. `pieces` lists the bytes of all segments in order. Segment i is the bytes
-/// [i*segment_bytes, (i+1)*segment_bytes) of the whole. The caller owns the memory and may reuse it as soon
-/// as send_burst has returned, because the bytes have been copied or sent by then.
+/// Datagrams to send. `pieces` lists the bytes of all segments in order. Segment i consists of the bytes
+/// [i*segment_bytes, (i+1)*segment_bytes) of the train. The caller owns the memory. It may use the memory
+/// again as soon as send_burst has returned, because the bytes have been copied or sent by then.
 struct TxTrain {
   Address destination;
-  FlowId source = kSharedFlow;  ///< The flow whose UDP port number the train carries as its source.
+  FlowId source = kSharedFlow;  ///< The flow whose UDP port number is the source port number of the train.
   std::span<const iovec> pieces;
   /// Greater than 0. If total_bytes <= segment_bytes, the train is a single datagram.
   std::uint32_t segment_bytes = 0;
@@ -66,8 +66,9 @@ struct TxTrain {
   bool ecn_capable = false;  ///< If true, the datagrams are marked ECT(0).
 };
 
-/// Datagrams that were received together. `pieces` lists their bytes in order. They are in the port's own
-/// memory (one piece) or in the scatter list that was planned. They are valid until the next receive_burst.
+/// Datagrams that were received together. `pieces` lists their bytes in order. The bytes are either in the
+/// port's own memory (one piece) or in the scatter list that was planned. The bytes are valid until the next
+/// receive_burst.
 struct RxTrain {
   FlowId flow = kSharedFlow;
   Address source;
@@ -81,16 +82,16 @@ struct RxTrain {
   std::optional<std::uint16_t> identification;
 };
 
-/// Decides where the bytes of the next train of a flow are to be placed. The port calls it immediately before
-/// it calls the kernel, so that the answer can take the newest packet into account. `pieces` are filled in
-/// order. Bytes that do not fit go to the port's own memory, which the port appends as the last piece. If the
-/// planner returns 0 pieces, all bytes go to the port's memory.
+/// Decides where the bytes of the next train of a flow are to be placed. The port calls the planner
+/// immediately before it calls the kernel, so that the plan can take the newest packet into account. The
+/// bytes fill `pieces` in order. Bytes that do not fit go to the port's own memory, which the port appends as
+/// the last piece. If the planner returns 0 pieces, all bytes go to the port's memory.
 class ScatterPlanner {
  public:
   virtual ~ScatterPlanner() = default;
-  /// Fills at most pieces.size() entries and returns how many it filled. `ahead` trains were planned just
-  /// before this one in the same burst and have not been processed yet. A planner that cannot look further
-  /// ahead returns 0.
+  /// Fills at most pieces.size() entries and returns how many it filled. `ahead` is the number of trains that
+  /// were planned earlier in the same burst and have not been processed yet. A planner that cannot plan so
+  /// many trains in advance returns 0.
   virtual std::size_t plan(FlowId flow, std::uint32_t ahead, std::span<iovec> pieces) = 0;
 };
 
@@ -99,21 +100,21 @@ struct PortCounters {
   std::uint64_t datagrams_sent = 0, bytes_sent = 0, trains_sent = 0;
   std::uint64_t datagrams_received = 0, bytes_received = 0, trains_received = 0;
   std::uint64_t system_calls = 0, waits = 0;
-  /// The send was refused because the kernel's buffer was full, or because enough bytes wait to leave this
-  /// host. The caller tries again.
+  /// Sends that were refused because the kernel's buffer was full, or because enough bytes already wait to
+  /// leave this host. The caller tries again.
   std::uint64_t send_refused = 0;
   /// Datagrams and trains that were dropped because of an error such as EMSGSIZE or ENETUNREACH, as a network
   /// would drop them.
   std::uint64_t send_failed = 0;
   std::uint64_t receive_truncated = 0;
   std::uint64_t receive_dropped = 0;  ///< Datagrams that the kernel reports as dropped (SO_RXQ_OVFL).
-  /// Frames that were dropped, for drivers that see frames. They are unusable for the given reason, or
-  /// addressed to another host or to a closed port.
+  /// Only for drivers that see frames: frames that were dropped. They were unusable for the reason that the
+  /// name gives, or they were addressed to another host or to a closed port.
   std::uint64_t frames_truncated = 0, frames_of_other_protocols = 0, fragments = 0, frames_with_options = 0,
                 bad_checksums = 0, wrong_hop_limits = 0, for_other_addresses = 0, for_closed_ports = 0;
-  /// How often a link that had been up was lost, and how often it came back. The link is down while the two
-  /// numbers differ. Datagrams that are sent while it is down are dropped (send_failed). Both are 0 for
-  /// drivers that do not see the link.
+  /// How often a link that had been up was lost, and how often a lost link was up again. The link is down
+  /// while the two numbers differ. Datagrams that are sent during this time are dropped (send_failed). Both
+  /// numbers are 0 for drivers that do not see the link.
   std::uint64_t link_losses = 0, link_returns = 0;
 };
 
@@ -129,13 +130,13 @@ class Port {
   virtual std::uint16_t udp_port(FlowId flow) const = 0;
   virtual void close_flow(FlowId flow) = 0;
 
-  /// Sends trains in order and returns the number of trains that were accepted. If fewer than all were
-  /// accepted, the kernel's buffer is full. The caller sends the rest again after the next progress. A train
-  /// that the network refuses permanently is dropped and counted.
+  /// Sends trains in order and returns the number of trains that were accepted. If not all trains were
+  /// accepted, the kernel's buffer is full. The caller sends the other trains again after the next progress.
+  /// A train that the network refuses permanently is dropped and counted.
   virtual std::size_t send_burst(std::span<const TxTrain> trains) = 0;
 
-  /// Returns the bytes that now wait to leave this host, as a time and a rate. A driver that does not know it
-  /// reports that nothing waits.
+  /// Returns how long the bytes that now wait will need to leave this host, and at what rate they leave. A
+  /// driver that does not know this reports that nothing waits.
   virtual Egress egress(Time) const { return {}; }
 
   /// Receives at most out.size() trains that have already arrived, without waiting. `planner` decides where
@@ -150,13 +151,13 @@ class Port {
   // The following two functions replace wait() for a caller that watches descriptors itself (epoll, poll,
   // io_uring).
 
-  /// One of the descriptors becomes readable when wait() would return for another reason than its deadline.
-  /// The caller must watch them for edges (EPOLLET). Errors: unsupported, or an error of creating the
-  /// descriptors.
+  /// Returns descriptors for the caller to watch. One of them becomes readable when wait() would return for
+  /// another reason than its deadline. The caller must watch them for edges (EPOLLET). Errors: unsupported,
+  /// or an error of creating the descriptors.
   virtual Result<std::vector<int>> wait_descriptors() {
     return fail(Errc::unsupported, "nothing shows when this port has something");
   }
-  /// The caller calls this before it waits. Returns the time until which the caller may wait, which is
+  /// Must be called before the caller waits. Returns the time until which the caller may wait, which is
   /// `deadline` at most. If that time has already passed, the port has work to do.
   virtual Time prepare_wait(Time) { return Time{}; }
 

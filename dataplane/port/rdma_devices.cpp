@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 using Gid = std::array<std::uint8_t, 16>;
 
-/// An IPv4 address is stored as ::ffff:a.b.c.d (IBTA Annex A17.4.5). An entry of zeros is a free entry.
+/// Returns the address in a table entry, or nullopt for an entry of zeros, which is free. An IPv4 address is
+/// stored as ::ffff:a.b.c.d (IBTA Annex A17.4.5).
 std::optional<Address> address_of(const Gid& gid) {
   if (std::ranges::all_of(gid, [](std::uint8_t byte) { return byte == 0; })) return std::nullopt;
   constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
@@ -26,7 +27,8 @@ std::optional<Address> address_of(const Gid& gid) {
   return address;
 }
 
-/// Returns the first line of a file. Reading a free entry of the table fails and gives an empty line.
+/// Returns the first line of a file. Returns an empty line if the file cannot be read, as for a free entry of
+/// the table.
 std::string line_of(const fs::path& file) {
   std::ifstream stream(file);
   std::string line;

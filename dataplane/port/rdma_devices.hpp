@@ -1,6 +1,6 @@
 // Finds out whether an RDMA device of this host uses RoCE v2 at an address. Such a device takes every packet
-// to UDP port 4791 of its addresses before the kernel's sockets see it. A socket can still be bound there,
-// but receives nothing. These functions read sysfs and keep no state.
+// to UDP port 4791 of its addresses before the kernel's sockets see the packet. A socket can still be bound
+// to this port, but it receives nothing. These functions read sysfs and keep no state.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace rdmc::port {
 inline constexpr const char* kRdmaDevices = "/sys/class/infiniband";
 
 /// Returns the device (for example "mlx5_0") that has a RoCE v2 GID for `address` in its table. Returns
-/// nullopt if no device has one. `devices` is a directory with the same layout as kRdmaDevices.
+/// nullopt if no device has such a GID. `devices` is a directory with the same layout as kRdmaDevices.
 std::optional<std::string> rdma_device_at(const Address& address,
                                           const std::filesystem::path& devices = kRdmaDevices);
 

@@ -34,7 +34,7 @@ class EpollReadiness final : public Readiness {
   }
 
   void poll(std::vector<FlowId>& readable) override {
-    // If there is no memory, this throws before any event is consumed.
+    // Memory is reserved first. If there is no memory, this throws before any event is consumed.
     readable.reserve(readable.size() + kEventsPerCall);
     std::array<epoll_event, kEventsPerCall> events;
     ++system_calls_;
@@ -51,8 +51,8 @@ class EpollReadiness final : public Readiness {
   }
 
   bool may_wait(std::vector<FlowId>& readable) override {
-    // The flag is read after poll() has consumed the eventfd's event, so that no wake-up between the two is
-    // lost.
+    // poll() consumes the eventfd's event. The flag is read after that, so that no wake-up between the two
+    // steps is lost.
     poll(readable);
     return readable.empty() && !wake_.take();
   }
@@ -72,7 +72,8 @@ class EpollReadiness final : public Readiness {
     return {};
   }
 
-  /// Returns false when the deadline has passed. Uses ppoll, because epoll_wait counts in milliseconds.
+  /// Sleeps until an event or until the deadline. Returns false when the deadline has passed. Uses ppoll,
+  /// because epoll_wait counts in milliseconds.
   bool sleep_until(Time deadline) {
     timespec rest{};
     if (deadline != Time::never()) {

@@ -24,12 +24,12 @@ constexpr std::uint64_t kUringWakeTag = ~std::uint64_t{0};
 constexpr std::uint64_t kUringIgnoredTag = kUringWakeTag - 1;
 
 /// Uses one multishot poll request for each flow. The ring is created disabled and belongs to the thread that
-/// uses it first. The kernel then does the ring's work only when that thread looks, and never interrupts the
-/// thread.
+/// uses it first. The kernel then does the ring's work only when that thread calls the kernel for it, and
+/// never interrupts the thread.
 ///
 /// The ring only reports readiness. Trains are sent and received by sendmmsg and recvmmsg. Measurements
-/// showed that these are no slower than batches of requests in the ring. A recvmmsg also stops when the
-/// socket is empty, for which the ring would need a chain of requests.
+/// showed that these calls are no slower than batches of requests in the ring. A recvmmsg also stops when the
+/// socket is empty. In the ring, this would need a chain of requests.
 class UringReadiness final : public Readiness {
  public:
   explicit UringReadiness(std::uint64_t& system_calls) : system_calls_(system_calls) {}
@@ -92,11 +92,11 @@ class UringReadiness final : public Readiness {
     return readable.empty() && !wake_.take();
   }
 
-  /// The ring's own descriptor is not returned, because the kernel delays the ring's work until the ring's
-  /// thread looks, and no other thread can see that work exists. The kernel reports it through an eventfd.
-  /// This eventfd is never read, because each write is an edge. The wake event is also an eventfd, and the
-  /// ring would report it milliseconds later (call_rcu). So the descriptor of the wake event is returned as
-  /// well.
+  /// Returns two eventfds. The ring's own descriptor is not returned: the kernel delays the ring's work until
+  /// the ring's thread calls the kernel for it, and the descriptor does not show that work exists. The kernel
+  /// reports the work through an eventfd. This eventfd is never read, because each write to it is a new edge.
+  /// The wake event is also an eventfd. Its descriptor is returned as well, because the ring would report it
+  /// milliseconds later (call_rcu).
   Result<std::vector<int>> descriptors() override {
     enable();
     if (notices_) return std::vector{notices_.get(), wake_.descriptor()};
@@ -147,7 +147,7 @@ class UringReadiness final : public Readiness {
     assert(submitted != -EEXIST && "a port belongs to the thread that first received from it or waited");
   }
 
-  /// Lets the kernel post the completions of what has happened. Does not wait.
+  /// Lets the kernel post the completions of past events. Does not wait.
   void look() {
     ++system_calls_;
     [[maybe_unused]] const int failed = io_uring_get_events(&ring_);
@@ -155,7 +155,7 @@ class UringReadiness final : public Readiness {
   }
 
   void reap(std::vector<FlowId>& readable) {
-    // If there is no memory, this throws before any completion is consumed.
+    // Memory is reserved first. If there is no memory, this throws before any completion is consumed.
     readable.reserve(readable.size() + io_uring_cq_ready(&ring_));
     unsigned head = 0;
     unsigned seen = 0;
@@ -177,7 +177,7 @@ class UringReadiness final : public Readiness {
     if (armed) submit();
   }
 
-  /// Returns false when the deadline has passed.
+  /// Sleeps until an event or until the deadline. Returns false when the deadline has passed.
   bool sleep_until(Time deadline) {
     __kernel_timespec rest{};
     if (deadline != Time::never()) {
@@ -196,7 +196,7 @@ class UringReadiness final : public Readiness {
   bool enabled_ = false;
   std::vector<int> descriptors_;  // Indexed by FlowId. -1 means no descriptor.
   WakeEvent wake_;
-  Descriptor notices_;  // Set when descriptors() has been called.
+  Descriptor notices_;  // An eventfd. It exists when descriptors() has been called.
 };
 
 }  // namespace

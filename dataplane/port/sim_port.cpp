@@ -97,8 +97,8 @@ void SimPort::deliver(Flow& flow, sim::DatagramId id) {
   network_.simulation().wake(owner_);
 }
 
-/// True if more bytes may be added. Other processes may share the host's link. Therefore the host's backlog
-/// counts, in addition to what the limit has learnt.
+/// True if more bytes may be added. Checks the backlog of the whole host in addition to the egress limit,
+/// because other processes may share the host's link.
 bool SimPort::may_add() {
   const std::uint64_t waiting = network_.send_backlog(host_);
   const bool is_short = egress_.look(waiting, network_.simulation().now());
@@ -162,8 +162,8 @@ std::size_t SimPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> o
   while (count < out.size() && !ready_.empty()) {
     Flow& flow = *flows_[value_of(ready_.front())];
     ready_.pop_front();
-    // As in a driver that reads until the socket is empty, the planner must be asked before it is known
-    // whether the queue is empty.
+    // A driver that reads until the socket is empty must ask the planner before it knows whether the socket
+    // is empty. This port does the same.
     for (std::uint32_t ahead = 0; count < out.size(); ++ahead) {
       Slot& slot = *slots_[count];
       const std::size_t planned =
@@ -180,7 +180,8 @@ std::size_t SimPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> o
   return count;
 }
 
-// Empty datagrams are counted and not returned, because they carry nothing for the fabric.
+// Drops the empty datagrams at the front of the queue. They are counted and not returned, because they carry
+// nothing for the fabric.
 void SimPort::drop_empty(Flow& flow) {
   while (!flow.queue.empty() && network_[flow.queue.front()].size == 0) {
     network_.release(flow.queue.front());
@@ -190,8 +191,8 @@ void SimPort::drop_empty(Flow& flow) {
   }
 }
 
-// Returns how many datagrams generic receive offload would merge. They must have the same source, the same
-// ECN marks and the same size; only the last one may be shorter.
+// Returns how many datagrams generic receive offload would merge. Merged datagrams have the same source, the
+// same ECN marks and the same size; only the last datagram may be shorter.
 std::size_t SimPort::mergeable(const Flow& flow) const {
   const sim::Datagram& first = network_[flow.queue.front()];
   std::size_t count = 1;
@@ -219,8 +220,8 @@ RxTrain SimPort::take(Flow& flow, std::size_t count, std::span<iovec> scatter_li
                 .planned = !scatter_list.empty()};
   for (std::size_t i = 0; i < count; ++i) train.total_bytes += network_[flow.queue[i]].size;
 
-  // Shorten the scatter list to the bytes that are there. If it is too small for them, the port's own memory
-  // takes the rest.
+  // Shorten the scatter list to the bytes that were received. If it is too small for them, the other bytes go
+  // to the port's own memory.
   std::size_t used = 0, room = 0;
   for (; used < scatter_list.size() && room < train.total_bytes; ++used) {
     scatter_list[used].iov_len = std::min(scatter_list[used].iov_len, train.total_bytes - room);

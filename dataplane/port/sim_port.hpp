@@ -1,7 +1,8 @@
 // A Port on the simulated network. It has the same trains, flows, scatter lists and full buffers as a UDP
 // socket, but runs in virtual time and depends only on the seed. The network treats each datagram of a train
 // separately. Adjacent datagrams in the receive queue are merged again. The port belongs to one simulated
-// process. That process gets a turn when something arrives, so `wait` and `wake` do nothing. One thread.
+// process. The simulation runs that process when something arrives, so `wait` and `wake` do nothing. Used by
+// one thread.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // UdpPort, the class that open_udp_port returns. Its functions are in udp_open.cpp (sockets and flows),
 // udp_send.cpp and udp_receive.cpp. It owns the sockets, the message headers for the kernel, and one overflow
-// buffer for each train of a burst. One thread at a time.
+// buffer for each train of a burst. Used by one thread at a time.
 #pragma once
 
 #include <sys/socket.h>
@@ -26,12 +26,13 @@ class UdpPort final : public Port {
  public:
   /// The maximum number of trains that one call of receive_burst returns. Each train has an overflow buffer.
   static constexpr std::size_t kTrainsPerBurst = 16;
-  /// The limit for one flow. It leaves some trains of a burst for the other flows, and the bytes are
-  /// processed while they are in the cache.
+  /// The maximum number of trains of one flow in a burst. It leaves trains of the burst for the other flows,
+  /// and the bytes are processed while they are in the cache.
   static constexpr std::size_t kTrainsPerFlow = 4;
-  /// One piece each for the header, the payload and the trailer of 64 segments, and the overflow buffer.
+  /// The maximum number of pieces of a train: pieces for the header, the payload and the trailer of 64
+  /// segments, and the overflow buffer.
   static constexpr std::size_t kPiecesPerTrain = 132;
-  /// Larger than any UDP packet or train.
+  /// The size of an overflow buffer. It is larger than any UDP packet or train.
   static constexpr std::size_t kOverflowBytes = 64 * 1024;
   /// While some flows are known to be readable, the other flows are polled once in this number of bursts.
   static constexpr std::uint32_t kBurstsBetweenPolls = 4;
@@ -73,7 +74,7 @@ class UdpPort final : public Port {
 
   explicit UdpPort(const UdpPortOptions& options) : options_(options) {}
 
-  // udp_open.cpp
+  // Defined in udp_open.cpp.
   Result<void> start();
   Result<void> try_features();
   Result<void> choose_readiness();
@@ -81,7 +82,7 @@ class UdpPort final : public Port {
   Result<Flow> bind_flow_of_its_own();
   Flow* find(FlowId flow);
 
-  // udp_send.cpp
+  // Defined in udp_send.cpp.
   std::size_t send_together(std::span<const TxTrain> trains);
   bool send_one_by_one(const TxTrain& train);
   bool fits_one_call(const TxTrain& train) const;
@@ -91,7 +92,7 @@ class UdpPort final : public Port {
   enum class Refusal : std::uint8_t { for_now, for_good };
   Refusal refused(int error, bool train_of_several);
 
-  // udp_receive.cpp
+  // Defined in udp_receive.cpp.
   void list_readable();
   std::size_t receive_flow(FlowId id, ScatterPlanner& planner, std::span<RxTrain> out);
   std::size_t plan_scatter_lists(FlowId id, ScatterPlanner& planner, std::size_t at_most);
@@ -103,7 +104,8 @@ class UdpPort final : public Port {
   PortCounters counters_;
   std::unique_ptr<Readiness> readiness_;
   std::vector<std::unique_ptr<Flow>> flows_;  // Indexed by FlowId. A closed flow is null.
-  std::vector<FlowId> readable_;  // Flows that may have something to receive. They are served round robin.
+  // Flows that may have something to receive. They are polled round robin.
+  std::vector<FlowId> readable_;
   std::vector<FlowId> reported_;
   std::uint32_t bursts_since_poll_ = 0;
   SourcePorts source_ports_;  // Chooses the port numbers of the flows.

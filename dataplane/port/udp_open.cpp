@@ -15,9 +15,9 @@ namespace {
 /// The same value as in roce/headers.hpp, which this folder must not include.
 constexpr std::uint16_t kRocePort = 4791;
 
-constexpr std::uint32_t kSegmentsPerTrain = 64;  // UDP_MAX_SEGMENTS of older kernels.
-// The largest IP packet without its headers. An IPv6 payload could be 40 bytes longer, but not on every
-// kernel.
+constexpr std::uint32_t kSegmentsPerTrain = 64;  // The value of UDP_MAX_SEGMENTS in older kernels.
+// The length of the largest train: the largest IP packet without its headers. On some kernels, an IPv6
+// payload could be 40 bytes longer.
 constexpr std::uint32_t kTrainBytesIpv4 = 65'535 - 20 - 8;
 constexpr std::uint32_t kTrainBytesIpv6 = 65'535 - 40 - 8;
 
@@ -78,7 +78,7 @@ Result<void> UdpPort::start() {
                 host_string(options_.address) + " is not the address of one interface");
   if (options_.dscp > kMostDscp) return not_a_dscp(options_.dscp);
   if (options_.address.port == kRocePort) {
-    // Binding would succeed, but nothing would ever arrive.
+    // Binding would succeed, but the socket would never receive anything.
     if (const auto device = rdma_device_at(options_.address, options_.rdma_devices))
       return fail(Errc::already_exists, owned_by(*device, options_.address));
   }
@@ -98,7 +98,7 @@ Result<void> UdpPort::start() {
   if (!shared) return std::unexpected(shared.error());
   info_.address = shared->socket.address();
   source_ports_ = SourcePorts(static_cast<std::uint32_t>(getpid()) * 0x9E37 + info_.address.port);
-  // The kernel reports twice the requested size, because it includes its own structures.
+  // The kernel reports twice the requested size, because its number includes the kernel's own structures.
   info_.receive_buffer_bytes = static_cast<std::uint32_t>(shared->socket.get(SOL_SOCKET, SO_RCVBUF)) / 2;
   flows_.push_back(std::make_unique<Flow>(std::move(*shared)));
   scatter_lists_.resize(kTrainsPerBurst);
@@ -166,8 +166,8 @@ Result<UdpPort::Flow> UdpPort::bind_flow(std::uint16_t udp_port) {
   return Flow{.socket = std::move(*socket), .udp_port = bound};
 }
 
-/// Tries a few port numbers of the RoCEv2 range. If other sockets have them, lets the kernel choose any
-/// number.
+/// Tries a few port numbers of the RoCEv2 range. If other sockets use these numbers, lets the kernel choose
+/// any number.
 Result<UdpPort::Flow> UdpPort::bind_flow_of_its_own() {
   constexpr std::uint32_t kTries = 8;
   for (std::uint32_t i = 0; i < kTries; ++i) {

@@ -47,12 +47,12 @@ Ancillary parse(msghdr& message, std::uint32_t drops_seen) {
 
 }  // namespace
 
-/// Appends the flows that were newly reported to readable_.
+/// Appends to readable_ the flows that were newly reported.
 void UdpPort::list_readable() {
   for (const FlowId id : reported_) {
     Flow* const flow = find(id);  // Null if the flow was closed in the meantime.
     if (flow == nullptr || flow->listed) continue;
-    // This comes first, so that the flow stays reported if there is no memory for the entry.
+    // The entry is added first. If there is no memory for it, the flow stays reported.
     readable_.push_back(id);
     flow->listed = true;
   }
@@ -82,8 +82,8 @@ std::size_t UdpPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> o
 }
 
 /// Prepares the buffers for the next trains of a flow. Returns the number of these trains. If the planner
-/// plans the first train, the list ends before the first train that it cannot plan. If it does not plan the
-/// first train, all trains go to the overflow buffers.
+/// plans the first train, the trains end before the first train that the planner cannot plan. If the planner
+/// does not plan the first train, all trains go to the overflow buffers.
 std::size_t UdpPort::plan_scatter_lists(FlowId id, ScatterPlanner& planner, std::size_t at_most) {
   const std::size_t first = scatter_lists_used_;
   std::size_t count = 0;
@@ -95,7 +95,8 @@ std::size_t UdpPort::plan_scatter_lists(FlowId id, ScatterPlanner& planner, std:
       const std::span room = std::span(scatter_list.pieces).first(kPiecesPerTrain - 1);
       scatter_list.planned = planner.plan(id, static_cast<std::uint32_t>(count), room);
       planned = scatter_list.planned > 0;
-      if (!planned && count > 0) break;  // Ending the burst here and asking again is better than a copy.
+      // It is better to end the burst here and to ask the planner again later than to copy the payload.
+      if (!planned && count > 0) break;
     }
     scatter_list.pieces[scatter_list.planned] = {overflow_.get() + (first + count) * kOverflowBytes,
                                                  kOverflowBytes};

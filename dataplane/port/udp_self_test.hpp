@@ -1,5 +1,5 @@
-// Tests what the kernel does with trains on the chosen address, before the port promises any feature. It
-// sends a few trains to itself. The test is needed because containers, filters and old versions can make this
+// Tests what the kernel does with trains on the chosen address, before the port promises any feature. The
+// test sends a few trains to itself. It is needed because containers, filters and old versions can make this
 // kernel behave differently from its documentation.
 #pragma once
 
@@ -12,17 +12,17 @@
 namespace rdmc::port {
 
 struct UdpAbilities {
-  /// True if a plain datagram came back. Otherwise all other members are unknown.
+  /// True if a plain datagram was received. If false, all other members are unknown.
   bool reaches_itself = false;
   bool segmentation = false;    ///< True if one call sent several datagrams.
   bool receive_trains = false;  ///< True if one call received several datagrams.
   /// The IPv4 identification that the first datagram of a train had on the wire, if the kernel shows it. The
-  /// kernel does so for IPv4, when it returns a sent packet with its timestamp.
+  /// kernel shows the identification for IPv4, when it returns a sent packet with its timestamp.
   std::optional<std::uint16_t> first_identification;
 };
 
-/// Uses two sockets of its own on `address` with any port number. Takes at most about 100 ms if nothing comes
-/// back. Errors: those of binding.
+/// Tests the kernel with two sockets of its own on `address`, at any port number. Takes at most about 100 ms
+/// if no datagram is received. Errors: those of binding.
 Result<UdpAbilities> try_udp(const SocketAddress& address);
 
 }  // namespace rdmc::port

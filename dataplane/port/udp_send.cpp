@@ -38,7 +38,7 @@ bool UdpPort::fits_one_call(const TxTrain& train) const {
   return train.total_bytes <= train.segment_bytes || segments(train) <= info_.train_segments;
 }
 
-/// Prepares message `slot`, except its pieces. If segment_bytes is 0, it is a single datagram.
+/// Prepares message `slot`, except its pieces. If segment_bytes is 0, the message is a single datagram.
 void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segment_bytes) {
   destinations_[slot] = SocketAddress(train.destination, interface_.index);
   msghdr& message = messages_[slot].msg_hdr;
@@ -46,7 +46,8 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
   message.msg_name = &destinations_[slot];
   message.msg_namelen = destinations_[slot].size();
   if (segment_bytes == 0 && !train.ecn_capable) return;
-  controls_[slot] = {};  // CMSG_NXTHDR reads the old contents.
+  // The old contents are erased, because CMSG_NXTHDR reads them.
+  controls_[slot] = {};
   message.msg_control = controls_[slot].bytes;
   message.msg_controllen = sizeof controls_[slot].bytes;
   cmsghdr* last = nullptr;
@@ -64,7 +65,7 @@ void UdpPort::prepare(std::size_t slot, const TxTrain& train, std::uint32_t segm
 }
 
 /// True if fewer bytes than the limit wait to leave this host. Asks the kernel once for every
-/// EgressLimit::kBytesPerLook bytes. If much waits already, asks at each call.
+/// EgressLimit::kBytesPerLook bytes. If many bytes wait already, asks at each call.
 bool UdpPort::may_add() {
   if (info_.same_host_only || egress_.admits_unseen()) return true;
   std::uint64_t waiting = 0;
@@ -89,7 +90,7 @@ void UdpPort::count_sent(const TxTrain& train) {
   counters_.bytes_sent += train.total_bytes;
 }
 
-/// Classifies an error of sending. A device that cannot segment reports this only when it gets a train.
+/// Classifies an error of sending. A device that cannot segment gives an error only when it gets a train.
 UdpPort::Refusal UdpPort::refused(int error, bool train_of_several) {
   if (error == EAGAIN || error == ENOBUFS || error == ENOMEM) {
     ++counters_.send_refused;
@@ -129,8 +130,8 @@ std::size_t UdpPort::send_burst(std::span<const TxTrain> trains) {
   return taken;
 }
 
-/// Sends trains of one flow, one message for each. Returns the number of accepted trains, which is 0 if the
-/// kernel has no room.
+/// Sends trains of one flow, one message for each train. Returns the number of accepted trains, which is 0 if
+/// the kernel has no space.
 std::size_t UdpPort::send_together(std::span<const TxTrain> trains) {
   for (std::size_t i = 0; i < trains.size(); ++i) {
     prepare(i, trains[i], trains[i].total_bytes > trains[i].segment_bytes ? trains[i].segment_bytes : 0);
@@ -151,9 +152,9 @@ std::size_t UdpPort::send_together(std::span<const TxTrain> trains) {
   return static_cast<std::size_t>(sent);
 }
 
-/// Cuts the train into datagrams here. Returns false if the kernel had no room for all of it. Then the caller
-/// sends it again from its start. The datagrams that have left already are then sent twice, which is harmless
-/// because a network may also duplicate datagrams.
+/// Cuts the train into datagrams and sends these datagrams. Returns false if the kernel had no space for all
+/// of them. Then the caller sends the train again from its start. The datagrams that have left already are
+/// then sent twice, which is harmless because a network may also duplicate datagrams.
 bool UdpPort::send_one_by_one(const TxTrain& train) {
   const int socket = find(train.source)->socket.descriptor();
   PieceCutter cutter(train.pieces);

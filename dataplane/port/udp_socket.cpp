@@ -31,7 +31,8 @@ Result<void> UdpSocket::configure(bool ipv6, const UdpSocketOptions& options) co
   if (!never_fragments) return fail_errno("a UDP socket that never fragments", errno);
   if (ipv6) {
     set(SOL_IPV6, IPV6_RECVTCLASS, 1);
-    // NICs and Soft-RoCE send no UDP checksum, because the ICRC is stronger.
+    // Accepts IPv6 packets without a UDP checksum. NICs and Soft-RoCE send none, because the ICRC is
+    // stronger.
     set(SOL_UDP, UDP_NO_CHECK6_RX, 1);
   } else {
     set(SOL_IP, IP_RECVTOS, 1);

@@ -1,6 +1,7 @@
-// A UDP socket that fits RoCEv2: it is unconnected and never fragments. For such a socket the kernel sets the
-// IPv4 identification to 0, and to k for datagram k of a train. The ICRC covers this field and can therefore
-// be computed in advance. For a connected socket, the kernel would count from a random start.
+// A UDP socket that fits RoCEv2: it is unconnected and never fragments. For such a socket, the kernel sets
+// the IPv4 identification of a single datagram to 0, and that of datagram k of a train to k. The ICRC covers
+// this field and can therefore be computed in advance. For a connected socket, the kernel would count from a
+// random start.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ class UdpSocket {
  public:
   UdpSocket() = default;
 
-  /// Creates a non-blocking socket that is bound to `address`. Options that only affect performance are
-  /// tried; their failure is ignored. Errors: already_exists, not_found, permission_denied, resource_limit,
+  /// Creates a non-blocking socket that is bound to `address`. A failure to set an option that only affects
+  /// performance is ignored. Errors: already_exists, not_found, permission_denied, resource_limit,
   /// unsupported, io_error.
   static Result<UdpSocket> bind(const SocketAddress& address, const UdpSocketOptions& options);
 

@@ -1,5 +1,5 @@
-// Passes a wake() from another thread to a thread that blocks in the kernel. It consists of a flag, which is
-// cheap to set again, and of an eventfd, which the sleeping thread polls together with its sockets.
+// Passes a wake() from another thread to a thread that blocks in the kernel. A WakeEvent has a flag, which is
+// cheap to set again, and an eventfd, which the sleeping thread polls together with its sockets.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -27,7 +27,7 @@ class WakeEvent {
     [[maybe_unused]] const auto written = write(descriptor(), &one, sizeof one);
   }
   /// Returns true if the event was set since the last take(). The eventfd is never read. Therefore each write
-  /// to it is a new event for callers that watch for edges.
+  /// to the eventfd is a new event for callers that watch for edges.
   bool take() noexcept { return set_.exchange(false); }
 
  private:

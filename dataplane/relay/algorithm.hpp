@@ -1,4 +1,4 @@
-// The names of the algorithms, as command lines and the wire use them. Values only.
+// The algorithms, with their names for command lines and their numbers for the wire. Values only.
 #pragma once
 
 #include <array>
@@ -13,16 +13,18 @@ namespace rdmc::relay {
 
 /// The numbers are used on the wire.
 enum class Algorithm : std::uint8_t {
-  binomial_pipeline = 0,  ///< along a hypercube; the fewest steps for every number of members
-  binomial_tree = 1,      ///< the number of members that hold a block doubles with each step
-  chain = 2,              ///< each member passes every block on to the next member
-  sequential = 3,         ///< the root sends to one member after the other
-  hybrid = 4,             ///< a chain between racks, the binomial pipeline inside each rack
-  host_pipeline = 5,      ///< the binomial pipeline between hosts, a chain inside each host
-  /// Blocks go down two binary trees alternately. A member has few neighbours, and each of them sends or
-  /// receives at an even pace.
+  /// Blocks move along a hypercube, in the fewest possible steps for every number of members.
+  binomial_pipeline = 0,
+  binomial_tree = 1,  ///< the number of members that hold a block doubles with each step
+  chain = 2,          ///< each member passes every block on to the next member
+  sequential = 3,     ///< the root sends to one member after the other
+  hybrid = 4,         ///< a chain between racks, the binomial pipeline inside each rack
+  host_pipeline = 5,  ///< the binomial pipeline between hosts, a chain inside each host
+  /// Blocks go down two binary trees alternately. A member has few neighbours, and exchanges blocks with each
+  /// neighbour at an even pace.
   two_trees = 6,
-  /// Along a circulant graph, with as few steps as the binomial pipeline. No two members share a vertex.
+  /// Blocks move along a circulant graph, in as few steps as in the binomial pipeline. No two members share a
+  /// vertex.
   circulant = 7,
   host_trees = 8,  ///< two trees between hosts, a chain inside each host
   site_trees = 9,  ///< two trees in each rack; each rack sends to the next rack
@@ -62,15 +64,14 @@ constexpr std::optional<Algorithm> algorithm_of(std::uint32_t number) {
   return std::nullopt;
 }
 
-/// True if the algorithm takes the racks of its members for hosts. Members of one host reach each other
-/// through memory.
+/// True if the algorithm treats each rack as one host, whose members reach each other through memory.
 constexpr bool is_for_hosts(Algorithm algorithm) {
   return algorithm == Algorithm::host_pipeline || algorithm == Algorithm::host_trees;
 }
 
-/// True if a member's first source depends on the message's block count. If it does not, a member may grant
-/// memory for the first block of a message whose length it does not know yet. If it does, the length is
-/// announced before any memory is granted.
+/// True if a member's first source depends on the message's block count. If the source does not depend on it,
+/// a member may grant memory for the first block of a message whose length it does not know yet. If it does
+/// depend on it, the length is announced before any memory is granted.
 constexpr bool first_source_needs_length(Algorithm algorithm) {
   return algorithm == Algorithm::circulant;
 }

@@ -8,16 +8,16 @@
 namespace rdmc::relay {
 namespace {
 
-/// A plan without measurements counts as faster than predicted, by one of these factors: the first one for
-/// an algorithm that was not measured, the second one for a block size if the algorithm was measured with
-/// other block sizes. The smaller the factor, the more plans are tried that are no better.
+/// A plan without measurements counts as faster than predicted, by one of these factors: the first one for an
+/// algorithm that was not measured, the second one for a block size if the algorithm was measured with other
+/// block sizes. With a smaller factor, more plans are tried that turn out to be no better.
 constexpr double kDoubtOfAlgorithm = 0.6, kDoubtOfBlocks = 0.9;
 /// A measurement is too old after this number of messages of about the same length.
 constexpr std::uint64_t kAge = 256;
 /// After this number of trials in a row without a usable time, no more plans are tried for a while.
 constexpr std::uint32_t kMostUnknown = 3;
 
-/// The length of a message as a divisor: 1 for an empty message.
+/// The length of a message, for use as a divisor. The result is 1 for an empty message.
 double length_of(std::uint64_t bytes) {
   return static_cast<double>(std::max<std::uint64_t>(bytes, 1));
 }
@@ -52,8 +52,8 @@ AutoPlan::AutoPlan(const AutoConfig& config, std::uint32_t members, const Racks&
     crossings_[algorithm] = uplink_messages(algorithm, {.members = members_, .racks = racks_, .bytes = 0});
 }
 
-/// Returns the critical path of a plan. The link of a rack carries the blocks that cross it one after the
-/// other. Before and after this link, a block of a pipeline takes its usual time.
+/// Returns the critical path of a plan. The link of a rack carries its blocks one after another. Before and
+/// after this link, a block of a pipeline takes its usual time.
 CriticalPath AutoPlan::path_of(std::uint64_t bytes, const MessagePlan& plan) const {
   CriticalPath way = critical_path(plan.algorithm, {.members = members_, .racks = racks_, .bytes = bytes},
                                    plan.block_bytes, path_);
@@ -72,9 +72,9 @@ double AutoPlan::foretold(std::uint64_t bytes, const MessagePlan& plan) const {
          way.hops * path_.hop_seconds;
 }
 
-/// Returns the time that counts for a plan with measurements, or nullopt if there are none. A single time
-/// that was longer than predicted may be chance, so the prediction counts then. Two times are certain until
-/// they are too old.
+/// Returns the time that counts for a plan with measurements, or nullopt if the plan has no measurements. If
+/// there is a single time and it is longer than predicted, the difference may be chance. In that case the
+/// prediction counts. Two times are reliable until they are too old.
 std::optional<AutoPlan::Known> AutoPlan::known(const Samples& samples, const Table& table,
                                                std::uint64_t bytes, const MessagePlan& plan) const {
   const auto& [last, count, taken] = samples;
@@ -85,8 +85,8 @@ std::optional<AutoPlan::Known> AutoPlan::known(const Samples& samples, const Tab
   return Known{foretold(bytes, plan), false};
 }
 
-/// Compares one algorithm, with all its block sizes, with the best plan so far. If the model was wrong about
-/// one block size, it is assumed to be wrong by the same factor about the next block sizes.
+/// Compares one algorithm, with all its block sizes, with the best plan so far. If the model's prediction for
+/// one block size was wrong by a factor, the same factor is assumed for the next block sizes.
 void AutoPlan::consider(std::size_t algorithm, std::uint64_t bytes, const Table& table, Next& best,
                         double& best_seconds) const {
   const auto samples = std::span(table.samples).subspan(algorithm * block_sizes_.size(), block_sizes_.size());

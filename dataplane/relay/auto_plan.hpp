@@ -1,9 +1,10 @@
 // Chooses the plan of each message of a group whose algorithm or block size is `automatic`. The cost model
 // predicts the time of each plan, and it learns from the times of earlier messages. For a plan that has been
-// tried, the measured time counts. For any other plan, the prediction counts. The plan with the least time
-// is used next. A plan that was not tried counts as faster than predicted. So a plan that the model thinks a
-// little slower is also tried once or twice for messages of about one length. Measurements become too old,
-// because the network may have changed since. Pure (no I/O and no clock); any thread may use it.
+// tried, the measured time counts. For any other plan, the prediction counts. The plan with the least time is
+// used next. A plan that was not tried yet counts as faster than predicted. So a plan is also tried once or
+// twice, for messages of about the same length, if its prediction is only a little slower. Old measurements
+// are ignored, because the network may have changed since then. Pure (no I/O and no clock); any thread may
+// use it.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@
 namespace rdmc::relay {
 
 struct AutoConfig {
-  Fixed fixed{};  ///< the parts of the plan that are given; the other parts are chosen
+  Fixed fixed{};  ///< the parts of the plan that the application has set; the other parts are chosen here
   /// True if the members of one rack share a host, so that blocks between them take no link. The host
   /// pipeline and the host trees may then be chosen, too.
   bool racks_are_hosts = false;
@@ -31,9 +32,9 @@ std::vector<Algorithm> auto_algorithms(const AutoConfig& config, const Racks& ra
 
 class AutoPlan {
  public:
-  /// Preconditions: 1 <= members <= kMaxMembers, and those of Schedule for the racks. Each rack is assumed
-  /// to be behind one link that is as fast as a member's link. The cost of this link is learned together
-  /// with all other costs.
+  /// Preconditions: 1 <= members <= kMaxMembers, and the preconditions of Schedule for the racks. Each rack
+  /// is assumed to be behind one link that is as fast as a member's link. The cost of this link is learned
+  /// together with all other costs.
   AutoPlan(const AutoConfig& config, std::uint32_t members, const Racks& racks);
 
   /// The plan of the next message.
@@ -44,26 +45,26 @@ class AutoPlan {
     bool is_trial = false;
   };
   Next next(std::uint64_t bytes) const;
-  /// Must be called when a message was sent.
+  /// Must be called for each message that was sent.
   void sent(std::uint64_t bytes);
-  /// Reports the time of a message from its sending to its last delivery. The caller may report only a
-  /// message at whose beginning no other message was in flight. Precondition: `seconds` > 0.
+  /// Reports the time of a message from its sending to its last delivery. The caller must report only
+  /// messages that started while no other message was in flight. Precondition: `seconds` > 0.
   void took(std::uint64_t bytes, const MessagePlan& plan, double seconds);
-  /// Reports a message whose time depended on how long an application needed, so it gives no information
-  /// about the paths. If several such reports follow each other without a measured time, no more plans are
-  /// tried for a while.
+  /// Reports a message whose time depended on how long an application needed. So the time gives no
+  /// information about the paths. If several such reports follow each other without a measured time, no more
+  /// plans are tried for a while.
   void took_what_somebody_needed(std::uint64_t bytes);
 
  private:
-  /// The last two times of one plan for messages of about one length (within a factor of two), in seconds
-  /// per byte.
+  /// The last two times of one plan for messages of about the same length (within a factor of two), in
+  /// seconds per byte.
   struct Samples {
     std::array<double, 2> last{};
     std::uint32_t count = 0;
     std::uint64_t taken = 0;  // the value of Table::sent at the last measurement
   };
   struct Table {
-    std::vector<Samples> samples;  // by algorithm and, for each algorithm, by block size
+    std::vector<Samples> samples;  // indexed by algorithm and, within each algorithm, by block size
     std::uint64_t sent = 0;
     std::uint32_t unknown = 0;  // the number of trials in a row without a usable time
   };
@@ -84,12 +85,13 @@ class AutoPlan {
   Racks racks_;
   std::vector<Algorithm> algorithms_;
   std::vector<std::uint32_t> block_sizes_;
-  // The results of uplink_messages(). It is empty if every member has a link of its own.
+  // The results of uplink_messages() for each algorithm. The map is empty if every member has a link of its
+  // own.
   std::map<Algorithm, double> crossings_;
   PathParameters path_;  // the parameters as learned so far
   PathFit fit_;
   Table untried_;
-  std::map<std::uint64_t, Table> tables_;  // by the number of binary digits of the length
+  std::map<std::uint64_t, Table> tables_;  // indexed by the number of binary digits of the message's length
 };
 
 }  // namespace rdmc::relay

@@ -31,9 +31,10 @@ StepTransfers BinomialPipeline::at(std::uint64_t step, std::uint64_t blocks) con
   return {to_outside(), transfer(other, cube.handed(vertex, step))};
 }
 
-/// The last step of a message of one block. The two members of a vertex could pass the block to each other
-/// here. But then the first source of some members would differ from their first source in a longer message.
-/// So every member that lacks the block receives it from the same source as in a longer message.
+/// Returns the transfers of this member in the last step of a message of one block. The two members of a
+/// vertex could pass the block to each other in this step. But then some members would have another first
+/// source than in a longer message. So every member that lacks the block receives it from the same source as
+/// in a longer message.
 StepTransfers BinomialPipeline::only_block(std::uint64_t step) const {
   const auto lacks_it = [&](Rank rank) {
     const BinomialPipeline member = of(rank);

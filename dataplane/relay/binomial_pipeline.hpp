@@ -32,14 +32,15 @@ class BinomialPipeline {
   }
 
   /// The member that can send `block` out of the group in step block + spare_lag(), because it holds the
-  /// block and has nothing else to send in this step. It is the member to which the root gave the block: the
-  /// schedule would have it send to the root in this step, and the root needs nothing. If the members of
-  /// each vertex exchange their last blocks in this step, it is the root itself. For block 0 it is the same
-  /// member for every block count.
+  /// block and has nothing else to send in this step. This is the member to which the root sent the block.
+  /// According to the hypercube, this member would send to the root in this step, but the root needs nothing.
+  /// There is one exception: if the members of each vertex exchange their last blocks in this step, the
+  /// result is the root itself. For block 0 the result is the same for every block count.
   std::uint32_t spare_sender(std::uint64_t block, std::uint64_t blocks) const;
   /// floor(log2 members).
   std::uint64_t spare_lag() const { return static_cast<std::uint64_t>(std::bit_width(members_)) - 1; }
-  /// After this number of blocks the spare senders repeat, except the spare sender of the last block.
+  /// The spare senders of the blocks repeat with this period. The spare sender of the last block is an
+  /// exception.
   std::uint64_t spare_period() const { return 2 * std::max<std::uint64_t>(spare_lag(), 1); }
 
  private:

@@ -1,6 +1,6 @@
-// Each member that holds a block sends it to a member that lacks it, so the number of members that hold the
-// block doubles with each step (RDMC, section 3). It takes blocks x ceil(log2 members) steps: ceil(log2
-// members) rounds for each block. A plain value that any thread may use.
+// The binomial tree (RDMC, section 3). Each member that holds a block sends it to a member that lacks it. So
+// the number of members that hold the block doubles with each step. The plan takes blocks x ceil(log2
+// members) steps: ceil(log2 members) rounds for each block. A plain value that any thread may use.
 //
 // RDMC sends the whole message along one edge of the tree, and then along the next edge. Here each block
 // goes down the whole tree before the next block does. This takes the same number of steps, and a relay

@@ -1,7 +1,7 @@
 // A set of blocks of a message or a file, for example the blocks that a member holds, or the blocks that are
-// sent to members that lack them. The blocks that a member holds are a prefix of the message and some blocks
-// of a window, so the number of ranges stays small, however large the file is. Plain values; a map must not
-// be changed while another thread uses it.
+// sent to members that lack them. A member holds all blocks before a window that moves along the message, and
+// some blocks of the window. So the number of ranges stays small, however large the file is. Plain values; a
+// map must not be changed while another thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class BlockMap {
   void insert(BlockRange range);
   void insert(std::uint64_t block) { insert({block, block + 1}); }
 
-  /// Lengthens this map by another one. Block 0 of `behind` follows the last block of this map.
+  /// Appends the blocks of another map. Block 0 of `behind` follows the last block of this map.
   void append(const BlockMap& behind);
 
   BlockMap complement() const;

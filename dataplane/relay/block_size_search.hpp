@@ -1,8 +1,8 @@
 // Finds by trials the block size with which a message takes the least time. The search starts at the choice
-// of the cost model and doubles the size while the time improves. If the first doubling brings nothing, it
-// halves the size while the time improves. Trials are needed because the model is fitted to short messages
-// between few members. If all members share the cores of one machine, a block costs more than these messages
-// show. Pure (no I/O and no clock); any thread may use it.
+// of the cost model and doubles the size while the time improves. If the first doubling does not improve the
+// time, the search halves the size while the time improves. Trials are needed because the model is fitted to
+// short messages between few members. If all members share the cores of one machine, each block costs more
+// time than in these messages. Pure (no I/O and no clock); any thread may use it.
 #pragma once
 
 #include <algorithm>

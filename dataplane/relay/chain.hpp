@@ -1,6 +1,6 @@
-// Each member passes every block on to the member with the next rank. Every link carries the message once,
-// in whatever network. But the last member waits for all members before it: the plan takes blocks + members
-// - 2 steps. A plain value that any thread may use.
+// The chain: each member passes every block on to the member with the next rank. In every network, each link
+// carries the message once. The disadvantage is that the last member waits for all members before it. The
+// number of steps is blocks + members - 2. A plain value that any thread may use.
 #pragma once
 
 #include "dataplane/relay/plan.hpp"

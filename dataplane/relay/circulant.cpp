@@ -6,14 +6,14 @@ namespace {
 
 constexpr std::size_t kMostSkips = static_cast<std::size_t>(depth_of(kMaxMembers)) + 1;
 
-/// For each step of a phase, the number of a block. Blocks that leave the root in this phase have the
-/// numbers from 0 on. Blocks of the phase before have negative numbers.
+/// The number of a block for each step of a phase. The blocks that leave the root in this phase have the
+/// numbers 0, 1, 2 and so on. The blocks of the previous phase have negative numbers.
 using Blocks = std::array<std::int8_t, kMostSkips>;
 
-/// The skips of a group. Every rank except 0 is a sum of different skips, which are found by always taking
-/// the largest skip that fits. The number of the smallest skip in the sum is the member's base block. Of the
-/// blocks that leave the root in a phase, the base block is the one that the member receives in the same
-/// phase. Precondition: members >= 2.
+/// The skips of a group. Every rank except 0 is a sum of different skips, which are found by subtracting the
+/// largest skip that fits, again and again. The number of the smallest skip in the sum is the member's base
+/// block. Of the blocks that leave the root in a phase, the member receives exactly one in the same phase:
+/// its base block. Precondition: members >= 2.
 struct Graph {
   explicit Graph(std::uint32_t member_count)
       : members(member_count), depth(static_cast<std::size_t>(depth_of(member_count))) {}
@@ -36,7 +36,7 @@ struct Graph {
     }
     return depth;
   }
-  /// Returns the number of this base block in the phase before.
+  /// Returns the (negative) number of the base block `block` of the previous phase.
   std::int8_t earlier(std::size_t block) const {
     return static_cast<std::int8_t>(static_cast<int>(block) - static_cast<int>(depth));
   }
@@ -46,15 +46,15 @@ struct Graph {
 };
 
 /// Computes which block a member receives in each step of a phase (the paper's receive schedule). In step k
-/// it is the base block of a member whose rank is lower by between skip k and skip k + 1. This base block
-/// must not have been received in an earlier step of the phase. So in each phase the member receives its own
-/// base block, and all other base blocks of the phase before. The search finds these members as sums of
-/// skips, the nearest member first. The number of members is added to the member's own rank, so that no rank
-/// wraps around.
+/// the member receives the base block of another member, whose rank is lower. The difference of the two ranks
+/// is between skip k and skip k + 1. The member must not have received this base block in an earlier step of
+/// the phase. So in each phase the member receives its own base block, and all other base blocks of the
+/// previous phase. The search finds the other members as sums of skips, the nearest member first. It adds the
+/// number of members to the member's own rank, so that no rank becomes negative.
 class ReceiveSearch {
  public:
   ReceiveSearch(const Graph& graph, std::uint32_t rank) : graph_(graph), rank_(graph.members + rank) {
-    // The base blocks that are left, in descending order: a ring that contains end().
+    // Links the remaining base blocks in descending order. The list is circular and contains end().
     for (std::size_t block = 0; block <= end(); ++block) {
       next_[block] = block == 0 ? end() : block - 1;
       previous_[block] = block == end() ? 0 : block + 1;
@@ -76,8 +76,8 @@ class ReceiveSearch {
     previous_[next_[block]] = previous_[block];
   }
 
-  /// Adds one more skip to `sum`: skip `number` or a smaller one. It tries all sums that lead to a member
-  /// before `limit`.
+  /// Adds one more skip to `sum`: skip `number` or a smaller skip. The function tries all sums that lead to a
+  /// member before `limit`.
   void search(std::uint32_t sum, std::uint32_t limit, std::size_t number) {
     for (; number != end(); number = next_[number]) {
       const std::uint32_t reached = sum + graph_.skip(number);
@@ -99,14 +99,15 @@ class ReceiveSearch {
   Blocks blocks_{};
 };
 
-/// Computes the block that a member sends in each step of a phase: the block that its destination receives
-/// (the paper's send schedule). The function goes through the steps from the last to the first, and it
-/// divides the group again and again. The skip of a step divides the part of the group that contains the
-/// member into a lower and an upper part, and the member is in one of them. In the upper part it sends the
-/// base block of the first member of that part, which is the number of the skip. In the lower part it sends
-/// the block of the latest step in which it was in an upper part, or its own base block if there was none.
-/// Two cases are not covered: a destination beyond the part, and the first member of an upper part. In these
-/// steps (at most five) the function computes what the destination receives.
+/// Computes the block that a member sends in each step of a phase (the paper's send schedule). It is the
+/// block that the member's destination receives in this step. The function goes through the steps from the
+/// last to the first. At the last step, the whole group is one part. In each step, the skip of the step
+/// divides the part that contains the member into a lower and an upper part. If the member is in the upper
+/// part, it sends the base block of the first member of the upper part. The number of this base block is the
+/// number of the skip. If the member is in the lower part, it sends the base block of the last upper part
+/// that it was in, or its own base block if it has not been in an upper part yet. This rule does not apply to
+/// the first member of an upper part, or if the destination is outside of the part. In these steps (at most
+/// five) the function computes which block the destination receives.
 Blocks sends(const Graph& graph, std::uint32_t rank) {
   Blocks blocks{};
   if (rank == 0) {
@@ -146,9 +147,9 @@ Circulant::Circulant(Rank rank, std::uint32_t members)
                     .send_lag = lag(step, sent[step])};
 }
 
-/// In the last phase, the base block of a member may have a number beyond the last block of the message. The
-/// member then receives the last block in its place. All other blocks of that phase have lower numbers than
-/// the last block. So each member receives the last block exactly once, like every other block.
+/// In the last phase, the number of a member's base block may exceed that of the message's last block. Then
+/// the member receives the last block in place of its base block. All other blocks of that phase have lower
+/// numbers than the last block. So each member receives the last block exactly once, like every other block.
 StepTransfers Circulant::at(std::uint64_t step, std::uint64_t blocks) const {
   const PhaseStep& due = phase_[(step + skipped(blocks)) % depth_];
   const auto block = [&](std::uint64_t lag) { return std::min(step - lag, blocks - 1); };

@@ -1,10 +1,11 @@
 // The circulant graph (Träff, "Round-optimal n-block broadcast schedules in logarithmic time", 2025, doi
 // 10.1145/3735139). A phase has ceil(log2 members) steps. In step k of a phase every member sends to the
-// member whose rank is higher by skip k, modulo the number of members. The first skip is 1, and each next
-// one is twice as large, or one less than that. The plan takes blocks - 1 + ceil(log2 members) steps for
-// every number of members, and no plan can take fewer. No two members share a vertex. A message always ends
-// with the end of a phase, so it may begin in the middle of a phase. Therefore the first source depends on
-// the block count (docs/decisions/0047). A plain value that any thread may use.
+// member whose rank is higher by skip k, modulo the number of members. The first skip is 1. Each later skip
+// is twice the skip before it, or twice that skip minus 1. The plan takes blocks - 1 + ceil(log2 members)
+// steps for every number of members, and no plan can take fewer. No two members share a vertex. A message
+// always ends with the end of a phase. So it may begin in the middle of a phase, depending on the block
+// count. Therefore the first source depends on the block count (docs/decisions/0047). A plain value that any
+// thread may use.
 #pragma once
 
 #include <array>

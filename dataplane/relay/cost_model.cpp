@@ -15,8 +15,8 @@ std::uint64_t block_count(std::uint64_t bytes, std::uint32_t block_bytes) {
   return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
 }
 
-/// The critical path of a plan whose last member waits for `fill` block times in addition to the message's
-/// own, and in which a block passes `hops` hops.
+/// The critical path of a plan in which a block passes `hops` hops, and in which the last member waits for
+/// `fill` block times in addition to those of the message's own blocks.
 CriticalPath pipelined(double fill, double hops, std::uint64_t bytes, std::uint32_t block_bytes) {
   const auto whole = static_cast<double>(bytes);
   return {.bytes = whole + fill * std::min(whole, static_cast<double>(block_bytes)),
@@ -29,15 +29,15 @@ double fill_of(double steps, std::uint64_t blocks, double most_drift) {
   return steps * std::min(most_drift, 1 + static_cast<double>(blocks) / 8);
 }
 
-/// The same for a plan with the fewest steps. The more blocks there are, the further its members get out of
-/// step.
+/// The same as fill_of(), for a plan with the fewest steps. If there are more blocks, the members of such a
+/// plan get further out of step.
 double longer_fill_of(double steps, std::uint64_t blocks, double drift) {
   return fill_of(steps, blocks, drift + (drift - 1) * static_cast<double>(blocks) / 300);
 }
 
-/// The most hops of a block in a plan with the fewest steps. A single block goes down a binomial tree. If
-/// there are many blocks, each member receives some of them one hop later. Members that share a vertex
-/// receive some blocks yet another hop later.
+/// The largest number of hops of a block in a plan with the fewest steps. A single block goes down a binomial
+/// tree. If there are many blocks, each member receives some of them one hop later. Members that share a
+/// vertex receive some blocks one more hop later.
 double hops_of(std::uint32_t members, std::uint64_t blocks, bool has_pairs) {
   const int levels = std::bit_width(members) - 1;
   if (blocks == 1 || members == 2) return levels;
@@ -62,8 +62,8 @@ CriticalPath path_through(const Racks& racks, std::uint64_t bytes, std::uint32_t
   return pipelined(fill, hops, bytes, block_bytes);
 }
 
-/// The critical path with two trees in each rack. The trees of a rack wait for those of the racks before it.
-/// A block passes one hop in two steps.
+/// The critical path with two trees in each rack. The trees of a rack wait for the trees of the racks before
+/// it. A block needs two steps for each hop.
 CriticalPath path_through_sites(const MessageShape& message, std::uint32_t block_bytes,
                                 const PathParameters& path) {
   const auto steps = static_cast<double>(TwoTrees(Rank{0}, message.members, message.racks).steps(1)) - 1;
@@ -112,8 +112,8 @@ double first_destinations(Algorithm algorithm, std::uint32_t members, std::uint6
   }
 }
 
-/// The total time for which the root's link is idle because as much is in flight as is allowed. The time is
-/// in hops. A block is acknowledged one round trip after its last byte has left.
+/// Returns the total time for which the root's link is idle because the limit of bytes in flight is reached.
+/// The unit is the time of a hop. A block is acknowledged one round trip after its last byte has left.
 double idle_hops(double destinations, double bytes, double block_bytes, const PathParameters& path) {
   if (path.hop_seconds == 0) return 0;
   const double bytes_per_second = path.bits_per_second / 8;
@@ -130,8 +130,8 @@ double idle_hops(double destinations, double bytes, double block_bytes, const Pa
   return idle / path.hop_seconds;
 }
 
-/// Counts how often the blocks of the message cross the uplink of each rack in each direction, while all
-/// members are busy. The unit is one message.
+/// Counts the blocks that cross the uplink of each rack in each direction while all members are busy. The
+/// unit is a message: 1 means that every block of a message crosses the uplink once.
 class Crossings {
  public:
   explicit Crossings(const Racks& racks) : racks_(racks), in_(racks.all().size()), out_(in_.size()) {}
@@ -203,14 +203,14 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   auto sent = static_cast<double>(message.bytes);
   if (repeats(algorithm)) {
     sent *= destinations;
-    // Each block goes to all of these members in turn. Nevertheless, the model counts the windows of their
-    // connections as one window if there are several blocks.
+    // The root sends each block to all of these members, one after another. Nevertheless, the model counts
+    // the windows of their connections as one window if there are several blocks.
     if (blocks > 1) destinations = 1;
   }
   const auto one_block = static_cast<double>(std::min<std::uint64_t>(block_bytes, message.bytes));
   const double idle = idle_hops(destinations, sent, one_block, path);
-  // Members that relay have new connections, too. A block that is larger than the windows of these
-  // connections waits at each hop.
+  // The connections of members that pass blocks on are new, too. A block that is larger than the windows of
+  // these connections waits at each hop.
   if (!repeats(algorithm) && way.hops > 1)
     way.hops += (way.hops - 1) * idle_hops(1, one_block, one_block, path);
   // In the hybrid, the windows of the connections between racks grow before those of the connections inside
@@ -254,8 +254,8 @@ double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t
   const double core = static_cast<double>(block_count(message.bytes, block_bytes)) * path.core_seconds;
   const double links = std::max(way.bytes * 8 / path.bits_per_second, core) + others;
   if (crossing == 0) return links;
-  // The uplink carries its share of the blocks one after the other. Before and after the uplink, a block
-  // takes its usual time.
+  // The uplink carries its share of the blocks one after another. Before and after the uplink, a block takes
+  // its usual time.
   const auto bytes = static_cast<double>(message.bytes);
   const double fill = std::max(way.bytes - bytes, 0.0) * 8 / path.bits_per_second;
   return std::max(links, crossing * bytes * 8 / path.uplink_bits_per_second + fill + others);
@@ -288,8 +288,8 @@ Choice cheapest(const MessageShape& message, const PathParameters& path,
 
 namespace {
 
-/// A larger block is chosen if the message takes longer by at most this fraction. With larger blocks, the
-/// members get out of step less often.
+/// A larger block is preferred if the message then takes longer by at most this fraction. With larger blocks,
+/// the members get out of step less often.
 constexpr double kWorthOfLargerBlocks = 0.003;
 
 }  // namespace

@@ -18,23 +18,25 @@ namespace rdmc::relay {
 
 /// The properties of a group's paths.
 struct PathParameters {
-  double bits_per_second = 1e10;  ///< the rate of a member's link in each direction, in bits of messages; > 0
+  /// The rate of a member's link in each direction, counted in bits of messages; > 0.
+  double bits_per_second = 1e10;
   /// The rate of a rack's uplink in each direction. 0 if uplinks are no slower than the links behind them.
   double uplink_bits_per_second = 0;
   /// The time that every message takes, however short it is and however few receivers it has.
   double start_seconds = 50e-6;
   double block_seconds = 10e-6;  ///< the time that a block costs a member in addition to its bytes
-  double hop_seconds = 20e-6;    ///< from the end of a block's sending until the receiver passes it on
-  /// The time for which a block keeps a core of a member busy while the link goes on. The slower of core and
-  /// link determines the pace.
+  /// The time from the end of a block's sending until the receiver passes the block on.
+  double hop_seconds = 20e-6;
+  /// The time for which a block keeps a core of a member busy while the link continues to send. The slower
+  /// one of the core and the link determines the pace.
   double core_seconds = 0;
   /// The number of block times that each step costs until all members are busy. It is 1 if all members
   /// proceed at the same pace. Otherwise blocks of several sources reach a receiver at the same time. This
-  /// happens more often if two members share a vertex (a pair), and less in messages of a few blocks. The
-  /// values were measured in the simulator. The circulant graph has no pairs.
+  /// happens more often if two members share a vertex (a pair), and less often in messages of a few blocks.
+  /// The values were measured in the simulator. The circulant graph has no pairs.
   double drift = 2.5, drift_of_pairs = 4, drift_of_trees = 1.4;
-  /// The number of bytes that a new connection sends before the first answer arrives. Each round trip
-  /// doubles it. 0 if the connections have already carried so much that their windows limit nothing.
+  /// The number of bytes that a new connection sends before the first answer arrives. Each round trip doubles
+  /// it. 0 if the windows of the connections have already grown so much that they limit nothing.
   double first_window_bytes = 0;
   /// The size of a receiver's buffer. A window of this size grows by at most this size in each round trip.
   double buffer_bytes = 1 << 20;
@@ -66,16 +68,16 @@ struct MessageShape {
   bool is_file = false;          ///< all members know the length before the message arrives
 };
 
-/// The longest path of a message to its last member: bytes over a link, blocks, and hops. All values are 0
-/// if the group has one member.
+/// The longest path of a message to its last member: bytes over a link, blocks, and hops. All values are 0 if
+/// the group has only one member.
 struct CriticalPath {
   double bytes = 0;
   double blocks = 0;
   double hops = 0;
 };
-/// Returns the critical path of a plan. The hops include the round trips in which the root's link is idle,
-/// because as much is in flight as is allowed. For a host plan the result is the path between hosts, because
-/// steps inside a host are short in comparison.
+/// Returns the critical path of a plan. The hops include the round trips in which the root's link is idle
+/// because the limit of bytes in flight is reached. For a host plan the result is the path between hosts,
+/// because steps inside a host are short in comparison.
 CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                            const PathParameters& path);
 
@@ -87,8 +89,8 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message);
 double cost_seconds(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                     const PathParameters& path);
 
-/// The range of block sizes among which `auto` chooses: powers of two. For a whole message, there are also
-/// some sizes between the powers above 128 KB.
+/// The range of block sizes among which `auto` chooses: powers of two. choose() also considers some sizes
+/// between the powers of two above 128 KB.
 inline constexpr std::uint32_t kLeastAutoBlock = 16U << 10, kMostAutoBlock = 2U << 20;
 
 struct Choice {
@@ -101,7 +103,7 @@ struct Choice {
 Choice cheapest(const MessageShape& message, const PathParameters& path,
                 std::span<const Algorithm> algorithms, std::span<const std::uint32_t> block_sizes);
 
-/// The algorithms among which `auto` chooses by default, if none of the next three lists applies.
+/// The algorithms among which `auto` chooses by default, if the next three lists do not apply.
 inline constexpr std::array kAutoAlgorithms{
     Algorithm::binomial_pipeline, Algorithm::binomial_tree, Algorithm::chain,     Algorithm::sequential,
     Algorithm::two_trees,         Algorithm::hybrid,        Algorithm::site_trees};
@@ -109,20 +111,20 @@ inline constexpr std::array kAutoAlgorithms{
 inline constexpr std::array kFileAlgorithms{
     Algorithm::chain,  Algorithm::circulant,  Algorithm::two_trees, Algorithm::binomial_pipeline,
     Algorithm::hybrid, Algorithm::sequential, Algorithm::site_trees};
-/// The algorithms among which `auto` chooses if several members share hosts. With them, each host receives a
-/// block over its link once.
+/// The algorithms among which `auto` chooses if several members share hosts. With these algorithms, each host
+/// receives a block over its link only once.
 inline constexpr std::array kHostAlgorithms{Algorithm::host_pipeline, Algorithm::host_trees};
 /// The algorithms among which `auto` chooses if all members are on one host. Blocks cannot compete for a
 /// link there, because they move through memory.
 inline constexpr std::array kOneHostAlgorithms{Algorithm::binomial_pipeline};
 
-/// The parts of a plan that are given. `auto` chooses the other parts.
+/// The parts of a plan that the application has set. `auto` chooses the other parts.
 struct Fixed {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint32_t> block_bytes;
 };
-/// Returns the cheapest plan. If no algorithm is given, it chooses one of the lists above. If no block size
-/// is given, it chooses one from kLeastAutoBlock to kMostAutoBlock.
+/// Returns the cheapest plan. If no algorithm is set, the algorithm is from one of the lists above. If no
+/// block size is set, the block size is from kLeastAutoBlock to kMostAutoBlock.
 Choice choose(const MessageShape& message, const PathParameters& path, const Fixed& fixed);
 
 }  // namespace rdmc::relay

@@ -1,6 +1,6 @@
 // A block grant: the message by which a receiver permits each of its sources to write blocks directly into
-// its memory. It is sent with a SEND. A peer chooses its bytes, so decoding checks every field before it is
-// used. Plain values.
+// its memory. A grant is sent with a SEND. Its bytes come from a peer, so decode_grant() checks every field
+// before the field is used. Plain values.
 #pragma once
 
 #include <array>
@@ -13,17 +13,17 @@
 
 namespace rdmc::relay {
 
-/// Permits a source to write the blocks below `limit`. Block b goes to remote_address + (b mod slots) *
-/// block size. A later grant of the same memory only raises `limit`. A grant with `first_only` covers one
-/// block: the first block that this source sends, at remote_address itself. It can be given before the
+/// Permits a source to write the blocks below `limit`. Block b goes to remote_address + (b mod slots) * block
+/// size. A later grant of the same memory only raises `limit`. A grant with `first_only` covers one block:
+/// the first block that this source sends, at remote_address itself. Such a grant can be given before the
 /// receiver knows the message's length.
 struct BlockGrant {
   std::uint64_t limit = 0;
   std::uint64_t remote_address = 0;
   std::uint64_t slots = 0;
   RemoteKey key{};
-  /// The number of the message among the messages that are open at the receiver. Every immediate of a block
-  /// contains it.
+  /// The number of the message among the messages that are open at the receiver. The immediate of every block
+  /// contains this number.
   std::uint16_t slot_id = 0;
   bool first_only = false;  ///< limit and slots must then be 1
   friend bool operator==(const BlockGrant&, const BlockGrant&) = default;

@@ -4,7 +4,7 @@ namespace rdmc::relay {
 namespace {
 
 /// Returns the block that moves in `step`, if block 0 moves in the step `first` and each later block moves
-/// two steps after the one before.
+/// two steps after the block before it.
 std::optional<std::uint64_t> moving(std::uint64_t step, std::uint64_t first, std::uint64_t blocks) {
   if (step < first || (step - first) % 2 != 0) return std::nullopt;
   return before((step - first) / 2, blocks);
@@ -21,9 +21,9 @@ HostPlan<Between>::HostPlan(Rank rank, Racks hosts)
       position_(rank_ - host_.head),
       between_(Rank{static_cast<std::uint32_t>(index_)}, static_cast<std::uint32_t>(hosts_.all().size())) {}
 
-/// Before a host passes a block on inside, it waits until every host certainly has the block. This takes
-/// steps(1) steps of the plan between hosts: the time of a message with one block. The root's own host does
-/// not have to wait.
+/// Before the head of a host passes a block on to the host's other members, it waits until every host
+/// certainly has the block. This takes steps(1) steps of the plan between hosts: the time of a message with
+/// one block. The root's own host does not have to wait.
 template <typename Between>
 std::uint64_t HostPlan<Between>::entry(std::size_t index, std::uint64_t position) const {
   const std::uint64_t waits = index == 0 ? 0 : between_.steps(1);

@@ -30,7 +30,8 @@ std::vector<Rank> passers(const Rack& rack) {
   std::vector<Rank> all;
   const std::uint64_t period = pipeline_of(rack, rack.head).spare_period();
   for (std::uint64_t block = 0; block < period; ++block) all.push_back(passer(rack, block, kMaxBlocks));
-  all.push_back(passer(rack, 1, 2));  // the last block of a message with more than one
+  // The member that passes on the last block of a message with more than one block.
+  all.push_back(passer(rack, 1, 2));
   sort_and_unite(all);
   return all;
 }

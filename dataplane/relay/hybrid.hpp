@@ -1,13 +1,13 @@
-// The binomial pipeline inside each rack, and a chain between racks (RDMC, section 3), at the same time.
-// Each rack's head is the root of the pipeline in its rack. In each step, a member that has nothing to send
-// inside its rack (BinomialPipeline::spare_sender) passes a block on to the head of the next rack. So each
-// member still sends and receives at most one block in a step, and each rack's uplink carries the message
-// once in and once out.
+// The hybrid (RDMC, section 3): the binomial pipeline inside each rack and a chain between racks run at the
+// same time. Each rack's head is the root of the pipeline in its rack. In each step, a member that has
+// nothing to send inside its rack (BinomialPipeline::spare_sender) passes a block on to the head of the next
+// rack. So each member still sends and receives at most one block in a step, and each rack's uplink carries
+// the message once in and once out.
 //
-// A rack of m members delays the racks after it by floor(log2 m) + 1 steps. A rack needs the delay of all
-// racks before it and ceil(log2 m) steps. The plan takes blocks - 1 + the largest of these sums. With one
-// rack it is the binomial pipeline, and with one member in each rack it is the chain. A plain value that any
-// thread may use.
+// A rack of m members delays the racks after it by floor(log2 m) + 1 steps. For each rack, take the sum of
+// the delays of all racks before it and of its own ceil(log2 m) steps. The plan takes blocks - 1 steps plus
+// the largest of these sums. With one rack it is the binomial pipeline, and with one member in each rack it
+// is the chain. A plain value that any thread may use.
 #pragma once
 
 #include "dataplane/relay/binomial_pipeline.hpp"

@@ -1,9 +1,9 @@
 // The graph of the binomial pipeline (RDMC, section 3; Ganesan and Seshadri 2005). There are 2^L vertices,
 // with L = floor(log2 n) for n members. Vertex 0 contains only the root. Each of the vertices 1 to n - 2^L
 // contains two members, v and its twin v + 2^L - 1. In step t, each vertex exchanges blocks with its
-// neighbour in dimension t mod L. The two members of a vertex alternate: one receives from outside while the
-// other sends to outside, and the receiver passes its twin a block that the twin lacks. Plain values that
-// any thread may use.
+// neighbour in dimension t mod L. The two members of a vertex alternate: one member receives from another
+// vertex while the other member sends to another vertex. The receiving member also passes its twin a block
+// that the twin lacks. Plain values that any thread may use.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ struct Hypercube {
     if (to == 0 || is_final(step)) return std::nullopt;
     const std::uint64_t d = step % dimensions;
     const std::uint32_t rotated = (to >> d | to << (dimensions - d)) & (vertices - 1);
-    std::uint64_t lead = 0;  // the number of dimensions between the block's first hop and this hop
+    std::uint64_t lead = 0;  // the number of dimensions from the block's first hop to this hop
     if ((rotated & 1) != 0) {
       const std::uint32_t upper = rotated & ~std::uint32_t{1};
       lead = upper == 0 ? dimensions : static_cast<std::uint64_t>(std::countr_zero(upper));
@@ -74,13 +74,13 @@ struct Hypercube {
     return std::min(step + lead - dimensions, blocks - 1);
   }
 
-  /// The block that `vertex` receives from outside in `step`.
+  /// The block that `vertex` receives from another vertex in `step`.
   std::optional<std::uint64_t> incoming(std::uint32_t vertex, std::uint64_t step) const {
     return outgoing(across(vertex, step), step);
   }
 
-  /// The block that the receiver of a pair passes to its twin in `step`: the latest block from outside that
-  /// the twin does not hold. `step` must not be the final step.
+  /// The block that the receiver of a pair passes to its twin in `step`: the latest block from another vertex
+  /// that the twin does not hold. `step` must not be the final step.
   std::optional<std::uint64_t> handed(std::uint32_t vertex, std::uint64_t step) const {
     if (step == 0) return std::nullopt;
     const std::uint64_t now = flips(vertex, step);
@@ -91,7 +91,7 @@ struct Hypercube {
     return incoming(vertex, earlier);
   }
 
-  /// The block that `rank`, a member of a pair, last received from outside.
+  /// The block that `rank`, a member of a pair, last received from another vertex.
   std::optional<std::uint64_t> last_from_outside(std::uint32_t rank) const {
     const std::uint32_t vertex = vertex_of(rank);
     for (std::uint64_t step = steps - 1; step-- > 0;) {
@@ -106,8 +106,8 @@ struct Hypercube {
     return a != b && (difference == 0 || std::has_single_bit(difference));
   }
 
-  /// The roles of twins repeat after two rounds of all dimensions (period). From the fifth round on, all
-  /// members take part (settled).
+  /// The step from which on all members take part: the beginning of the fifth round of all dimensions. After
+  /// two rounds (period), the roles of twins repeat.
   std::uint64_t settled() const { return 4 * std::uint64_t{dimensions}; }
   std::uint64_t period() const { return 2 * std::uint64_t{dimensions}; }
 };

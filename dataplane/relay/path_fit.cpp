@@ -44,7 +44,8 @@ PathFit::Vector PathFit::solve(Matrix left, Vector right) {
 }
 
 PathParameters PathFit::parameters() const {
-  constexpr double kFaith = 1e-8;        // the weight of the guess: very small beside one message
+  // The weight of the guess, which is very small compared with that of one message.
+  constexpr double kFaith = 1e-8;
   constexpr double kLeastGuess = 1e-12;  // avoids an infinite weight if the guess is 0
   const Vector guess{8 / guess_.bits_per_second, guess_.block_seconds, guess_.hop_seconds,
                      guess_.start_seconds};

@@ -1,5 +1,4 @@
-// Learns the properties of a group's paths from the times of messages. A value of a few numbers that any
-// thread may use.
+// Learns the properties of a group's paths from the times of messages. A plain value that any thread may use.
 #pragma once
 
 #include <array>
@@ -17,26 +16,27 @@ struct Probe {
   std::uint64_t bytes = 0;
   std::uint32_t block_bytes = 0;
 };
-/// The times of these probes distinguish all parameters. A group leaves out the probes that need more
+/// The times of these probes distinguish all parameters. A group does not send the probes that need more
 /// members than it has.
 inline constexpr std::array<Probe, 4> kProbes{{{.members = 2, .bytes = 256 << 10, .block_bytes = 32 << 10},
                                                {.members = 2, .bytes = 4 << 20, .block_bytes = 32 << 10},
                                                {.members = 2, .bytes = 4 << 20, .block_bytes = 256 << 10},
                                                {.members = 4, .bytes = 1 << 20, .block_bytes = 32 << 10}}};
 
-/// Minimizes the squares of the relative errors over the messages seen. Parameters about which the messages
-/// give no information stay close to a first guess.
+/// Fits the parameters so that the sum of the squared relative errors over all observed messages is least. If
+/// the messages give no information about a parameter, it stays close to a first guess.
 class PathFit {
  public:
   explicit PathFit(const PathParameters& guess) : guess_(guess) {}
   /// Reports that a message with this critical path took `seconds`. Precondition: seconds > 0.
   void observe(const CriticalPath& path, double seconds);
   void observe(const Probe& probe, double seconds);
-  /// The fitted parameters; none of them is negative. Uplinks and drift are taken from the guess.
+  /// The fitted parameters. All values are at least 0. The values for uplinks and drift are those of the
+  /// guess.
   PathParameters parameters() const;
 
  private:
-  static constexpr std::size_t kUnknowns = 4;  // seconds per byte, per block, per hop, and per message
+  static constexpr std::size_t kUnknowns = 4;  // the seconds per byte, per block, per hop, and per message
   using Vector = std::array<double, kUnknowns>;
   using Matrix = std::array<Vector, kUnknowns>;
 

@@ -32,9 +32,9 @@ struct StepTransfers {
   friend bool operator==(const StepTransfers&, const StepTransfers&) = default;
 };
 
-/// The steps in which one member sends a block. It sends block b, unless b is the last block of the message,
-/// only in the steps b x stride + lead to b x stride + lag. No member sends or receives block b before step
-/// b x stride.
+/// The steps in which one member sends a block. Except for the last block of the message, it sends block b
+/// only in the steps from b x stride + lead to b x stride + lag. No member sends or receives block b before
+/// step b x stride.
 struct Pace {
   std::uint64_t stride = 1;
   std::uint64_t lead = 0;

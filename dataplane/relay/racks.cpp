@@ -18,7 +18,7 @@ Result<Racks> Racks::of(std::span<const std::uint32_t> sizes) {
     racks.push_back(next);
     next.head += members;
     // A block that the head sends in step t leaves the rack floor(log2 members) steps later. The head of the
-    // next rack sends it in the step after that.
+    // next rack sends this block in the next step.
     next.start += static_cast<std::uint64_t>(std::bit_width(members));
   }
   return Racks(std::move(racks));

@@ -1,6 +1,6 @@
 // The racks of a group's members. The members of one rack have consecutive ranks, and the root's rack comes
-// first. The first member of a rack is its head; it receives the blocks from the rack before. A value that
-// is cheap to copy and that any thread may use.
+// first. The first member of a rack is its head. The head receives the blocks from the rack before. A Racks
+// object is cheap to copy, and any thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct Rack {
 
 class Racks {
  public:
-  /// The racks are not known. All members count as one rack.
+  /// Makes racks that are not known. All members then count as one rack.
   Racks() = default;
-  /// `sizes` has the number of members of each rack, in the order of their ranks. Errors: invalid_argument
-  /// (no rack, an empty rack, more than kMaxMembers members).
+  /// Makes racks from the number of members of each rack. `sizes` is in the order of the ranks. Errors:
+  /// invalid_argument (no rack, an empty rack, more than kMaxMembers members).
   static Result<Racks> of(std::span<const std::uint32_t> sizes);
-  /// One rack with all members. Precondition: 1 <= members <= kMaxMembers.
+  /// Makes one rack with all members. Precondition: 1 <= members <= kMaxMembers.
   static Racks one(std::uint32_t members);
 
   bool is_known() const { return racks_ != nullptr; }

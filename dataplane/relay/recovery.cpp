@@ -29,7 +29,7 @@ Round next_round(std::span<const Holder> holders) {
     round.source = i;
     round.blocks = std::move(useful);
   }
-  // An encoded map can hold fewer ranges than a map may have. The other blocks are left to a later round.
+  // An encoded map can hold fewer ranges than a map may have. A later round sends the other blocks.
   if (round.blocks.ranges().size() > BlockMap::kMaxRanges)
     round.blocks = round.blocks.complement().superset(BlockMap::kMaxRanges - 1).complement();
   for (std::size_t i = 0; i < holders.size(); ++i) {

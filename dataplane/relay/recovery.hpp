@@ -1,6 +1,6 @@
 // Plans the recovery of blocks that some survivors of a group lack: which survivor sends which blocks to
-// which others. The plan has rounds. Each round is an ordinary message from one source. The functions have
-// no side effects.
+// which other survivors. The plan has rounds. Each round is an ordinary message from one source. The
+// functions have no side effects.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,14 @@ struct Round {
 /// The blocks that a holder lacks and that no holder holds.
 BlockMap lost_blocks(std::span<const Holder> holders);
 
-/// Plans one round. The source is the holder with the largest number of blocks that some holder lacks, or
-/// the first of several equal ones. Lacking blocks that this source does not hold are left to later rounds.
-/// The round has no blocks if nothing can be recovered. Preconditions: all maps have the same number of
-/// blocks, and there is at least one holder.
+/// Plans one round. The source is the holder with the largest number of blocks that some holder lacks, or the
+/// first of several equal ones. Later rounds send the lacking blocks that this source does not hold. The
+/// round has no blocks if nothing can be recovered. Preconditions: all maps have the same number of blocks,
+/// and there is at least one holder.
 Round next_round(std::span<const Holder> holders);
 
-/// Plans rounds until no holder lacks a block that another one holds. All rounds may run at the same time,
-/// because each source has its blocks from the beginning. No block is in two rounds.
+/// Plans rounds until no holder lacks a block that another holder has. All rounds may run at the same time,
+/// because each source holds the blocks of its round from the beginning. No block is in two rounds.
 std::vector<Round> plan_rounds(std::vector<Holder> holders);
 
 }  // namespace rdmc::relay

@@ -1,4 +1,4 @@
-// The length of a message, its memory, and the release of its slots.
+// Handles the length of a message, its memory, and the release of its slots.
 #include "dataplane/relay/relay.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace rdmc::relay {
 
 namespace {
 
-constexpr std::uint32_t kMaxBlockBytes = 0x7FFF'FFFF;  // the most bytes that one WRITE can carry
+constexpr std::uint32_t kMaxBlockBytes = 0x7FFF'FFFF;  // the largest number of bytes that one WRITE can carry
 constexpr std::uint64_t kLeastWindow = 64, kMostWindow = 4096;
 
 /// The number of sends in the send window: enough for the writes in flight and for some steps after a send
@@ -110,14 +110,16 @@ Result<void> Relay::set_memory(const Memory& memory) {
     if (is_straggler(config_.rank)) omitted_.resize(held_.size());
     if (arena_ == Arena::holds_first_block) held_[first_block() % held_.size()] = true;
   }
-  // While its blocks have slots, a slow destination does not hold up the other ones. For this, the window
-  // must contain the sends of all blocks that have slots. Blocks that are omitted for a straggler need no
-  // slots, so with stragglers the window may contain the sends of all blocks.
+  // A slow destination must not delay the other destinations while the blocks that it has not received are
+  // still in slots. For this, the window must contain the sends of all blocks that have slots. Blocks that
+  // are omitted for a straggler need no slots, so with stragglers the window may contain the sends of all
+  // blocks.
   const std::uint64_t sends = has_stragglers_ ? blocks_ * destinations_.size() : memory.slots;
   window_.grow(std::bit_ceil(std::min({sends, blocks_ * destinations_.size(), kMostWindow})));
-  memory_ = memory;  // set after everything that may throw: a relay with memory also has its slot tables
-  // With a ring of the least size, every slot is granted as soon as it is free. With a larger ring, several
-  // slots are granted together, which saves grants.
+  // This is set last, after everything that may throw. So a relay that has memory also has its slot tables.
+  memory_ = memory;
+  // With a ring buffer of the least size, every slot is granted as soon as it is free. With a larger ring
+  // buffer, several slots are granted together, so that fewer grants are sent.
   grant_batch_ =
       std::max(std::uint64_t{1}, std::min(memory.slots / 4, memory.slots - least_slots(blocks_) + 1));
   release();

@@ -1,4 +1,4 @@
-// Receiving: checking arrivals against the schedule, grants, expected writes.
+// Receives blocks: checks arrivals against the schedule, and makes grants and expected writes.
 #include <algorithm>
 #include <cassert>
 
@@ -15,15 +15,15 @@ Relay::Source* Relay::find_source(Rank rank) {
   return found == sources_.end() ? nullptr : &*found;
 }
 
-/// Skips the first write of the first source: the caller of offer_arena() has already posted a receive for
-/// it.
+/// Skips the first write of the first source, because the caller of offer_arena() has already posted a
+/// receive for it.
 void Relay::skip_arena_landing() {
   Source& first = *find_source(first_.peer);
   first.expected_step = schedule_.next_receive_from(first.rank, *first.expected_step + 1, blocks_);
 }
 
 /// Returns the step of the block that `immediate` identifies, among the blocks that are due from `source`.
-/// Usually it is the step after the newest one. Otherwise it is a step that was overtaken, or one that
+/// Usually it is the step after the newest one. Otherwise it is a step that was overtaken, or a step that
 /// overtakes the steps before it.
 std::optional<std::uint64_t> Relay::step_of(const Source& source, std::uint32_t immediate) const {
   const auto is_meant = [&](std::uint64_t step) {
@@ -40,7 +40,7 @@ std::optional<std::uint64_t> Relay::step_of(const Source& source, std::uint32_t 
   return std::nullopt;
 }
 
-/// Moves `step` on to the first one whose block from `source` has not arrived.
+/// Moves `step` on to the first step whose block from `source` has not arrived.
 void Relay::skip_held(Rank source, std::optional<std::uint64_t>& step) const {
   while (step && holds(block_at(*step))) step = schedule_.next_receive_from(source, *step + 1, blocks_);
 }

@@ -1,4 +1,4 @@
-// Sending: grants from destinations, the next write, acknowledgements.
+// Sends blocks: handles grants from destinations and acknowledgements, and chooses the next write.
 #include <algorithm>
 #include <cassert>
 
@@ -71,10 +71,10 @@ bool Relay::was_overtaken(std::uint64_t block) const {
          overtaken_[block % overtaken_.size()];
 }
 
-/// The limit of writes in flight. It is high, because many writes are needed to fill the link of a long
-/// path. But a block keeps its slot until its writes are acknowledged. So in a ring the writes may use a
-/// quarter of the slots, or 16 if that is more. If all blocks have slots, no member waits for a slot, and
-/// only the configured limit counts.
+/// The limit of writes in flight. It is high, because many writes are needed to fill the link of a long path.
+/// But a block keeps its slot until its writes are acknowledged. So in a ring buffer the writes may use a
+/// quarter of the slots, or 16 slots if that is more. If all blocks have slots, no member waits for a slot,
+/// and only the configured limit counts.
 std::uint32_t Relay::most_writes() const {
   constexpr std::uint64_t kAnyRing = 16;
   if (memory_ && memory_->slots >= blocks_) return config_.max_writes_in_flight;
@@ -82,20 +82,21 @@ std::uint32_t Relay::most_writes() const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(config_.max_writes_in_flight, of_ring));
 }
 
-/// The limit of writes in flight to one destination. One destination alone must not hold up all others. But
-/// a destination that has lost packets needs many writes to catch up. A straggler is informed of omitted
-/// blocks only after the writes in flight to it, so for a straggler the limit is low.
+/// The limit of writes in flight to one destination. One destination alone must not delay all others. But a
+/// destination that has lost packets needs many writes to catch up. A straggler is informed of omitted blocks
+/// only after the writes in flight to it, so for a straggler the limit is low.
 std::uint32_t Relay::most_writes_to(const Destination& destination) const {
   const std::uint32_t most = most_writes();
   if (destination.is_straggler) return std::max(1U, most / 4);
   return destinations_.size() == 1 ? most : std::max(1U, most * 3 / 4);
 }
 
-/// True if `block` would keep a slot that other blocks need soon. Blocks are omitted in runs: a run begins
-/// when the destination is behind by more than a quarter of the slots, and it ends when it is behind by an
-/// eighth or less. A file with few gaps is less work to complete. These limits leave space for the blocks
-/// with which other sources of the straggler are behind. If all blocks have slots, no slot is needed soon.
-/// The result is also false at the root, whose ring is always full of blocks that it has read in advance.
+/// True if `block` must be omitted because it would keep a slot that other blocks need soon. Blocks are
+/// omitted in runs, because a file with few gaps is less work to complete. A run starts when the destination
+/// is behind by more than a quarter of the slots, and it ends when the destination is behind by an eighth of
+/// the slots or less. These limits leave space for the blocks with which other sources of the straggler are
+/// behind. If all blocks have slots, no slot is needed soon. The result is also false at the root, whose ring
+/// buffer is always full of blocks that were read in advance.
 bool Relay::is_behind(const Destination& destination, std::uint64_t block) const {
   if (!destination.is_straggler || schedule_.is_root() || !memory_ || memory_->slots >= blocks_) return false;
   return (reached_ - block) * (destination.is_behind ? 8 : 4) > memory_->slots;
@@ -118,14 +119,15 @@ void Relay::omit_for_stragglers() {
 }
 
 /// Chooses the next write by these rules.
-/// - A block that has not arrived holds up only its own destination. Otherwise the link would be idle while
-/// the block is late, and all later steps would be late, too. If a packet of the block was lost, the block
-/// holds up no write.
-/// - A slow destination holds up only itself. It is slow if it has its share of the writes in flight, or if
-/// its ring is full. For a straggler, blocks are omitted before it holds up the ring.
-/// - A destination that has not sent its first grant holds up all writes. Its grant is on the way when a
-/// message starts. If the link were filled with blocks for the destinations that granted first, the pipeline
-/// would become a series of unicasts.
+/// - A block that has not arrived delays only the writes to its own destination. Otherwise the link would be
+///   idle while the block is late, and all later steps would be late, too. If a packet of the block was lost,
+///   the block delays no other write.
+/// - A slow destination delays only the writes to itself. A destination is slow if it has its share of the
+///   writes in flight, or if its ring buffer is full. For a straggler, blocks are omitted before it blocks
+///   this member's ring buffer.
+/// - A destination that has not sent its first grant delays all writes. When a message starts, its grant is
+///   in flight. If the link were filled with blocks for the destinations that granted first, the pipeline
+///   would become a series of unicasts.
 bool Relay::poll_write(BlockWrite& write) {
   if (cancelled_) return false;
   if (has_stragglers_) omit_for_stragglers();
@@ -136,7 +138,7 @@ bool Relay::poll_write(BlockWrite& write) {
     SendWindow::Send& send = window_[at];
     if (!SendWindow::is_waiting(send)) continue;
     Destination& destination = destinations_[send.destination];
-    if (destination.held_up_in == write_polls_) continue;  // writes to one destination keep their order
+    if (destination.held_up_in == write_polls_) continue;  // The writes to one destination keep their order.
     const bool is_omitted = send.state == SendWindow::State::omitted;
     if (!is_omitted && !holds(send.block)) {
       // The first write to a destination may go to its arena, which accepts no other block. So no write may

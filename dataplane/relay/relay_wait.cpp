@@ -1,4 +1,4 @@
-// Finds what a member waits for, so that the cause of a stall can be found.
+// Finds the transfer that a member waits for, so that the cause of a stall can be found.
 #include <algorithm>
 
 #include "dataplane/relay/relay.hpp"
@@ -6,7 +6,7 @@
 namespace rdmc::relay {
 namespace {
 
-/// With fewer due blocks, the pace of a destination cannot be judged.
+/// The least number of due blocks from which the pace of a destination can be judged.
 constexpr std::uint64_t kLeastBlocksOfLook = 4;
 
 }  // namespace
@@ -57,8 +57,8 @@ std::uint64_t Relay::backlog_of(std::uint32_t destination) const {
   return backlog;
 }
 
-// On a long path many writes are in flight, but their number does not grow from one look to the next. So the
-// share of the due blocks that were taken between two looks is independent of the path's length.
+// On a long path many writes are in flight, but their number does not grow from one interval to the next. So
+// the share of the due blocks that were acknowledged in an interval does not depend on the path's length.
 std::vector<Rank> Relay::find_lagging() {
   std::vector<Rank> found;
   if (!memory_ || cancelled_) return found;

@@ -1,7 +1,7 @@
 // Computes which member sends which block to which other member in each step. Every member of a group
-// computes the plan for itself, so a message needs no negotiation. Pure values: a Schedule holds a few
-// integers (and shares the group's racks), and any thread may use a const one. Rank 0 is the root. The group
-// chooses the root and the order of the other members. Each algorithm's plan has a file of its own.
+// computes the plan for itself, so a message needs no negotiation. A Schedule is a plain value: a few
+// integers and a reference to the group's racks. Any thread may use a const Schedule. Rank 0 is the root. The
+// group chooses the root and the order of the other members. Each algorithm's plan has a file of its own.
 #pragma once
 
 #include <cstdint>
@@ -30,37 +30,37 @@ class Schedule {
  public:
   /// Preconditions (asserted): 1 <= members <= kMaxMembers, rank < members, and racks that are known have
   /// this number of members. Only the hybrid, the site trees and the host plans use the racks; for the host
-  /// plans, a rack is a host. If there are fewer than two hosts, or each host has one member, a host plan is
-  /// the plan that it otherwise uses between hosts.
+  /// plans, a rack is a host. A host plan uses another plan between the hosts. If there are fewer than two
+  /// hosts, or each host has one member, that other plan is used for all members, without a host plan.
   Schedule(Algorithm algorithm, Rank rank, std::uint32_t members, const Racks& racks = {});
 
   Rank rank() const { return Rank{rank_}; }
   std::uint32_t members() const { return members_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// The number of steps; 0 for one member.
-  /// binomial_pipeline, circulant: blocks - 1 + ceil(log2 members), and no algorithm can take fewer (Bar-Noy
-  /// and Kipnis 1994).
-  /// binomial_tree: blocks x ceil(log2 members).
-  /// chain: blocks + members - 2.
-  /// sequential: blocks x (members - 1).
-  /// hybrid, two_trees, site_trees, host_pipeline, host_trees: see their files.
+  /// The number of steps. It is 0 if the group has one member, and otherwise:
+  /// - binomial_pipeline, circulant: blocks - 1 + ceil(log2 members). No algorithm can take fewer steps
+  ///   (Bar-Noy and Kipnis 1994).
+  /// - binomial_tree: blocks x ceil(log2 members).
+  /// - chain: blocks + members - 2.
+  /// - sequential: blocks x (members - 1).
+  /// - hybrid, two_trees, site_trees, host_pipeline, host_trees: as described in their files.
   std::uint64_t steps(std::uint64_t blocks) const;
 
   /// The transfers of this member in `step`. Precondition: step < steps(blocks). Takes O(log members) time.
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
 
-  /// The first block that this member receives, and its source; nullopt for the root. If
+  /// The first block that this member receives, and its source. nullopt for the root. If
   /// first_source_needs_length() is false, the source does not depend on the block count, and the block is
   /// min(b, blocks - 1) for a fixed b. So memory can be granted before the length is known.
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
-  /// The source of the first block of `member`; nullopt for the root. A member announces the length of a
-  /// message to each member of which it is the first source, before it sends the first block.
+  /// The source of the first block of `member`, or nullopt for the root. Before a source sends the first
+  /// block to a member, it announces the length of the message to that member.
   std::optional<Rank> first_source_of(Rank member, std::uint64_t blocks) const;
 
-  /// All members from which this one may ever receive, to which it may ever send, and both together; in
-  /// ascending order. There are O(log members) of them, except at the root of `sequential`, which sends to
-  /// all.
+  /// Three lists in ascending order: the members from which this member may ever receive, the members to
+  /// which it may ever send, and the union of both lists. Each list has O(log members) entries. The root of
+  /// `sequential` is an exception, because it sends to all members.
   std::vector<Rank> sources() const;
   std::vector<Rank> destinations() const;
   std::vector<Rank> neighbours() const;
@@ -73,13 +73,13 @@ class Schedule {
 
   /// The steps in which this member sends a block.
   Pace pace() const;
-  /// The step from which on this member no longer sends `block`.
+  /// From this step on, this member no longer sends `block`.
   std::uint64_t sent_by(std::uint64_t block, std::uint64_t blocks) const;
 
-  /// The least number of slots of a receiver's ring with which no member ever waits for a slot if all
-  /// members proceed at the same pace. The number is exact, except that it may be too large for the trees
-  /// and the host plans. A wait always leads to an earlier step. So no ring of at least this size can
-  /// deadlock, however far the members drift apart.
+  /// The number of slots that a receiver's ring buffer needs so that no member ever waits for a slot, if all
+  /// members proceed at the same pace. The number is the least possible one, except that it may be too large
+  /// for the trees and the host plans. A member that waits always waits for a transfer of an earlier step. So
+  /// a ring buffer of at least this size never leads to a deadlock, however far the members drift apart.
   std::uint64_t minimum_slots() const;
 
  private:
@@ -92,7 +92,7 @@ class Schedule {
   AnyPlan plan_;
 };
 
-/// The largest number of members that a block may pass on its way from the root to the last member.
+/// An upper bound of the number of hops of a block on its path from the root to any member.
 std::uint64_t most_hops(Algorithm algorithm, std::uint32_t members);
 
 }  // namespace rdmc::relay

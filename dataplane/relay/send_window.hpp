@@ -1,6 +1,7 @@
 // The part of the schedule in which a member's sends are in flight: from the first send whose write is not
-// yet acknowledged to the last send that was looked up. The window limits the memory of a relay, and how far
-// writes may run ahead of one that waits. A ring of fixed size, which only one thread may use.
+// yet acknowledged to the last send that was taken from the schedule. The window limits the memory of a
+// relay. It also limits how many later writes can be posted while a write waits. The window is a ring buffer
+// of fixed size. Only one thread may use it.
 #pragma once
 
 #include <cassert>
@@ -14,7 +15,7 @@ class SendWindow {
  public:
   enum class State : std::uint8_t {
     waiting,
-    omitted,  ///< waiting; the write will carry no bytes, and the block needs no slot any more
+    omitted,  ///< The send is waiting. Its write will carry no bytes, and the block needs no slot any more.
     posted,
     posted_from_arena,
     posted_omitted,
@@ -39,18 +40,18 @@ class SendWindow {
     ring_ = std::move(ring);
   }
 
-  // Sends are numbered in their order.
+  // The sends are numbered in their order.
   /// All sends below this number are done.
   std::uint64_t begin() const { return begin_; }
   std::uint64_t end() const { return end_; }
   /// All sends below this number are posted or done.
   std::uint64_t waiting_from() const { return waiting_from_; }
-  /// The size of the ring.
+  /// The size of the ring buffer in bytes.
   std::size_t bytes() const { return ring_.capacity() * sizeof(Send); }
   bool is_full() const { return end_ - begin_ == ring_.size(); }
   bool is_empty() const { return end_ == begin_; }
 
-  /// All steps below this one were looked up.
+  /// The sends of all steps below this step were taken from the schedule.
   std::uint64_t seen() const { return seen_; }
 
   Send& operator[](std::uint64_t number) {
@@ -59,14 +60,15 @@ class SendWindow {
   }
   const Send& operator[](std::uint64_t number) const { return const_cast<SendWindow&>(*this)[number]; }
 
-  /// Adds the next send. The window must not be full. No unseen step before this one may have a send.
+  /// Adds the next send. The window must not be full. Precondition: no unseen step before the step of `send`
+  /// has a send.
   void push(const Send& send) {
     assert(!is_full() && send.step >= seen_);
     ring_[end_++ & (ring_.size() - 1)] = send;
     seen_ = send.step + 1;
     advance();
   }
-  /// Marks all steps below `step` as seen. The unseen ones among them must have no sends.
+  /// Marks all steps below `step` as seen. Precondition: the steps that become seen have no sends.
   void skip_to(std::uint64_t step) { seen_ = step; }
 
   static bool is_waiting(const Send& send) {

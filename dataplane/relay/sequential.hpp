@@ -1,5 +1,5 @@
 // The root sends each block to one member after the other, and no member passes a block on. This plan is the
-// baseline for comparisons, and the shortest one for two members. It takes blocks x (members - 1) steps. A
+// baseline for comparisons, and the shortest plan for two members. It takes blocks x (members - 1) steps. A
 // plain value that any thread may use.
 #pragma once
 

@@ -10,7 +10,8 @@ std::uint64_t after(std::uint64_t start, std::uint32_t colour_above, std::uint32
   return start + (colour_above == colour ? 2 : 1);
 }
 
-/// In the second tree all edges have the other colour, and everything is one step later.
+/// Returns the first step of an edge in `tree`, if `start` is its first step in the first tree. In the second
+/// tree all edges have the other colour, and every step is one step later.
 std::uint64_t start_in(std::uint32_t tree, std::uint64_t start) {
   return start + tree;
 }
@@ -57,22 +58,24 @@ std::array<std::uint32_t, 2> Trees::children_in_first(std::uint32_t position) co
 }
 
 /// Returns the edge to a position of the first tree (Sanders, Speck and Träff, section 3). The edges to two
-/// siblings have different colours, and so have a position's edges in the two trees.
+/// siblings have different colours. The two edges to the same position in the two trees have different
+/// colours, too.
 Trees::Step Trees::descend(std::uint32_t position) const {
   if (position == std::bit_floor(positions_)) return {0, 0, 0};
   const std::uint32_t parent = parent_in_first(position);
   const Step above = descend(parent);
-  // An odd position is a leaf here, and it has children in the second tree. Its edge in the second tree has
-  // the opposite colour of the edge to the mirrored position here. The two edges of a position differ, so
-  // the edge here has the same colour as the edge to the mirrored position.
+  // An odd position is a leaf of this tree, and it has children in the second tree. Its edge in the second
+  // tree has the opposite colour of the edge to the mirrored position in this tree. The edges to a position
+  // have different colours in the two trees, so the edge here has the same colour as the edge to the mirrored
+  // position.
   const std::uint32_t colour = position % 2 == 1
                                    ? descend(positions_ + 1 - position).colour
                                    : above.colour ^ (positions_ / 2 & 1) ^ (parent > position ? 1 : 0);
   return {parent, colour, after(above.start, above.colour, colour)};
 }
 
-/// Returns the edge to one more child of the position that has only one child in the tree. It has the colour
-/// that the edge to that child does not use.
+/// Returns the edge to one more child of the position that has only one child in the tree. The edge has the
+/// colour that the edge to the only child does not have.
 Trees::Way Trees::free_way(std::uint32_t tree) const {
   if (positions_ == 0) return {0, tree};
   const Step above = descend(positions_);

@@ -10,11 +10,12 @@
 namespace rdmc::relay {
 
 /// The trees have an even number of positions, 1 … positions. In the first tree, a position's height is the
-/// number of its lowest set bit, so the odd positions are the leaves. In the second tree, position i is
-/// where positions + 1 - i is in the first tree. If there is one more member, it is a leaf of both trees,
-/// below the position that has one child too few. Position 0 is the root, above both trees. A Way is an edge
-/// of a tree. It has one of two colours: the parity of the steps in which it carries blocks. The edges into
-/// a position have different colours, and so have the edges out of a position.
+/// number of its lowest set bit, so the odd positions are the leaves. In the second tree, position i is where
+/// positions + 1 - i is in the first tree. If the number of members without the root is odd, the last member
+/// is a leaf of both trees, below the position that has only one child. Position 0 is the root, above both
+/// trees. A Way is an edge of a tree. It has one of two colours: the parity of the steps in which it carries
+/// blocks. The two edges to a position (one in each tree) have different colours. The edges from a position
+/// to its children have different colours, too.
 class Trees {
  public:
   /// Precondition: members >= 1, including the root.
@@ -27,12 +28,13 @@ class Trees {
 
   /// The edge to position `to` (1 … others) in tree 0 or 1.
   Way way(std::uint32_t to, std::uint32_t tree) const;
-  /// The edge over which a member outside these trees can receive all blocks of a tree. It starts at the
-  /// position that has one child too few. In tree 1 its first step is one later than in tree 0.
+  /// The edge over which a member outside of these trees can receive all blocks of a tree. It starts at the
+  /// position that has only one child. If the last member is a leaf of both trees, the edge starts at the
+  /// last member. In tree 1 its first step is one step later than in tree 0.
   Way way_on(std::uint32_t tree) const;
-  /// The children of a position in a tree; 0 for none.
+  /// The children of a position in a tree. 0 means that there is no child.
   std::array<std::uint32_t, 2> children(std::uint32_t position, std::uint32_t tree) const;
-  /// The root's child in a tree; 0 for none.
+  /// The root's child in a tree. 0 means that there is no child.
   std::uint32_t top(std::uint32_t tree) const;
 
  private:

@@ -66,8 +66,8 @@ std::vector<Rank> TwoTrees::peers(const Edges& edges) {
   return found;
 }
 
-/// The block on an edge in a step. The single block of a one-block message is in both trees, and each member
-/// receives it only over the edge of its first block.
+/// Returns the block that moves over an edge in a step. The single block of a one-block message is in both
+/// trees, and each member receives it only over the edge of its first block.
 std::optional<std::uint64_t> TwoTrees::block_on(const Edge& edge, std::uint64_t step, std::uint64_t blocks) {
   if (step < edge.start || (step - edge.start) % 2 != 0) return std::nullopt;
   if (blocks == 1)

@@ -26,7 +26,7 @@ class BitWindow {
     return static_cast<std::uint32_t>(bits);
   }
 
-  /// Returns the number of the first set bit at or after `from`. Precondition: a bit is set somewhere in the
+  /// Returns the number of the first set bit at or after `from`. Precondition: at least one bit is set in the
   /// window that starts at `from`.
   Sequence first_set(Sequence from) const {
     std::uint64_t bits = words_[word(from)] >> (from & 63);

@@ -17,8 +17,8 @@ Duration Congestion::link_time() const {
   return std::min(nanoseconds(time), kMostLinkTime);
 }
 
-// Swift, section 3.5: alpha / sqrt(cwnd) + beta. Both constants are chosen so that the scaling range ends at
-// the two window sizes.
+// Swift, section 3.5: alpha / sqrt(cwnd) + beta. Both constants are chosen so that the scaling range lies
+// between the window sizes kScalingLowPackets and kScalingHighPackets.
 Duration Congestion::target() const {
   const double low = 1 / std::sqrt(kScalingLowPackets), high = 1 / std::sqrt(kScalingHighPackets);
   const double packets = std::max(bytes_ / options_.path_mtu, 1.0);
@@ -29,8 +29,9 @@ Duration Congestion::target() const {
   return base + Duration{static_cast<std::int64_t>(share * static_cast<double>(range.ns))};
 }
 
-// Flows that start one after the other take each other's queue for a part of the path. So a flow may add a
-// whole target only while its window opens, and only on a path that is longer than such a queue.
+// If a flow starts while other flows have a queue, it measures this queue as a part of the path's length. So
+// a flow may add a whole target only while its window opens, and only on a path that is longer than such a
+// queue.
 Duration Congestion::aim_on(const RoundTrip& path) const {
   if (slow_start_ && path.least() >= std::max(kPatientStart, link_time())) return path.least() + target();
   return std::max(target(), path.least() + std::max(kPathMargin, path.least() / kPathMarginShare));
@@ -56,9 +57,9 @@ void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& pa
     end_round(aim, path, now);
 }
 
-// The peer's buffer need not hold the bytes that are on a long path. Their number is the number of bytes that
-// arrive in one round trip at the rate of this round. It shrinks only slowly, because little may have been
-// sent in a round.
+// The bytes that are on a long path need no space in the peer's buffer. Their number is estimated as the
+// number of bytes that arrive in one round trip at the rate of this round. The estimate shrinks only slowly,
+// because a flow may have sent little in one round.
 void Congestion::measure_path(const RoundTrip& path, Time now) {
   constexpr double kKept = 0.875;
   if (path.least() < kLongPath) {
@@ -101,8 +102,8 @@ void Congestion::on_loss(std::uint32_t packets) {
 }
 
 // It is unknown which packets in flight have arrived, so the window is halved. With selective repeat it then
-// doubles in each round trip up to its earlier size. So a host that merely got no CPU for a while loses
-// little.
+// doubles in each round trip up to its earlier size. So the halving costs little if the peer's host only got
+// no CPU for a while.
 void Congestion::on_timeout() {
   if (!options_.enabled) return;
   if (!slow_start_) slow_start_end_ = bytes_;

@@ -24,8 +24,8 @@ struct Connection::Impl {
   }
   bool failed() const { return cause != FailureCause::none; }
 
-  // From now on valid bytes are in this memory, so no connection may expect a write there any more. For
-  // X_WRITEs, Prediction has already ended the claims.
+  // From now on valid bytes are in this memory, so no connection may expect a write there any more. Therefore
+  // all claims on the memory end. For X_WRITEs, Prediction has already ended the claims.
   Arrival placed(const Arrival& arrival, const Packet& packet) {
     if (arrival.destination != nullptr && !is_x_write(packet.bth.opcode))
       regions.claims().end_within({arrival.destination, packet.payload.size()});
@@ -115,7 +115,7 @@ std::size_t Connection::poll_transmit(Time now, std::span<TxPacket> out, const E
   Impl& self = *impl_;
   // After a failure only the NAK that reports it to the peer is still sent.
   if (self.failed() && self.responder.failure() == FailureCause::none) return 0;
-  // While a long READ of the peer is answered, half of the space is for this side's own requests.
+  // While a long READ of the peer is answered, half of `out` is kept for this side's own requests.
   std::size_t count = 0;
   if (self.responder.is_responding() && !self.failed())
     count = self.requester.transmit(now, out.first(out.size() / 2), egress);

@@ -1,9 +1,9 @@
 // One end of a RoCEv2 reliable connection (IBTA vol. 1, chapter 9 and Annex A17). It is a pure state machine
-// of a requester and a responder, without socket, clock or thread, and it allocates no memory after
+// of a requester and a responder, without socket, clock or thread. It allocates no memory after its
 // construction. The software fabric hands in parsed packets whose ICRC has been verified, and polls the
 // packets to send. The simulator and the tests do the same.
 //
-// To a foreign endpoint the connection speaks standard mode: SEND, WRITE, READ and atomics, go-back-N, NAKs,
+// With a foreign endpoint the connection uses standard mode: SEND, WRITE, READ and atomics, go-back-N, NAKs,
 // RNR and credits. Between two endpoints of rdmc that both offered selective repeat, every WRITE packet is an
 // X_WRITE that carries its own address. So packets are placed in whatever order they arrive, and only the
 // missing ones are sent again (docs/wire.md). Completions, MSN and SENDs stay in PSN order in both modes,
@@ -28,37 +28,40 @@ namespace rdmc::roce {
 struct ConnectionConfig {
   Qpn local_qpn{};
   Qpn remote_qpn{};
-  /// The number of this connection as a key holder. The peer may use the keys of this holder and those of
-  /// `anyone`.
+  /// The number by which remote keys name this connection as their holder. The peer may use the keys of this
+  /// holder and those of `anyone`.
   KeyHolder key_holder = KeyHolder::anyone;
-  Psn send_psn;                     ///< The PSN of the first request packet that this side sends.
-  Psn receive_psn;                  ///< The PSN of the first request packet that this side expects.
-  std::uint32_t path_mtu = 1024;    ///< Payload bytes of a full packet: 256 … 4096 to foreign endpoints.
-  bool selective_repeat = false;    ///< An extension of rdmc. Both ends must have agreed to it.
-  bool congestion_control = false;  ///< Delay-based control (Swift). Off where no link can be congested.
-  /// The most payload bytes in flight: what the peer's receive buffer holds.
+  Psn send_psn;                   ///< The PSN of the first request packet that this side sends.
+  Psn receive_psn;                ///< The PSN of the first request packet that this side expects.
+  std::uint32_t path_mtu = 1024;  ///< The payload bytes of a full packet; 256 … 4096 with a foreign endpoint.
+  bool selective_repeat = false;  ///< An extension of rdmc, to which both ends must have agreed.
+  /// Delay-based control (Swift). It is off where no link can be congested.
+  bool congestion_control = false;
+  /// The largest number of payload bytes in flight: the capacity of the peer's receive buffer.
   std::uint32_t window_bytes = 1 << 20;
   std::uint32_t send_depth = 256;
   std::uint32_t receive_depth = 512;
-  /// The most READs and atomics in flight: those that this side starts (initiator depth), and those that it
-  /// accepts from the peer (responder resources). Each must be at least 1.
+  /// The largest number of READs and atomics in flight that this side starts (initiator depth), and the
+  /// largest number that it accepts from the peer (responder resources). Both must be at least 1.
   std::uint8_t max_rd_atomic = 16, max_dest_rd_atomic = 16;
-  /// The most bytes of READ responses that are requested and have not arrived: what the local receive buffer
-  /// holds.
+  /// The largest number of bytes of READ responses that are requested and have not arrived: the capacity of
+  /// the local receive buffer.
   std::uint32_t read_window_bytes = 1 << 20;
-  /// True: this side starts with no credits, obeys the credits that the peer reports, and reports its own.
-  /// False: credits are unlimited.
+  /// If true, this side starts with no credits, sends no more messages than the credits of the peer permit,
+  /// and reports its own credits. If false, credits are unlimited.
   bool end_to_end_credits = false;
-  /// The longest wait before a retransmission. 0 means for ever. Usually the wait is shorter: it follows the
-  /// measured round trip and doubles with each timeout. The peer is given up after (retry_limit + 1) times
-  /// this time without any progress: 536 ms by default.
+  /// The longest wait before a retransmission. 0 means that nothing is sent again because of silence. Usually
+  /// the wait is shorter: it follows the measured round trip and doubles with each timeout. If there is no
+  /// progress for (retry_limit + 1) times this time, the peer is given up: after 536 ms by default.
   Duration ack_timeout = milliseconds(67);
   /// The shortest time without an answer that counts as a loss. 0 means the value of constants.hpp. A longer
   /// time is useful where packets are not lost but a busy peer may answer slowly.
   Duration minimum_timeout{};
   std::uint8_t retry_limit = 7;
-  std::uint8_t rnr_retry_limit = 7;  ///< 7 means no limit on the number of retries, only rnr_patience.
-  /// A request that has been refused for this long fails, however many retries are left. 0 means never.
+  /// 7 means that the number of retries has no limit. Only rnr_patience limits them.
+  std::uint8_t rnr_retry_limit = 7;
+  /// A request that has been refused for this time fails, however many retries are left. 0 means that it
+  /// never fails for this reason.
   Duration rnr_patience = seconds(10);
   std::uint8_t rnr_timer = 12;  ///< The timer code in this side's RNR NAKs. 12 means 0.64 ms.
 };
@@ -69,7 +72,7 @@ enum class SendOpcode : std::uint8_t {
   write,
   write_immediate,
   send_invalidate,  ///< Also invalidates the peer's key `remote_key`.
-  // Only for post_read and post_atomic.
+  // The following opcodes are only for post_read and post_atomic.
   read,
   compare_swap,
   fetch_add
@@ -130,7 +133,8 @@ struct WorkCompletion {
   std::uint64_t work_id = 0;
   CompletionKind kind = CompletionKind::send;
   FailureCause cause = FailureCause::none;
-  /// True if this work request is not at fault: the connection failed before it was completed.
+  /// True if the connection failed before this work request was completed, and another cause than this work
+  /// request made it fail.
   bool flushed = false;
   std::uint32_t byte_count = 0;
   std::optional<std::uint32_t> immediate;
@@ -149,7 +153,7 @@ struct TxPacket {
   bool bulk = false;
   /// True if `header` has an X_WRITE header. Then the fabric must fill in its identification.
   bool extended_write = false;
-  /// For an x_acknowledge this is the bitmap, which is overwritten after the next few answers.
+  /// For an x_acknowledge, the payload is the bitmap, which is overwritten after the next few answers.
   std::span<const std::byte> payload;
 };
 
@@ -168,7 +172,8 @@ struct ConnectionCounters {
   /// `ghosts` counts ACKs for packets that were never sent. `stale` counts answers that a later answer has
   /// overtaken.
   std::uint64_t duplicates = 0, out_of_order = 0, ghosts = 0, stale = 0;
-  std::uint64_t implied_naks = 0;  ///< How often a READ response or atomic ACK was found missing.
+  /// The number of times that a READ response or atomic ACK was found missing.
+  std::uint64_t implied_naks = 0;
   std::uint64_t sequence_naks_sent = 0, sequence_naks_received = 0;
   std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
   std::uint64_t notifications_sent = 0, notifications_received = 0;  ///< Congestion notifications.
@@ -207,37 +212,37 @@ class Connection {
   Arrival on_packet(const Packet& packet, Time now, bool congestion_experienced = false);
   void on_timer(Time now);
 
-  /// Fills `out` with the packets that may be sent now, answers first, and returns their number. Payloads
-  /// refer to memory of the application or of this connection. `egress` describes the queue in this host that
-  /// these packets will wait in.
+  /// Fills `out` with the packets that may be sent now, and returns their number. Answers come first.
+  /// Payloads refer to memory of the application or of this connection. `egress` describes the queue in this
+  /// host that these packets will wait in.
   std::size_t poll_transmit(Time now, std::span<TxPacket> out, const Egress& egress = {});
-  /// Like poll_transmit, but for answers only. Answers are few and small, and the peer waits for them.
-  /// Returns 0 while responses to a READ are being sent.
+  /// Does the same as poll_transmit, but for answers only. Answers are few and small, and the peer waits for
+  /// them. Returns 0 while responses to a READ are being sent.
   std::size_t poll_answers(Time now, std::span<TxPacket> out, const Egress& egress = {});
   /// Returns the index, counted from 0, of the posted work request whose packet leaves next. Returns nullopt
-  /// if none waits, or while responses to the peer's READ are being sent.
+  /// if no packet waits, or while responses to the peer's READ are being sent.
   std::optional<std::uint64_t> next_to_leave() const;
   /// True if an acknowledgement is due at once.
   bool has_answer() const;
   bool poll_completion(WorkCompletion& out);
-  /// The time at which on_timer or poll_transmit must be called next. poll_transmit sends the paced or
-  /// delayed packets. Time::never() if nothing is pending.
+  /// The time at which on_timer or poll_transmit must be called next. poll_transmit is needed for packets
+  /// that are paced or delayed. Returns Time::never() if nothing is pending.
   Time next_deadline() const;
 
-  /// Called by the fabric when it has handed in all packets that had arrived together. Collected
-  /// acknowledgements become due.
+  /// Called by the fabric when it has handed in all packets that had arrived together. The collected
+  /// acknowledgements then become due.
   void end_of_burst(Time now);
 
-  /// Predicts the memory of the payloads of the next new X_WRITE packets, as far as it is known. Fills `out`
-  /// with one entry per packet, in order, after `skip_packets` packets, and returns the number of entries.
-  /// The rest of the current message comes first, and hinted writes follow. The last packet of a message may
-  /// be shorter than path_mtu. Then the entries end there, as a train does. Memory that holds valid bytes, or
-  /// whose key has been revoked, is never predicted. `for_others` must be true if the packets may turn out to
-  /// be another peer's. Then memory that any peer may read is never predicted either, because the bytes would
-  /// not stay secret there.
+  /// Predicts to which memory the payloads of the next new X_WRITE packets belong, as far as this is known.
+  /// Fills `out` with one entry per packet, in order, after `skip_packets` packets, and returns the number of
+  /// entries. The rest of the current message comes first, and hinted writes follow. The last packet of a
+  /// message may be shorter than path_mtu. In that case it is the last entry, because a train also ends with
+  /// its first shorter packet. Memory that holds valid bytes, or whose key has been revoked, is never
+  /// predicted. `for_others` must be true if the packets may turn out to be another peer's. Then memory that
+  /// any peer may read is never predicted either, because the bytes would not stay secret there.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets, bool for_others = false);
   /// Gives a hint that the next WRITE goes to `where`. The hint is not used unless the peer may write all of
-  /// `where`. It ends when its first packet arrives.
+  /// `where`. The hint ends when the first packet of that WRITE arrives.
   void expect_write(std::span<std::byte> where);
 
   /// Puts the connection into the error state with cause `closed`, and flushes everything that is posted.

@@ -1,6 +1,6 @@
 // End-to-end credits (IBTA vol. 1, 9.7.7.2). With each AETH a responder reports how many receives are posted.
-// The requester starts no message that would find no receive. Credits count messages. RNR NAKs remain as the
-// safety net. Plain values without I/O.
+// The requester starts no message that would find no receive. Credits count messages. If a message finds no
+// receive nevertheless, it gets an RNR NAK. Plain values without I/O.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,9 @@ constexpr std::uint8_t credit_code(std::uint64_t receives) {
   return static_cast<std::uint8_t>(above - kCreditCodes.begin() - 1);
 }
 
-/// The requester's half. Messages are numbered from 1 in the order in which they start (SSN). One message
-/// beyond the limit may always be started, so that its answer can bring new credits ("limited send").
+/// The credits at the requester. Messages are numbered from 1 in the order in which they start (SSN). The
+/// requester may always start one message beyond the limit, because the answer to this message can report new
+/// credits ("limited send").
 class SendCredits {
  public:
   explicit SendCredits(bool limited) : limited_(limited) {}

@@ -1,6 +1,6 @@
 // A queue of bounded length. Its memory is allocated once, so push() never fails. The kernel provides a page
 // only when it is used, so a queue pair that is never busy needs little memory. Until an element is popped,
-// it can also be reached by the absolute index at which it was pushed.
+// it can also be accessed by its absolute index: the number of elements that were pushed before it.
 #pragma once
 
 #include <bit>

@@ -105,14 +105,15 @@ XWrite read_x_write(const std::byte* from) {
   if (layout & kHasInvalidate) packet.invalidated = RemoteKey{load_be<std::uint32_t>(at)};
 }
 
-// In the last part of a WRITE `remaining` is the size of its payload. In every other part it is larger.
+// Returns true if `remaining` matches the packet. In the last part of a WRITE, `remaining` must be the size
+// of that part's payload. In every other part it must be larger than the payload.
 bool consistent(const XWrite& header, Opcode opcode, std::size_t payload_bytes) {
   return opcode == Opcode::x_write ? header.remaining > payload_bytes : header.remaining == payload_bytes;
 }
 
-// Fills in everything but the payload. Sets `payload_bytes` to the number of bytes between headers and pad.
-// `header` holds the first bytes of the datagram, and no others may be read. `packet` is filled in place,
-// because a Packet is larger than a cache line.
+// Fills in all of `packet` except the payload. Sets `payload_bytes` to the number of bytes between headers
+// and pad. `header` holds the first bytes of the datagram. No other byte of the datagram may be read.
+// `packet` is filled in place, because a Packet is larger than a cache line.
 std::optional<ParseError> parse_headers(std::span<const std::byte> header, std::size_t datagram_bytes,
                                         Packet& packet, std::size_t& payload_bytes) noexcept {
   if (header.size() < kBthBytes || datagram_bytes < kBthBytes + kIcrcBytes) return ParseError::too_short;

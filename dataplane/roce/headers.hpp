@@ -1,7 +1,7 @@
 // The headers of RoCEv2 as values, and the codec between these values and bytes (IBTA vol. 1, chapter 9;
 // docs/wire.md has the sizes and bit layouts). Pure functions. Every byte from the network goes through
-// `parse_packet` or `parse_scattered` first. They check the opcode and all lengths, so no later code needs
-// to.
+// `parse_packet` or `parse_scattered` first. They check the opcode and all lengths, so that no later code has
+// to check them.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ enum class Opcode : std::uint8_t {
   fetch_add = 0x14,
   send_last_invalidate = 0x16,
   send_only_invalidate = 0x17,
-  congestion_notification = 0x81,  ///< CNP (Annex A17.9.3). It has no PSN of a connection and gets no answer.
+  congestion_notification = 0x81,  ///< CNP (Annex A17.9.3). It has no connection's PSN and gets no answer.
   // Opcodes of rdmc in the manufacturer's range. They are used only between endpoints that both offered
   // selective repeat.
   x_write = 0xC0,                 ///< A part of a WRITE, but not the last one.
@@ -54,7 +54,8 @@ inline constexpr std::size_t kBthBytes = 12, kRethBytes = 16, kAethBytes = 4, kI
                              kIcrcBytes = 4;
 inline constexpr std::size_t kAtomicBytes = 28, kAtomicAckBytes = 8, kInvalidateBytes = 4,
                              kNotificationBytes = 16;
-/// The size is the same for all three opcodes, so that all packets of a train have the same layout.
+/// The size of the X_WRITE header. It is the same for all three opcodes, so that all packets of a train have
+/// the same layout.
 inline constexpr std::size_t kXWriteBytes = 24;
 inline constexpr std::size_t kXWriteHeaderBytes = kBthBytes + kXWriteBytes;
 
@@ -80,7 +81,7 @@ struct AtomicEth {
   RemoteKey key{};
   std::uint64_t swap_or_add = 0, compare = 0;  ///< FETCH & ADD ignores `compare`.
 };
-/// The flag in the first packet of a message that may complete before earlier ones.
+/// The flag in the first packet of a message that may complete before earlier messages.
 inline constexpr std::uint16_t kBeginsUnordered = 0x8000;
 /// The fields and their sizes in bytes: address 8, key 4, immediate 4, remaining 4, identification 2, flags
 /// 2. `remaining` counts the bytes of the message from the first byte of this packet to the message's end.
@@ -93,9 +94,9 @@ struct XWrite {
   std::uint16_t identification = 0;
   bool begins_unordered = false;  ///< The flag kBeginsUnordered.
 };
-/// Follows the AETH in x_acknowledge. The fields and their sizes in bytes: newest 3, words 1, delay 4,
-/// arrival 4, then the bitmap. The PSN in the BTH is the last one that was received in order. Bit i of the
-/// bitmap (bit i%32 of word i/32) is set if the packet with that PSN + 1 + i has arrived.
+/// The header that follows the AETH in x_acknowledge. The fields and their sizes in bytes: newest 3, words 1,
+/// delay 4, arrival 4, then the bitmap. The PSN in the BTH is the last PSN that was received in order. Bit i
+/// of the bitmap (bit i%32 of word i/32) is set if the packet with that PSN + 1 + i has arrived.
 struct XAck {
   Psn newest;                    ///< The packet that arrived last. Its round trip is measured.
   std::uint32_t delay_ns = 0;    ///< The time between that arrival and this answer.
@@ -117,7 +118,7 @@ struct Packet {
   XWrite x_write;              ///< Present in the three x_write opcodes.
   XAck x_ack;                  ///< Present in x_acknowledge.
   std::uint32_t immediate = 0;
-  std::span<const std::byte> payload;  ///< Without pad and ICRC.
+  std::span<const std::byte> payload;  ///< The payload without pad and ICRC.
   std::uint8_t header_bytes = 0;       ///< The size of the BTH and the extension headers.
 };
 
@@ -136,10 +137,10 @@ std::string_view name(ParseError error) noexcept;
 /// DMA length of a RETH.
 std::expected<Packet, ParseError> parse_packet(std::span<const std::byte> datagram) noexcept;
 
-/// The same as parse_packet for a packet whose payload is in other memory than its headers. `header` holds
-/// only the header bytes. `datagram_bytes` is the length of the whole UDP payload. `payload` is the memory of
-/// the payload and must have at least as many bytes as the packet's payload; pad and ICRC need not be there.
-/// For x_acknowledge, whose header size varies, the error is unknown_opcode.
+/// Does the same as parse_packet for a packet whose payload is in other memory than its headers. `header`
+/// holds only the header bytes. `datagram_bytes` is the length of the whole UDP payload. `payload` is the
+/// memory of the payload and must have at least as many bytes as the packet's payload; pad and ICRC need not
+/// be there. For x_acknowledge, whose header size varies, the error is unknown_opcode.
 std::expected<Packet, ParseError> parse_scattered(std::span<const std::byte> header,
                                                   std::size_t datagram_bytes,
                                                   std::span<const std::byte> payload) noexcept;
@@ -179,7 +180,8 @@ std::size_t write_invalidated(std::byte* out, RemoteKey key) noexcept;
 /// Writes the sixteen reserved bytes of a congestion notification.
 std::size_t write_notification_bytes(std::byte* out) noexcept;
 std::size_t write_x_write(std::byte* out, const XWrite& header) noexcept;
-/// Writes the fixed part. `words` big-endian words of bitmap must follow it, in the header or as the payload.
+/// Writes the XAck header without its bitmap. `words` big-endian words of bitmap must follow it, in the
+/// header or as the payload.
 std::size_t write_x_ack(std::byte* out, const XAck& header) noexcept;
 /// Sets the identification in an X_WRITE header that is already written. `header` points to the BTH before
 /// it.

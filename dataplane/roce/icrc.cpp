@@ -53,9 +53,10 @@ constexpr std::uint32_t times_x32(std::uint32_t p) {
   return kSlices[3][p & 0xFF] ^ kSlices[2][p >> 8 & 0xFF] ^ kSlices[1][p >> 16 & 0xFF] ^ kSlices[0][p >> 24];
 }
 
-// Carry-less product by ordinary multiplications. Each of them takes only every fourth bit of each factor. So
-// at most eight ones are added in one bit position, and their carries end in the three empty positions above
-// it (T. Pornin, "Constant-time multiplication", BearSSL). No instruction of a particular machine is needed.
+// Computes a carry-less product by ordinary multiplications. Each multiplication takes only every fourth bit
+// of each factor. So at most eight one-bits are added in one bit position, and their carries stay in the
+// three empty positions above it (T. Pornin, "Constant-time multiplication", BearSSL). No instruction of a
+// particular machine is needed.
 constexpr std::uint64_t carryless_multiply(std::uint32_t a, std::uint32_t b) {
   constexpr std::uint64_t kEveryFourth = 0x1111'1111'1111'1111;
   std::uint64_t product = 0;
@@ -93,7 +94,8 @@ constexpr auto kPowers = make_powers();
 constexpr std::uint32_t kRouteHeaderCrc = 0x2144DF1C;
 
 constexpr std::size_t kIpv4Bytes = 20, kIpv6Bytes = 40, kUdpBytes = 8;
-// Holds all headers except those of an x_acknowledge with a long bitmap.
+// The size of a buffer that is large enough for all headers except those of an x_acknowledge with a long
+// bitmap.
 constexpr std::size_t kInlineHeaderBytes = 64;
 constexpr std::byte kZeros[4]{};
 
@@ -155,7 +157,7 @@ std::uint32_t Icrc::header_crc(std::uint16_t identification, std::size_t datagra
   const std::size_t inline_bytes = std::min(headers.size(), kInlineHeaderBytes);
   std::byte* bth = block + template_bytes_;
   std::memcpy(bth, headers.data(), inline_bytes);
-  bth[4] = std::byte{0xFF};  // FECN, BECN and the reserved bits next to them.
+  bth[4] = std::byte{0xFF};  // FECN, BECN and the reserved bits next to them are masked.
   const std::uint32_t crc = crc32(kRouteHeaderCrc, block, template_bytes_ + inline_bytes);
   return inline_bytes == headers.size()
              ? crc
@@ -183,12 +185,12 @@ std::optional<std::uint16_t> Icrc::solve_identification(std::uint16_t tried, std
   if (ipv6_) return std::nullopt;
   if (computed == received) return tried;
   // x^(2^32 - 1) is 1 modulo the polynomial. So appending 2^32 - 1 - n zero bytes is the same as removing n
-  // zero bytes. Here n is the number of bytes after the identification, plus four bytes, by which every CRC
-  // is ahead of its message.
+  // zero bytes. Here n is the number of bytes after the identification, plus four, because a CRC is the
+  // remainder of the message times x^32.
   constexpr std::size_t kPeriod = 0xFFFF'FFFF, kCrcBytes = 4;
   const std::size_t following = kIpv4Bytes - 6 + kUdpBytes + datagram_bytes - kCrcBytes;
   const std::uint32_t difference = crc_combine(computed ^ received, 0, kPeriod - kCrcBytes - following);
-  // The difference also reaches other bytes than the two of the identification.
+  // The ICRCs differ for another reason than the two bytes of the identification.
   if ((difference & 0xFFFF) != 0) return std::nullopt;
   return static_cast<std::uint16_t>(tried ^ byte_swap(static_cast<std::uint16_t>(difference >> 16)));
 }

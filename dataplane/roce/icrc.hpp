@@ -1,10 +1,10 @@
 // The invariant CRC of RoCEv2 (IBTA vol. 1, A17.3.3 and 7.8.1). It is Ethernet's CRC-32 over the packet from
-// the IP header on, with the fields that routers change masked to ones. Pure functions. ISA-L computes the
-// CRC itself.
+// the IP header on, with the fields that routers change masked to ones. All functions are pure. ISA-L
+// computes the CRC-32.
 //
-// A UDP socket does not show the IP header. So the pseudo header is computed from what is known: addresses,
-// port numbers, length, and the IPv4 identification that the sender used. DF is set, and there are no IP
-// options.
+// A UDP socket does not show the IP header. So the IP header is computed from the values that are known:
+// addresses, port numbers, length, and the IPv4 identification that the sender used. DF is set, and there are
+// no IP options.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@
 namespace rdmc::roce {
 
 /// The ICRC of one direction of one UDP flow. The parts that do not depend on the packet are prepared once. A
-/// computation costs as much as the CRC of the packet's bytes and of about 30 bytes more.
+/// computation costs as much as the CRC of the packet's bytes and of about 30 additional bytes.
 class Icrc {
  public:
-  /// Both addresses must be of one family. For IPv6 `identification` is ignored in all functions, because
-  /// IPv6 has none.
+  /// Both addresses must have the same address family. For IPv6 `identification` is ignored in all functions,
+  /// because IPv6 has none.
   Icrc(const Address& source, const Address& destination);
 
   /// Returns the ICRC of a datagram of `datagram_bytes` bytes of UDP payload, from the BTH to the ICRC
@@ -31,23 +31,23 @@ class Icrc {
   std::uint32_t compute(std::uint16_t identification, std::size_t datagram_bytes,
                         std::span<const std::byte> headers, std::span<const std::byte> payload,
                         std::size_t pad_bytes) const noexcept;
-  /// The same if the raw CRC of payload and pad is already known (see payload_crc). Only the headers are
-  /// read.
+  /// Returns the same value as compute(), if the raw CRC of payload and pad is already known (see
+  /// payload_crc). Reads only the headers.
   std::uint32_t compute_with(std::uint16_t identification, std::size_t datagram_bytes,
                              std::span<const std::byte> headers, std::uint32_t payload_crc,
                              std::size_t payload_and_pad_bytes) const noexcept;
 
   /// Finds the identification with which the sender computed the ICRC `received`. compute(tried, …) must have
-  /// returned `computed` for the same datagram. Returns nullopt if there is none: then the datagram is
-  /// corrupt. A corrupt datagram passes by chance once in 2^16. The method works because the CRC is linear:
-  /// the two ICRCs differ by the difference of the two identifications, multiplied by a known factor. IPv4
-  /// only.
+  /// returned `computed` for the same datagram. Returns nullopt if there is no such identification. In that
+  /// case the datagram is corrupt. By chance, one of 2^16 corrupt datagrams is accepted. The method works
+  /// because the CRC is linear: the two ICRCs differ by the difference of the two identifications, multiplied
+  /// by a known factor. Only for IPv4.
   std::optional<std::uint16_t> solve_identification(std::uint16_t tried, std::uint32_t computed,
                                                     std::uint32_t received,
                                                     std::size_t datagram_bytes) const noexcept;
 
  private:
-  /// Returns the CRC up to the end of `headers`.
+  /// Returns the CRC from the IP header to the end of `headers`.
   std::uint32_t header_crc(std::uint16_t identification, std::size_t datagram_bytes,
                            std::span<const std::byte> headers) const noexcept;
 

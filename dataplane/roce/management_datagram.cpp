@@ -36,7 +36,8 @@ void write_management(std::byte* out, Psn psn) noexcept {
   std::byte* const deth =
       out + write_bth(out, {.opcode = kDatagramSendOnly, .destination = kManagementQpn, .psn = psn});
   store_be(deth, kManagementKey);
-  store_be(deth + 4, value_of(kManagementQpn));  // A reserved byte and the number of this side's queue pair.
+  // Writes a reserved byte and the number of this side's queue pair.
+  store_be(deth + 4, value_of(kManagementQpn));
 }
 
 }  // namespace rdmc::roce

@@ -1,6 +1,6 @@
 // The one unreliable datagram that every RoCE endpoint understands: a management datagram (MAD) between the
 // queue pairs 1 of two hosts (IBTA vol. 1, 9.8.3 and 13.5.1). Foreign endpoints make connections with it.
-// Pure functions. As for every packet, the fabric checks and writes the ICRC.
+// Pure functions. The fabric checks and writes the ICRC, as it does for every packet.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ inline constexpr std::size_t kManagementHeaderBytes = kBthBytes + kDethBytes;
 bool is_datagram_send(std::span<const std::byte> datagram) noexcept;
 
 /// Returns the MAD in a UDP payload that goes from BTH to ICRC. The result refers to `datagram`. Errors:
-/// those of parse_packet, bad_length also if the size is not that of a MAD, bad_partition also if the Q_Key
-/// or the queue pair is wrong.
+/// those of parse_packet. In addition, bad_length if the size is not that of a MAD, and bad_partition if the
+/// Q_Key or the queue pair is wrong.
 std::expected<std::span<const std::byte, kMadBytes>, ParseError> parse_management(
     std::span<const std::byte> datagram) noexcept;
 

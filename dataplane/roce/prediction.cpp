@@ -13,8 +13,8 @@ Prediction::Prediction(RegionTable& regions, std::uint32_t path_mtu, KeyHolder h
 
 void Prediction::expect(std::span<std::byte> where) {
   if (where.empty() || !regions_.is_writable(where, holder_)) return;
-  // Drops the hints at the front whose claims have ended. A dead hint after one that still holds stays until
-  // that one is gone.
+  // Drops the hints at the front whose claims have ended. If such a hint comes after a hint whose claim has
+  // not ended, it stays until the earlier hint is removed.
   while (!expected_.empty() && !holds(expected_.front())) expected_.pop();
   if (expected_.size() == kExpectedWrites) return;
   const bool apart = where.data() + where.size() <= message_.memory.data() ||
@@ -36,7 +36,8 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte
     return regions_.resolve(header.key, header.address, length, RemoteAccess::write, holder_);
   };
   if (!continues) use_up_hints(bytes > 0 ? destination : address_of(0));
-  // The rest of the message from this packet on, or only this packet if the rest exceeds the region.
+  // The memory for the rest of the message from this packet on, or for this packet only if the rest exceeds
+  // the region.
   std::span<std::byte> message;
   if (destination != nullptr && (!continues || !holds(message_))) {
     const bool fits = address_of(header.remaining) == destination;
@@ -53,9 +54,10 @@ void Prediction::on_arrival(const XWrite& header, std::uint32_t bytes, std::byte
 }
 
 /// Removes the hint that contains `address`, and all hints before it. Hints are in the order in which the
-/// messages should arrive. A message whose hint was passed over arrives late and is copied, because its hint
-/// would block the later ones. If several hints contain `address`, the newest one is that of this message.
-/// The older ones are left from grants that were not used.
+/// messages should arrive. If a later message arrives first, the hints before its own hint are removed,
+/// because they would block the later hints. Their messages are copied when they arrive. If several hints
+/// contain `address`, the newest one is that of this message. The older hints are left from grants that were
+/// not used.
 void Prediction::use_up_hints(const std::byte* address) {
   if (address == nullptr) return;
   std::uint64_t used = expected_.head();

@@ -1,8 +1,8 @@
 // Predicts the memory of the next X_WRITE packets, so that a driver can have their payload scattered there at
-// once. The rest of the message that the highest PSN belongs to comes first. Then follow the writes that the
-// application expects. A wrong prediction only costs a copy, unless its memory holds valid bytes or peers may
-// not write it any more. Such a prediction would destroy data. So all predicted memory is claimed in the
-// region table (ScatterClaims), and it is predicted only while the claim holds. Every event elsewhere that
+// once. First comes the rest of the message that the highest PSN belongs to. Then come the writes that the
+// application expects. Usually a wrong prediction only costs a copy. But it would destroy data if its memory
+// held valid bytes, or if peers were no longer permitted to write it. So all predicted memory is claimed in
+// the region table (ScatterClaims), and it is predicted only until the claim ends. Every event elsewhere that
 // makes the memory unsuitable ends the claim.
 #pragma once
 
@@ -30,7 +30,8 @@ class Prediction {
   /// Adds a hint. It is not used if the peer may not write all of `where`, if the current message has begun
   /// to fill `where`, or if kExpectedWrites hints are waiting.
   void expect(std::span<std::byte> where);
-  /// Called when valid bytes are in `where`. Ends all claims there except that of the current message.
+  /// Called when valid bytes are in `where`. Ends all claims on this memory except the claim of the current
+  /// message.
   void forbid(std::span<const std::byte> where) { claims_.end_within(where, message_.claim); }
   /// Withdraws all claims. Nothing more is predicted.
   void forget();
@@ -42,17 +43,17 @@ class Prediction {
   void on_send() { end_message(); }
 
   /// Fills `out` with one entry per packet, after `skip_packets` packets, and returns the number of entries.
-  /// The last packet of a message may be shorter than path_mtu. Then the entries end there, because no train
-  /// continues after a shorter packet. If `for_others`, packets of other peers may be scattered there too, so
-  /// the entries end before memory that any peer may read.
+  /// The last packet of a message may be shorter than path_mtu. In that case it is the last entry, because no
+  /// train continues after a shorter packet. If `for_others` is true, packets of other peers may be scattered
+  /// there, too. In that case the entries end before memory that any peer may read.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets, bool for_others = false);
 
  private:
   struct Claimed {
     std::span<std::byte> memory;
     ScatterClaims::Id claim = 0;
-    // True if any peer may read the memory. It is looked up when it is first needed. It stays correct,
-    // because a region that is added or removed ends the claim.
+    // True if any peer may read the memory. The value is looked up when it is first needed. It stays correct,
+    // because a claim ends when a region of its memory is added or removed.
     std::optional<bool> is_readable = {};
   };
   bool holds(const Claimed& one) const { return claims_.holds(one.claim, one.memory); }

@@ -1,8 +1,8 @@
-// The memory that peers may reach: each remote key with its region and what it permits. A NIC keeps the same
-// in its translation table. No I/O. The owner adds and revokes regions, and the responder resolves the target
-// of each packet. Addresses on the wire are chosen by the owner (`remote_address`), so no peer learns the
-// memory layout of this process. The table also holds the connections' scatter claims, because a claim ends
-// when a region of its memory is added or removed.
+// The memory that peers may reach: each remote key with its region and its permissions. A NIC has the same
+// data in its translation table. No I/O. The owner adds and revokes regions, and the responder resolves the
+// target of each packet. Addresses on the wire are chosen by the owner (`remote_address`), so no peer learns
+// the memory layout of this process. The table also holds the connections' scatter claims, because a claim
+// ends when a region of its memory is added or removed.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace rdmc::roce {
 
 class RegionTable {
  public:
-  /// Returns false if the key is in use. With a `holder`, only that connection may use the key.
+  /// Adds a region. Returns false if the key is in use. If `holder` is not `anyone`, only the connection
+  /// `holder` may use the key.
   bool add(RemoteKey key, std::uint64_t remote_address, std::span<std::byte> memory,
            RemoteAccess access = RemoteAccess::write, KeyHolder holder = KeyHolder::anyone) {
     if (!regions_.try_emplace(value_of(key), Region{remote_address, memory, access, holder}).second)
@@ -44,9 +45,10 @@ class RegionTable {
   }
 
   /// Returns the memory of [address, address + length), or nullptr if the key is unknown, the range exceeds
-  /// the region, or the access is not permitted. A length of zero resolves for any address in the region or
-  /// one past its end. The responder does not resolve a WRITE or READ of no bytes at all (IBTA C9-88). `asks`
-  /// is the connection whose packet it is. A key that has a holder resolves only for that connection.
+  /// the region, or the access is not permitted. A length of zero is permitted for every address in the
+  /// region and for the address after its end. The responder does not resolve a WRITE or READ of no bytes at
+  /// all (IBTA C9-88). `asks` is the connection that received the packet. If the key has a holder, the result
+  /// is nullptr for every other connection.
   std::byte* resolve(RemoteKey key, std::uint64_t address, std::uint64_t length,
                      RemoteAccess needed = RemoteAccess::write, KeyHolder asks = KeyHolder::anyone) const {
     const auto found = regions_.find(value_of(key));
@@ -67,7 +69,8 @@ class RegionTable {
     return found == regions_.end() ? 0 : found->second.memory.size();
   }
 
-  /// True if the peer of the connection `asks` may write all of `memory` with one key. Looks at every region.
+  /// True if the peer of the connection `asks` may write all of `memory` with one key. The time grows with
+  /// the number of regions.
   bool is_writable(std::span<const std::byte> memory, KeyHolder asks = KeyHolder::anyone) const {
     return std::ranges::any_of(regions_, [&](const auto& entry) {
       const Region& region = entry.second;
@@ -77,7 +80,8 @@ class RegionTable {
     });
   }
 
-  /// True if any peer may read a byte of `memory`, by a READ or an atomic. Looks at every region.
+  /// True if any peer may read a byte of `memory`, by a READ or an atomic. The time grows with the number of
+  /// regions.
   bool is_readable(std::span<const std::byte> memory) const {
     return std::ranges::any_of(regions_, [&](const auto& entry) {
       const Region& region = entry.second;

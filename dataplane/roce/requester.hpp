@@ -1,12 +1,13 @@
 // The half of a connection that sends requests and handles their answers. It keeps one slot for each PSN in
-// flight. The slots form a ring by sequence number, for acknowledgements, and a list by time of transmission,
-// for loss detection. Both modes share all of this: go-back-N is the case in which all packets in flight are
-// lost at once.
+// flight. The slots are in two structures: a ring buffer in the order of the sequence numbers, for
+// acknowledgements, and a list in the order of transmission, for loss detection. Both modes use the same
+// code: in go-back-N, a loss means that all packets in flight are lost.
 //
-// The functions are in files by event: requester.cpp (post, completions, flush), requester_transmit.cpp
-// (window and packets), requester_ack.cpp, requester_rd_atomic.cpp (READ and atomics), retransmit.cpp
-// (losses, timers, RNR). The application owns posted memory and must keep it valid until the completion has
-// been polled. A Requester is owned and driven by one Connection.
+// The functions are in several files, according to the event that they handle: requester.cpp (post,
+// completions, flush), requester_transmit.cpp (window and packets), requester_ack.cpp,
+// requester_rd_atomic.cpp (READ and atomics), retransmit.cpp (losses, timers, RNR). The application owns
+// posted memory and must keep it valid until the completion has been polled. One Connection owns and drives a
+// Requester.
 #pragma once
 
 #include <array>
@@ -27,7 +28,8 @@ class Requester {
   Requester(const ConnectionConfig& config, FixedRing<WorkCompletion>& completions,
             ConnectionCounters& counters);
 
-  /// Errors: would_block if send_depth is reached, invalid_argument as for Connection.
+  /// Posts a work request. Errors: would_block if send_depth is reached, invalid_argument under the
+  /// conditions of Connection::post_send.
   Result<void> post(const SendWork& work);
   Result<void> post_read(const ReadWork& work);
   Result<void> post_atomic(const AtomicWork& work);
@@ -39,7 +41,7 @@ class Requester {
   std::size_t transmit(Time now, std::span<TxPacket> out, const Egress& egress);
 
   /// Returns the index, counted from 0, of the posted work request whose packet leaves next. Returns nullopt
-  /// if none waits.
+  /// if no packet waits.
   std::optional<std::uint64_t> next_to_leave() const;
 
   /// Handles an acknowledge or x_acknowledge. A result other than `none` is the reason to fail the
@@ -51,13 +53,14 @@ class Requester {
   [[nodiscard]] FailureCause on_timer(Time now);
   Time next_deadline() const;
 
-  /// Completes all posted work requests in order, with this cause. All of them are marked as flushed, except
-  /// the one at fault.
+  /// Completes all posted work requests in order, with this cause. All work requests are marked as flushed,
+  /// except the one that made the connection fail.
   void flush(FailureCause cause);
 
  private:
-  /// `awaited` is the state of a READ or atomic that the peer has received, and of the later responses of a
-  /// READ request. Only its response acknowledges such a PSN.
+  /// `awaited` is the state of two kinds of PSNs: that of a READ or atomic which the peer has received, and
+  /// those that a READ request reserves for its later responses. Such a PSN is acknowledged only by its
+  /// response.
   enum class PacketState : std::uint8_t { in_flight, acknowledged, lost, awaited };
   using Index = std::uint16_t;
   static constexpr Index kNone = kWindowPackets;
@@ -67,26 +70,27 @@ class Requester {
     Sequence first = 0;
     std::uint32_t packets = 0;
   };
-  /// The state of a READ or atomic in addition to its Posted.
+  /// The part of the state of a READ or atomic that is not in its Posted.
   struct RdAtomic {
-    std::uint64_t work = 0;  ///< Index in works_.
+    std::uint64_t work = 0;  ///< The index in works_.
     std::byte* memory = nullptr;
     std::uint64_t swap_or_add = 0, compare = 0;
     std::uint64_t original = 0;  ///< The value in the answer.
   };
   /// A READ request or atomic in flight. One READ may take several requests.
   struct RdAtomicRequest {
-    Sequence next = 0, end = 0;   ///< [next, end) are the PSNs that are not yet answered.
-    std::uint64_t rd_atomic = 0;  ///< Index in rd_atomics_.
+    Sequence next = 0, end = 0;   ///< [next, end) are the PSNs that have no answer yet.
+    std::uint64_t rd_atomic = 0;  ///< The index in rd_atomics_.
   };
   struct PacketSlot {
     Time sent_at;
-    /// The number of its latest transmission among all transmissions of this connection.
+    /// The number of the packet's latest transmission. All transmissions of this connection are numbered in
+    /// order.
     std::int64_t order = 0;
-    std::uint64_t work = 0;                ///< Index in works_.
-    std::uint32_t charge = 0;              ///< The bytes of the window that it takes.
+    std::uint64_t work = 0;                ///< The index in works_.
+    std::uint32_t charge = 0;              ///< The number of bytes of the window that the packet takes.
     Index previous = kNone, next = kNone;  ///< The list of packets in flight, oldest transmission first.
-    std::uint32_t egress_ns = 0;           ///< How long its latest transmission waited in this host.
+    std::uint32_t egress_ns = 0;  ///< The time that the packet's latest transmission waited in this host.
     std::uint16_t transmissions = 0;
     PacketState state = PacketState::in_flight;
   };
@@ -99,9 +103,10 @@ class Requester {
     return una_ + ((i - index(una_)) & static_cast<int>(kWindowPackets - 1));
   }
 
-  // Transmission.
+  // The functions for transmission.
   std::uint32_t payload_bytes(const Posted& posted, Sequence s) const;
-  /// True if this packet is the last of its message. A READ request or atomic always is.
+  /// True if this packet is the last one of its message. A READ request or an atomic is always the last
+  /// packet of its message.
   bool ends(Sequence s) {
     const Posted& posted = works_[slot(s).work];
     return is_rd_atomic(posted.work.opcode) || s + 1 == posted.first + posted.packets;
@@ -115,7 +120,7 @@ class Requester {
   std::size_t write_header(const Posted& posted, Sequence s, std::uint32_t bytes, bool ack_request,
                            TxPacket& out);
 
-  // READ and atomics.
+  // The functions for READ and atomics.
   Result<void> enqueue(const SendWork& work);
   Result<void> post_rd_atomic(const SendWork& work, RdAtomic rd_atomic);
   Sequence request_end(const Posted& posted, Sequence s) const;
@@ -129,7 +134,7 @@ class Requester {
   void note_received(Sequence to, Time now);
   void missing_response(Time now);
 
-  // Acknowledgement.
+  // The functions for acknowledgements.
   void progress(const std::optional<Duration>& rtt, Time now);
   void acknowledge(Sequence s, Time now);
   void advance(Sequence to, Time now);
@@ -140,11 +145,10 @@ class Requester {
   void sequence_error(Sequence s, Time now);
   FailureCause fail_at(Sequence s, FailureCause cause);
 
-  // Loss.
+  // The functions for losses.
   void detect_losses();
   void mark_lost(Sequence s);
-  /// Marks those packets as lost that have been in flight for at least `waited`, and for longer than a round
-  /// trip takes.
+  /// Marks packets as lost that have been in flight for at least `waited`, and for longer than a round trip.
   void give_up_on_silent(Duration waited, Time now);
   void go_back();
   Duration least_timeout() const;
@@ -161,8 +165,8 @@ class Requester {
   const SequenceSpace space_;
   Congestion congestion_;
   RoundTrip rtt_;
-  OneWayQueue back_;             ///< The queue that acknowledgements wait in.
-  std::uint32_t egress_ns_ = 0;  ///< How long a packet that is sent now waits in this host.
+  OneWayQueue back_;             ///< The queue in which acknowledgements wait.
+  std::uint32_t egress_ns_ = 0;  ///< The time that a packet waits in this host if it is sent now.
 
   FixedRing<Posted> works_;
   std::uint32_t outstanding_ = 0;  ///< Posted work requests whose completion has not been polled.
@@ -179,24 +183,24 @@ class Requester {
   std::uint64_t in_flight_ = 0;  ///< The bytes charged to the window.
   std::int64_t next_order_ = 0;
 
-  bool filling_ = true;        ///< True from when the window has opened wide enough until it closes.
-  bool limited_ = false;       ///< The window has held back a packet since the last acknowledgement.
-  std::uint32_t unasked_ = 0;  ///< Packets since the last AckReq.
+  bool filling_ = true;   ///< True from the time when enough of the window is free until the window closes.
+  bool limited_ = false;  ///< True if the window has held back a packet since the last acknowledgement.
+  std::uint32_t unasked_ = 0;  ///< The number of packets since the last AckReq.
 
-  // The number of the newest transmission that is known to have arrived, and its value before the answer that
-  // is being handled.
+  // The number of the newest transmission that is known to have arrived: now, and before the answer that is
+  // being handled.
   std::int64_t arrived_order_ = -1, arrived_before_ = -1;
   Time arrived_sent_at_{};
   std::int64_t reorder_ = kReorderPackets;
   std::uint32_t newly_acknowledged_ = 0;  ///< The bytes that the answer being handled has acknowledged.
 
   Time timer_start_{};
-  Duration silence_{};          ///< How long the requester has waited without any progress.
-  std::uint32_t expiries_ = 0;  ///< Expiries of the timer without any progress.
-  std::uint32_t backoff_ = 0;   ///< How often the timeout has been doubled.
-  bool probe_ = false;          ///< One packet may exceed the window.
-  /// True if since the last expiry no packet that was sent only once has been acknowledged, and packets have
-  /// been in flight all the time.
+  Duration silence_{};          ///< The time that the requester has waited without any progress.
+  std::uint32_t expiries_ = 0;  ///< The number of times that the timer has expired without any progress.
+  std::uint32_t backoff_ = 0;   ///< The number of times that the timeout has been doubled.
+  bool probe_ = false;          ///< True if one packet may exceed the window.
+  /// True if two conditions have been met since the last expiry of the timer: packets were in flight all the
+  /// time, and no packet that was sent only once has been acknowledged.
   bool only_probes_answered_ = false;
   std::optional<Time> resume_;  ///< The end of the wait after an RNR NAK.
   Sequence refused_ = -1;       ///< The packet whose RNR NAKs are being counted.
@@ -206,11 +210,13 @@ class Requester {
   SendCredits credits_;
   FixedRing<RdAtomic> rd_atomics_;
   FixedRing<RdAtomicRequest> requests_;
-  /// The index in rd_atomics_ of the first one whose requests have not all been sent.
+  /// The index in rd_atomics_ of the first READ or atomic whose requests have not all been sent.
   std::uint64_t next_rd_atomic_ = 0;
-  std::uint64_t rd_atomic_bytes_ = 0;  ///< The bytes of responses that are requested and have not arrived.
-  Sequence received_to_ = 0;  ///< The peer has received all PSNs before this, though responses are missing.
-  /// A missing response has been requested again since the last response arrived.
+  /// The number of bytes of responses that are requested and have not arrived.
+  std::uint64_t rd_atomic_bytes_ = 0;
+  /// The peer has received all PSNs before this one, even if some of their responses have not arrived.
+  Sequence received_to_ = 0;
+  /// True if a missing response has been requested again since the last response arrived.
   bool asked_again_ = false;
 };
 

@@ -37,7 +37,7 @@ FailureCause Requester::on_acknowledge(const Packet& packet, Time now) {
     }
   } else {
     advance(s, now);
-    // The answer is about a packet that has been acknowledged since.
+    // The answer belongs to a packet that has been acknowledged in the meantime.
     if (s < una_) {
       ++counters_.stale;
       return FailureCause::none;
@@ -75,8 +75,8 @@ void Requester::progress(const std::optional<Duration>& rtt, Time now) {
   limited_ = next_ < assigned_;
 }
 
-// A packet that was sent twice does not show which transmission arrived, so it measures nothing (Karn's
-// algorithm).
+// If a packet was sent twice, its answer does not show which transmission arrived. So the answer measures no
+// round trip (Karn's algorithm).
 std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cumulative, Time now) {
   const bool selective = packet.bth.opcode == Opcode::x_acknowledge;
   const Sequence s = selective ? space_.nearest(una_, packet.x_ack.newest) : cumulative;
@@ -84,7 +84,7 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   PacketSlot& newest = slot(s);
   if (newest.state != PacketState::in_flight) return std::nullopt;
   if (selective && newest.transmissions == 1 && newest.order > arrived_order_) {
-    // The packet has arrived even if the peer could not keep it (a SEND after a gap).
+    // The packet has arrived, even if the peer could not keep it because it is a SEND after a gap.
     arrived_order_ = newest.order;
     arrived_sent_at_ = newest.sent_at;
   }
@@ -94,8 +94,8 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   rtt_.sample(whole, std::max(path, nanoseconds(1)), now);
   const Duration network = std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
   if (!selective) return network;
-  // The queue on the path back is not counted, because a smaller window of this connection would not shorten
-  // it.
+  // The time in queues on the path back is subtracted, because a smaller window of this connection would not
+  // shorten these queues.
   const std::uint32_t answered = packet.x_ack.arrival_ns + packet.x_ack.delay_ns;
   const Duration back = back_.sample(answered, static_cast<std::uint32_t>(now.ns), now);
   return std::max(network - back, std::min(network, rtt_.least()));
@@ -119,11 +119,12 @@ void Requester::acknowledge(Sequence s, Time now) {
   }
   const bool may_be_of_the_first = !rtt_.measured() || now - packet.sent_at < rtt_.least();
   if (packet.state == PacketState::lost || (again && may_be_of_the_first)) {
-    // The packet was only overtaken: it was found lost but has not been sent again yet, or its answer came
-    // sooner than any round trip.
+    // The packet was only overtaken. Either it was found lost but has not been sent again yet, or its answer
+    // came so soon that it cannot be the answer to the second transmission.
     if (expiries_ == 0 && s != refused_) reorder_ = std::min(reorder_ * 2, kMaxReorderPackets);
   } else {
-    // The packet is acknowledged later than one that was sent after it, so the network reorders by this much.
+    // This packet is acknowledged later than a packet that was sent after it. So the network reorders
+    // packets, at least by this number of transmissions.
     if (!again && packet.order < arrived_before_)
       reorder_ = std::clamp(arrived_before_ - packet.order + 1, reorder_, kMaxReorderPackets);
     if (packet.order > arrived_order_) {
@@ -167,8 +168,8 @@ void Requester::take_bitmap(const XAck& ack, Sequence first, Time now) {
 void Requester::sequence_error(Sequence s, Time now) {
   ++counters_.sequence_naks_received;
   const PacketSlot& packet = slot(s);
-  // The NAK is for an earlier transmission: the packet has been sent again since, and no answer arrives
-  // sooner than after a round trip.
+  // The NAK is for an earlier transmission. The packet has been sent again less than one round trip ago, so
+  // the answer to this transmission cannot have arrived.
   if (packet.transmissions > 1 && rtt_.measured() && now - packet.sent_at < rtt_.least()) return;
   if (packet.state != PacketState::in_flight) return;
   congestion_.on_loss(1);

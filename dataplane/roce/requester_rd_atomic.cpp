@@ -1,7 +1,7 @@
-// READ and atomics at the requester (IBTA vol. 1, 9.4.4, 9.4.5 and 9.7.5.1.2). A READ request reserves one
-// PSN for each of its responses, and only the responses acknowledge these PSNs. Responses arrive in order. A
-// missing response and all after it are requested again when a later answer shows the gap or when the timer
-// expires.
+// Handles READ and atomics at the requester (IBTA vol. 1, 9.4.4, 9.4.5 and 9.7.5.1.2). A READ request
+// reserves one PSN for each of its responses, and only the responses acknowledge these PSNs. Responses arrive
+// in order. If a response is missing, this response and all later ones are requested again. This happens when
+// a later answer shows the gap, or when the timer expires.
 #include <algorithm>
 #include <cassert>
 
@@ -67,8 +67,8 @@ void Requester::begin_request(const Posted& posted, Sequence s, Sequence end) {
   rd_atomic_bytes_ += response_bytes(posted, s, end);
 }
 
-/// Writes a request for everything from PSN s to the end of its READ request. In the first transmission this
-/// is the whole request.
+/// Writes a request for the responses from PSN s to the end of its READ request. In the first transmission,
+/// these are all responses of the request.
 std::size_t Requester::write_request(const Posted& posted, Sequence s, bool ack_request, TxPacket& out) {
   const SendWork& work = posted.work;
   std::byte* const header = out.header.data();

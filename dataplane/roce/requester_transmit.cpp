@@ -15,7 +15,7 @@ bool has_immediate(SendOpcode opcode) {
 }
 
 // IBTA table 38: the opcodes FIRST, MIDDLE, LAST, LAST with immediate, ONLY, ONLY with immediate follow each
-// other. The two opcodes of SEND with invalidate are elsewhere.
+// other. The two opcodes of SEND with invalidate are not part of this sequence.
 Opcode standard_opcode(SendOpcode opcode, bool first, bool last) {
   const int base = value_of(is_write(opcode) ? Opcode::write_first : Opcode::send_first);
   const int immediate = has_immediate(opcode) ? 1 : 0;

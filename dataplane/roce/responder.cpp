@@ -21,8 +21,8 @@ Result<void> Responder::post(const ReceiveWork& work) {
   if (outstanding_ == config_.receive_depth) return fail(Errc::would_block, "recv queue full");
   receives_.push(work);
   ++outstanding_;
-  // A peer without credits sends only one more message to ask for them, and perhaps late. So the new credits
-  // are reported at once.
+  // A peer without credits may send one more message to get new credits, but perhaps it does so late. So the
+  // new credits are reported at once.
   due_ |= reported_none_;
   if (waiting_) {
     waiting_ = false;
@@ -64,7 +64,7 @@ Arrival Responder::on_standard_mode(const Packet& packet, Sequence s) {
   ++next_;
   gap_reported_ = false;
   nak_.reset();
-  // A READ or atomic is answered by its response instead.
+  // A READ or an atomic needs no acknowledgement here, because its response answers it.
   wanted_ |= packet.bth.ack_request && !rd_atomic;
   return arrival;
 }
@@ -134,7 +134,7 @@ Arrival Responder::not_ready() {
 }
 
 void Responder::flush(FailureCause cause) {
-  // The receive that was too short is the oldest one.
+  // If a receive was too short, it is the oldest one.
   bool at_fault = cause == FailureCause::local_length;
   for (; !receives_.empty(); receives_.pop()) {
     completions_.push({.work_id = receives_.front().work_id,

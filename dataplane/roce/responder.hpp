@@ -1,12 +1,13 @@
 // The half of a connection that receives requests. It checks them, determines where their payload belongs,
 // completes receives, and answers. In standard mode it accepts packets in PSN order only. With selective
-// repeat it places X_WRITEs as they arrive, and their completions wait for their turn, except those of
-// unordered WRITEs. No SEND, WRITE or atomic is executed twice.
+// repeat it places X_WRITEs as they arrive. They are completed in PSN order, except unordered WRITEs. No
+// SEND, WRITE or atomic is executed twice.
 //
-// The functions are in files by event: responder.cpp (PSN order, refusals, flush), responder_message.cpp
-// (SEND and standard-mode WRITE), responder_x_write.cpp, responder_rd_atomic.cpp (READ and atomics),
-// responder_answer.cpp. The application owns the memory of posted receives and must keep it valid until their
-// completion has been polled. A Responder is owned and driven by one Connection.
+// The functions are in several files, according to the event that they handle: responder.cpp (PSN order,
+// refusals, flush), responder_message.cpp (SEND and standard-mode WRITE), responder_x_write.cpp,
+// responder_rd_atomic.cpp (READ and atomics), responder_answer.cpp. The application owns the memory of posted
+// receives and must keep it valid until their completion has been polled. One Connection owns and drives a
+// Responder.
 #pragma once
 
 #include <array>
@@ -24,13 +25,14 @@ class Responder {
   Responder(const ConnectionConfig& config, RegionTable& regions, FixedRing<WorkCompletion>& completions,
             ConnectionCounters& counters);
 
-  /// Errors: would_block if receive_depth is reached. Completes a WRITE with immediate that was waiting for a
-  /// receive.
+  /// Posts a receive. If a WRITE with immediate was waiting for a receive, this completes it. Errors:
+  /// would_block if receive_depth is reached.
   Result<void> post(const ReceiveWork& work);
   /// Called when one completion of a posted receive has been polled.
   void release() { --outstanding_; }
 
-  /// Handles any request. Afterwards `failure` may return a reason to fail the connection.
+  /// Handles a request of any kind. If the request makes the connection fail, failure() returns the reason
+  /// afterwards.
   Arrival on_request(const Packet& packet, Time now);
   FailureCause failure() const { return failure_; }
   /// Called in the error state when a request arrives. The NAK is sent again, because the peer may not have
@@ -43,15 +45,15 @@ class Responder {
   void on_notification(Time now);
 
   void end_of_burst();
-  /// Fills `out` with READ responses and atomic ACKs as far as there is space, and then with at most one NAK
-  /// and one acknowledgement. So answers leave in the order of the PSNs that they answer. Two kinds of
-  /// packets may leave before the responses: a congestion notification and a selective acknowledgement.
-  /// Returns the number of packets.
+  /// Fills `out` with READ responses and atomic ACKs. If there is space left, at most one NAK and one
+  /// acknowledgement follow. So answers leave in the order of the PSNs that they answer. Two kinds of packets
+  /// may leave before the responses: a congestion notification and a selective acknowledgement. Returns the
+  /// number of packets.
   std::size_t transmit(Time now, std::span<TxPacket> out, const Egress& egress);
   /// True if READ responses or atomic ACKs are waiting to be sent.
   bool is_responding() const { return responding_ > 0; }
   bool has_answer() const { return due_; }
-  /// The time at which the next answer is due, or Time::never().
+  /// The time at which the next answer is due, or Time::never() if no answer is waiting.
   Time next_deadline() const;
 
   void flush(FailureCause cause);
@@ -62,14 +64,14 @@ class Responder {
 
  private:
   enum class Message : std::uint8_t { none, send, write };
-  /// The data that the completion of an X_WRITE packet needs when its turn comes.
+  /// The data that is needed to complete an X_WRITE packet when all earlier packets have arrived.
   struct PendingCompletion {
     const std::byte* destination = nullptr;
     std::uint32_t bytes = 0, immediate = 0;
     bool ends = false, has_immediate = false;
     bool begins_unordered = false;
-    bool completed = false;  ///< The packet was completed before its turn.
-    /// The packet's turn came before a receive was posted. The payload is in place.
+    bool completed = false;  ///< The packet was completed before all earlier packets were.
+    /// The packet is the next one in PSN order, but no receive is posted for it. Its payload is in place.
     bool placed = false;
   };
   struct Nak {
@@ -82,7 +84,8 @@ class Responder {
   struct Resource {
     Opcode opcode{};
     Sequence first = 0, end = 0;  ///< [first, end) are the PSNs of its answer.
-    /// [start, end) is being answered. [start, next) has been sent, and next == end if all of it has.
+    /// [start, end) are the PSNs that are being answered now. The answers of [start, next) have been sent. So
+    /// next == end if all answers have been sent.
     Sequence start = 0, next = 0;
     RemoteKey key{};
     std::uint64_t address = 0;
@@ -95,7 +98,7 @@ class Responder {
   Arrival on_standard_mode(const Packet& packet, Sequence s);
   Arrival on_selective(const Packet& packet, Sequence s, Time now);
 
-  // Handlers of the packet whose turn it is.
+  // The functions for the packet at next_.
   Arrival take_send(const Packet& packet);
   Arrival take_write(const Packet& packet);
   bool well_formed(const Packet& packet, Message message) const;
@@ -105,7 +108,7 @@ class Responder {
   void complete(CompletionKind kind, std::uint32_t bytes, std::optional<std::uint32_t> immediate,
                 std::optional<RemoteKey> invalidated = std::nullopt);
 
-  // READ and atomics.
+  // The functions for READ and atomics.
   Arrival take_read(const Packet& packet);
   Arrival take_atomic(const Packet& packet);
   Arrival take_rd_atomic(const Packet& packet);
@@ -117,7 +120,7 @@ class Responder {
   bool write_response(Resource& resource, TxPacket& out);
   std::uint8_t acknowledge_syndrome() const;
 
-  // Answers.
+  // The functions for answers.
   Arrival refuse(std::uint8_t syndrome, FailureCause cause) { return refuse_at(next_, syndrome, cause); }
   Arrival refuse_at(Sequence at, std::uint8_t syndrome, FailureCause cause);
   Arrival not_ready();
@@ -144,27 +147,29 @@ class Responder {
   std::uint32_t msn_ = 0;
   Message message_ = Message::none;         ///< The kind of message that is being received at next_.
   std::uint32_t message_bytes_ = 0;         ///< The bytes of that message that have been received.
-  const std::byte* message_end_ = nullptr;  ///< For X_WRITEs: the address after those bytes.
+  const std::byte* message_end_ = nullptr;  ///< For X_WRITEs, the address after those bytes.
   // The standard-mode WRITE that is being received.
   RemoteKey write_key_{};
   std::uint64_t write_address_ = 0;
   std::uint32_t write_rest_ = 0;
 
-  // Selective repeat.
-  Sequence end_ = 0;    ///< The PSN after the highest one received. Above next_ while a packet is missing.
+  // The state of selective repeat.
+  /// The PSN after the highest one received. It is above next_ while a packet is missing.
+  Sequence end_ = 0;
   BitWindow received_;  ///< The bits of [next_, end_).
   std::array<PendingCompletion, kWindowPackets> pending_completions_;
-  bool waiting_ = false;  ///< The pending completion at next_ needs a receive.
+  bool waiting_ = false;  ///< True if the pending completion at next_ needs a receive.
 
-  // Answers.
+  // The state of the answers.
   std::optional<Nak> nak_;     ///< The NAK that is to be sent.
-  bool gap_reported_ = false;  ///< The gap at next_ has been reported. It is not reported again.
+  bool gap_reported_ = false;  ///< True if the gap at next_ has been reported. It is not reported again.
   bool wanted_ = false, due_ = false;
-  std::uint32_t unanswered_ = 0;  ///< New packets since the last answer.
+  std::uint32_t unanswered_ = 0;  ///< The number of new packets since the last answer.
   Time first_unanswered_{};
   Sequence newest_ = -1;  ///< The packet that arrived last, at newest_at_.
   Time newest_at_{};
-  /// The bitmaps of the latest answers. A driver may hold a packet for a while when its port has no space.
+  /// The number of answers whose bitmaps are kept. They are needed because a driver may keep a packet for a
+  /// while if its port has no space.
   static constexpr std::size_t kAnswers = 4;
   std::array<std::array<std::byte, kMaxBitmapWords * 4>, kAnswers> bitmaps_;
   std::size_t next_bitmap_ = 0;
@@ -173,12 +178,12 @@ class Responder {
   std::uint32_t responding_ = 0;   ///< The number of kept requests whose answer is not yet sent completely.
   Duration response_pause_{};      ///< The pause after each kResponseBurst responses.
   Time next_response_{};           ///< No response is sent before this time.
-  Time next_slowing_{};            ///< Notifications before this time change nothing.
+  Time next_slowing_{};            ///< Notifications that arrive before this time change nothing.
 
-  bool notify_ = false;       ///< A congestion notification is to be sent.
+  bool notify_ = false;       ///< True if a congestion notification is to be sent.
   Time next_notification_{};  ///< No notification becomes due before this time.
 
-  bool reported_none_ = false;  ///< The latest answer gave the peer no credits.
+  bool reported_none_ = false;  ///< True if the latest answer gave the peer no credits.
 };
 
 }  // namespace rdmc::roce

@@ -1,4 +1,5 @@
-// Acknowledgements and NAKs, which are collected while packets arrive and sent once per burst.
+// Makes acknowledgements and NAKs. They are collected while packets arrive, and they are sent once for each
+// burst.
 #include <algorithm>
 
 #include "dataplane/base/bytes.hpp"
@@ -31,8 +32,8 @@ std::size_t Responder::transmit(Time now, std::span<TxPacket> out, const Egress&
   std::size_t count = 0;
   if (notify_ && count < out.size()) write_notification(out[count++]);
   if (is_responding()) {
-    // A selective acknowledgement is sent before responses. An endpoint of rdmc knows that it does not cover
-    // them, and needs it soon.
+    // A selective acknowledgement is sent before responses, because the peer needs it soon. The peer is an
+    // endpoint of rdmc, so it knows that this acknowledgement does not cover the responses.
     const bool ahead = config_.selective_repeat && due_ && failure_ == FailureCause::none;
     if (ahead && count < out.size()) write_acknowledgement(now, egress, out[count++]);
     count += respond(now, out.subspan(count));
@@ -40,8 +41,8 @@ std::size_t Responder::transmit(Time now, std::span<TxPacket> out, const Egress&
   }
   if (nak_ && count < out.size()) write_nak(out[count++]);
   if (failure_ != FailureCause::none) return count;
-  // A foreign requester gets its answer at once. A peer with selective repeat learns more from one answer to
-  // the whole burst.
+  // A foreign requester gets its answer at once. For a peer with selective repeat, one answer to the whole
+  // burst contains more information.
   const bool now_due = due_ || (!config_.selective_repeat && wanted_) || next_deadline() <= now;
   if (now_due && count < out.size()) write_acknowledgement(now, egress, out[count++]);
   return count;

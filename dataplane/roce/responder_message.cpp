@@ -1,5 +1,5 @@
-// Handles the packet whose turn it is, if it is a SEND or a standard-mode WRITE. The checks are those of IBTA
-// vol. 1, 9.7.4.1: opcode sequence, length, key, resources. For a WRITE they are in this order.
+// Handles the packet at next_ if it belongs to a SEND or a standard-mode WRITE. The checks are those of IBTA
+// vol. 1, 9.7.4.1: opcode sequence, length, key, resources. For a WRITE, the checks are made in this order.
 #include "dataplane/roce/responder.hpp"
 #include "dataplane/roce/rnr.hpp"
 

@@ -1,6 +1,7 @@
-// READ requests, atomics, and their answers (IBTA vol. 1, 9.4.4, 9.4.5, 9.7.5.1.5). A READ is answered from
-// its memory. A repeated READ is answered from its memory again. An atomic is executed once, and its result
-// is kept. The memory is resolved for each response, so that a key can be revoked in the middle of a READ.
+// Handles READ requests and atomics, and sends their answers (IBTA vol. 1, 9.4.4, 9.4.5, 9.7.5.1.5). A READ
+// is answered from the memory that it names, and so is a repeated READ. An atomic is executed once, and its
+// result is kept. The memory is resolved for each response, so that a key can be revoked in the middle of a
+// READ.
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -16,8 +17,9 @@ Arrival Responder::take_rd_atomic(const Packet& packet) {
   return packet.bth.opcode == Opcode::read_request ? take_read(packet) : take_atomic(packet);
 }
 
-/// True if the peer keeps to max_dest_rd_atomic. A request that was answered once no longer counts, even
-/// while its answer is sent again, because the peer may have the first answer.
+/// True if one more READ or atomic of the peer does not exceed max_dest_rd_atomic. A request that was
+/// answered once no longer counts, even while its answer is sent again, because the peer may have the first
+/// answer.
 bool Responder::may_accept_rd_atomic() const {
   if (resources_.size() < config_.max_dest_rd_atomic) return true;
   if (config_.max_dest_rd_atomic == 0) return false;
@@ -41,8 +43,8 @@ Arrival Responder::take_read(const Packet& packet) {
                                            config_.key_holder) == nullptr)
     return refuse(kRemoteAccess, FailureCause::local_access);
   const Sequence packets = asked.length == 0 ? 1 : (asked.length - 1) / config_.path_mtu + 1;
-  // With selective repeat, later packets may have arrived already. None of them may have a PSN of this READ's
-  // responses.
+  // With selective repeat, later packets may have arrived already. No such packet may have a PSN that belongs
+  // to this READ's responses.
   for (Sequence s = next_ + 1; s < std::min(end_, next_ + packets); ++s)
     if (received_.test(s)) return refuse(kInvalidRequest, FailureCause::local_invalid_request);
   msn_ = (msn_ + 1) & Psn::kMask;
@@ -76,7 +78,8 @@ Arrival Responder::take_atomic(const Packet& packet) {
   if (packet.bth.opcode == Opcode::fetch_add)
     original = value.fetch_add(asked.swap_or_add);
   else
-    value.compare_exchange_strong(original, asked.swap_or_add);  // `original` is now the value before.
+    // `original` now has the value before the operation.
+    value.compare_exchange_strong(original, asked.swap_or_add);
   msn_ = (msn_ + 1) & Psn::kMask;
   accept({.opcode = packet.bth.opcode,
           .first = next_,
@@ -89,8 +92,8 @@ Arrival Responder::take_atomic(const Packet& packet) {
 }
 
 /// Handles a duplicate. A SEND or WRITE is acknowledged again. A READ or atomic is answered again from its
-/// PSN on. A duplicate that is not the rest of an accepted READ is dropped (9.7.5.1.5). The peer will later
-/// send one that is.
+/// PSN on. A duplicate READ request that does not match the rest of an accepted READ is dropped (9.7.5.1.5).
+/// The peer will send a matching request later.
 void Responder::replay(const Packet& packet, Sequence s) {
   ++counters_.duplicates;
   const Opcode opcode = packet.bth.opcode;
@@ -106,7 +109,7 @@ void Responder::replay(const Packet& packet, Sequence s) {
     const bool same = kept.opcode == opcode && (!read || (packet.reth.key == kept.key &&
                                                           packet.reth.address == kept.address + offset &&
                                                           packet.reth.length == kept.length - offset));
-    // A request whose answer has not been sent yet keeps its turn.
+    // If the answer from PSN s on has not been sent yet, it is waiting to be sent anyway.
     if (!same || s >= kept.next) return;
     if (kept.next == kept.end) ++responding_;
     kept.start = kept.next = s;
@@ -114,8 +117,8 @@ void Responder::replay(const Packet& packet, Sequence s) {
   }
 }
 
-/// Called when this side's READ responses met congestion. From now on they are sent in bursts with a pause
-/// between them.
+/// Called when the peer reports congestion on the path of this side's READ responses. From now on the
+/// responses are sent in bursts, with a pause after each burst.
 void Responder::on_notification(Time now) {
   if (now < next_slowing_) return;
   response_pause_ = std::clamp(response_pause_ * 2, kResponsePause, kMostResponsePause);
@@ -148,7 +151,8 @@ std::size_t Responder::respond(Time now, std::span<TxPacket> out) {
   return count;
 }
 
-/// Returns false if the memory may not be read any more. Then the peer gets a NAK.
+/// Writes the next response. Returns false if the memory may not be read any more. In that case the peer gets
+/// a NAK.
 bool Responder::write_response(Resource& resource, TxPacket& out) {
   const Sequence s = resource.next;
   const bool first = s == resource.start, last = s + 1 == resource.end;

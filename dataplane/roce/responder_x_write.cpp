@@ -1,4 +1,5 @@
-// X_WRITE packets. They are placed as they arrive, and completed in PSN order, except unordered WRITEs.
+// Handles X_WRITE packets. They are placed as they arrive. They are completed in PSN order, except unordered
+// WRITEs.
 #include <algorithm>
 
 #include "dataplane/roce/responder.hpp"
@@ -6,8 +7,8 @@
 
 namespace rdmc::roce {
 
-// A bad packet is refused when its turn has come, and dropped before that. So the NAK acknowledges everything
-// before it, as every NAK does.
+// A bad packet is refused if all earlier packets have arrived; otherwise it is dropped. So the NAK
+// acknowledges all packets before the bad one, as every NAK does.
 Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order) {
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
   const bool ends = packet.bth.opcode != Opcode::x_write;
@@ -46,7 +47,7 @@ Arrival Responder::take_x_write(const Packet& packet, Sequence s, bool in_order)
   return {Arrival::Verdict::accepted, destination};
 }
 
-// Handles all packets whose turn has come.
+// Handles all arrived packets from next_ up to the next gap.
 void Responder::settle() {
   while (received_.test(next_)) {
     PendingCompletion& kept = pending(next_);
@@ -56,8 +57,8 @@ void Responder::settle() {
     }
     const bool completes = kept.has_immediate && !kept.completed;
     if (completes && receives_.empty()) {
-      // For the peer the packet is not received, so it will send the packet again. But the bytes stay in
-      // place.
+      // The peer is informed that the packet was not received, so it will send the packet again. But the
+      // bytes stay in place.
       received_.clear(next_);
       kept.placed = waiting_ = true;
       not_ready();

@@ -1,5 +1,5 @@
-// Decides which packets count as lost: because of later packets that arrived, because of NAKs, or because of
-// silence. Also decides how long packets are held back after an RNR NAK.
+// Decides which packets count as lost: because later packets have arrived, because of a NAK, or because no
+// answer arrives. Also decides how long packets are held back after an RNR NAK.
 #include <algorithm>
 #include <utility>
 
@@ -44,9 +44,10 @@ void Requester::mark_lost(Sequence s) {
   ++lost_count_;
 }
 
-// RACK (RFC 8985). The list is in order of transmission, so lost packets are at its head. Where trains follow
-// each other, a packet is found lost by count. Where only a probe was sent after it, it is found lost by
-// time: a whole round trip.
+// RACK (RFC 8985). The list is in order of transmission, so lost packets are at its head. A packet counts as
+// lost by either of two rules. By count: enough later transmissions have arrived, as when trains follow each
+// other. By time: a packet that was sent more than a round trip later has arrived, as when only a probe was
+// sent after it.
 void Requester::detect_losses() {
   std::uint32_t found = 0;
   while (oldest_ != kNone) {
@@ -60,17 +61,17 @@ void Requester::detect_losses() {
   if (found > 0) congestion_.on_loss(found);
 }
 
-// Go-back-N: the responder keeps nothing after a gap, so everything is sent again. Missing responses are
-// requested again.
+// In go-back-N, the responder keeps no packet after a gap, so all packets in flight are sent again. Missing
+// responses are requested again.
 void Requester::go_back() {
   while (oldest_ != kNone) mark_lost(sequence_at(oldest_));
   if (!requests_.empty()) mark_lost(unanswered());
 }
 
-// The answer to a probe may be that of the packet's first transmission. So it gives no information about the
-// packets after it. If each packet of a lost tail were probed, each would cost a timeout. So if only probes
-// are answered from one expiry to the next, all packets that were silent for longer than a round trip are
-// lost.
+// The answer to a probe may belong to the first transmission of the probe's packet. So it gives no
+// information about the packets after it. If the last packets of a message are lost and each of them were
+// probed, each would cost a timeout. Therefore, if only probes are answered from one expiry to the next, all
+// packets without an answer for longer than a round trip count as lost.
 void Requester::give_up_on_silent(Duration waited, Time now) {
   const Duration least = kMinimumTimeout + congestion_.link_time();
   const Duration silence = std::max(waited, rtt_.measured() ? rtt_.timeout(least) : least);
@@ -84,8 +85,9 @@ Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
 
-/// A probe is one packet, so it may be early. But a probe of a READ requests all responses again, so it must
-/// not be early. On a slow link, packets in flight take longer.
+/// The least timeout. A probe costs only one packet, so the timeout before it may be short. But a probe of a
+/// READ requests all responses again, so before such a probe it must be long. On a slow link, packets in
+/// flight take longer, so the timeout is longer.
 Duration Requester::least_timeout() const {
   if (!config_.selective_repeat) return kStandardMinimumTimeout;
   const Duration link = congestion_.link_time();
@@ -98,8 +100,8 @@ Duration Requester::timeout() const {
   const bool may_probe = config_.selective_repeat && requests_.empty();
   const Duration first = may_probe ? kInitialTimeout : kStandardInitialTimeout;
   const Duration least = std::max(rtt_.measured() ? least_timeout() : first, config_.minimum_timeout);
-  // The measured timeout is also limited before it is doubled. A host that was frozen for a day measures a
-  // round trip of a day.
+  // The measured timeout is limited before it is doubled, too, because a host that was frozen for a day
+  // measures a round trip of a day.
   const Duration measured = std::min(rtt_.measured() ? rtt_.timeout(least) : least, config_.ack_timeout);
   const Duration doubled = measured * (std::int64_t{1} << std::min(backoff_, 16U));
   return std::min({doubled, config_.ack_timeout, patience() - silence_});
@@ -111,8 +113,9 @@ Time Requester::next_deadline() const {
   return timer_start_ + timeout();
 }
 
-// Silence is counted in expiries and not by the clock. If this process itself got no CPU, only one expiry
-// counts, and the answers that have arrived meanwhile are handled before the next one.
+// The time without an answer is counted in timeouts, and not by the clock. If this process itself got no CPU
+// for a long time, this counts as one timeout. The answers that have arrived in this time are handled before
+// the timer expires again.
 FailureCause Requester::on_timer(Time now) {
   if (now < next_deadline() || una_ == next_) return FailureCause::none;
   if (resume_) {
@@ -126,9 +129,9 @@ FailureCause Requester::on_timer(Time now) {
   const bool only_probes_were_answered = std::exchange(only_probes_answered_, true) && expiries_ == 0;
   ++backoff_;
   ++expiries_;
-  // With selective repeat the first expiry only shows that the last packets were lost, and before a round
-  // trip is known any expiry may be too early. In go-back-N every expiry shrinks the window, because a full
-  // queue costs more.
+  // With selective repeat, two kinds of expiries do not shrink the window. The first one in a row only shows
+  // that the last packets were lost. An expiry before a round trip has been measured may be too early. In
+  // go-back-N every expiry shrinks the window, because a full queue costs go-back-N more.
   if ((expiries_ > 1 && rtt_.measured()) || !config_.selective_repeat) congestion_.on_timeout();
   timer_start_ = now;
   probe_ = true;

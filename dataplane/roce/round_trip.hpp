@@ -1,6 +1,6 @@
-// The estimate of the round trip, the timeout that follows from it (RFC 6298), and the smallest recent round
-// trip, which is taken as the length of the path itself. Also the time that packets wait in queues in one
-// direction.
+// Estimates the round trip and the timeout that follows from it (RFC 6298). The smallest recent round trip
+// counts as the length of the path itself. This file also estimates the time that packets wait in queues in
+// one direction.
 #pragma once
 
 #include <algorithm>
@@ -37,10 +37,10 @@ class RoundTrip {
   bool measured() const { return measured_; }
   /// The smoothed value of `whole`.
   Duration smoothed() const { return smoothed_; }
-  /// The smallest `path` of the present and the previous period. It has no queue in it if at least one packet
-  /// met none.
+  /// The smallest `path` of the present and the previous period. It includes no time in queues if at least
+  /// one packet and its answer waited in no queue.
   Duration least() const { return std::min(least_, least_before_); }
-  /// Precondition: measured().
+  /// Returns the timeout, which is at least `minimum`. Precondition: measured().
   Duration timeout(Duration minimum) const { return std::max(minimum, smoothed_ + variation_ * 4); }
 
  private:
@@ -50,9 +50,9 @@ class RoundTrip {
 };
 
 /// The time that packets wait in queues in one direction. It is computed from the time at which a packet
-/// leaves one host and the time at which it arrives at the other one. The two clocks are independent. So the
-/// smallest recent difference is taken as the time of a direction without queues (as in LEDBAT, RFC 6817). If
-/// the clocks drift apart by 50 ppm, the result is wrong by 3 ms at most.
+/// leaves one host and the time at which it arrives at the other host. The two clocks are independent. So the
+/// smallest recent difference of the two times counts as a transfer without queues (as in LEDBAT, RFC 6817).
+/// If the clocks drift apart by 50 ppm, the result is wrong by 3 ms at most.
 class OneWayQueue {
  public:
   /// `departure` and `arrival` are the low 32 bits of the times in ns. No wait may be longer than 2 s.

@@ -9,7 +9,7 @@ ScatterClaims::Id ScatterClaims::claim(std::span<std::byte> memory) {
   end_within(memory);
   const Claim made{.end = memory.data() + memory.size(), .id = ++last_};
   if (spare_.empty()) {
-    // The end of a claim must allocate nothing.
+    // Reserves the memory that is needed when a claim ends, because end_within() must not allocate memory.
     if (spare_.capacity() <= claims_.size()) spare_.reserve(2 * claims_.size() + 1);
     claims_.emplace(memory.data(), made);
   } else {

@@ -1,11 +1,11 @@
-// Scatter claims: which connection may have packets scattered into which memory before it knows what they
-// are. Such packets may turn out to belong elsewhere. So only memory in which no byte is valid may be
+// Scatter claims. A claim permits a connection to have packets scattered into certain memory before their
+// headers are known. Such packets may belong to other memory. So only memory in which no byte is valid may be
 // claimed, and a claim must end as soon as a byte becomes valid. Connections share memory. Therefore a claim
-// ends when another connection claims a byte of its memory or places something there, and when a byte of it
-// is registered or its registration ends. The connection that made the claim is not notified of these events.
-// Therefore this class keeps the claims.
+// also ends in three other cases: another connection claims a byte of the memory, or it places a payload
+// there, or the registration of a byte of the memory starts or ends. The connection that made the claim is
+// not notified of these events. Therefore this class keeps the claims of all connections.
 //
-// Owned by a RegionTable, and used by its thread. No I/O.
+// A RegionTable owns the claims, and only its thread uses them. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class ScatterClaims {
 
   /// Claims `memory`, which must not be empty, and ends all other claims that share a byte with it.
   Id claim(std::span<std::byte> memory);
-  /// True if the claim `id` of `memory` has not ended.
+  /// True if the claim `id` on `memory` has not ended.
   bool holds(Id id, std::span<const std::byte> memory) const;
   void withdraw(Id id, std::span<const std::byte> memory);
   /// Ends all claims that share a byte with `memory`, except the claim `spared`.

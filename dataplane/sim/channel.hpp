@@ -1,7 +1,7 @@
 // Reliable byte streams between simulated processes, in place of the TLS connections of the control plane.
 // Bytes arrive in order, in pieces that may differ from the pieces that were sent. When a process is killed,
-// its streams end, because a real kernel would end them, too. A partition only delays bytes until it ends.
-// The Channels object owns the ends that it made. Only one thread may use it.
+// its streams end, because a real kernel would end them, too. A partition delays bytes until the partition
+// ends, and loses none. The Channels object owns the ends that it made. Only one thread may use it.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,10 @@
 namespace rdmc::sim {
 
 struct ChannelOptions {
-  Duration extra{};                    ///< added to the network's delay
-  Duration jitter = microseconds(10);  ///< uniform up to this value; the order of the pieces is kept
-  std::uint32_t split = 60'000;        ///< the parts per million of sends that arrive in two pieces
+  Duration extra{};  ///< added to the network's delay
+  /// A random time up to this value is also added; the pieces stay in order.
+  Duration jitter = microseconds(10);
+  std::uint32_t split = 60'000;  ///< this number of 1,000,000 sends arrives in two pieces
 };
 
 class Channels;
@@ -30,7 +31,7 @@ class ChannelEnd {
   void send(std::span<const std::byte> bytes);
   /// Appends the bytes that have arrived to `out`, and returns their number.
   std::size_t receive(std::vector<std::byte>& out);
-  /// True if the peer has closed its end or was killed, and all that it sent before has arrived.
+  /// True if the peer has closed its end or was killed, and all bytes that it sent before have arrived.
   bool ended() const { return ended_; }
   /// Closes this end. The peer receives the end of the stream after the bytes that were sent before.
   void close();
@@ -60,14 +61,14 @@ class ChannelEnd {
 
 class Channels : private EventTarget {
  public:
-  /// The time after which bytes that a partition holds back are tried again (the least retransmission
-  /// timeout of TCP on Linux).
+  /// The time after which bytes that a partition holds back are sent again. It is the least retransmission
+  /// timeout of TCP on Linux.
   static constexpr Duration kRetry = milliseconds(200);
 
   explicit Channels(Network& network, const ChannelOptions& options = {});
 
-  /// Makes a new stream and returns both ends. The end of a killed process is closed, so the other end
-  /// receives the end of the stream.
+  /// Makes a new stream and returns both ends. If one of the two processes was killed, its end is closed at
+  /// once, and the other end receives the end of the stream.
   std::pair<ChannelEnd*, ChannelEnd*> connect(ProcessId a, ProcessId b);
 
  private:

@@ -1,5 +1,5 @@
 // The faults of a simulation: their kinds, their configured rates, and the number of times that each has
-// happened. A test that configures a fault that never happens has tested nothing. So all faults are counted.
+// happened. If a configured fault never happens, the test has not tested it. So all faults are counted.
 #pragma once
 
 #include <array>
@@ -41,7 +41,8 @@ class FaultCounts {
 /// other.
 struct FaultRates {
   std::uint32_t loss = 0, duplicate = 0, reorder = 0, corrupt = 0, delay = 0;
-  Duration reorder_by = microseconds(50);  ///< The extra delay is uniform up to this value.
+  /// The extra delay is random, with a uniform distribution up to this value.
+  Duration reorder_by = microseconds(50);
   Duration delay_by = milliseconds(20);
 
   bool any() const { return (loss | duplicate | reorder | corrupt | delay) != 0; }
@@ -57,8 +58,8 @@ struct Fate {
 /// Draws the faults of one datagram, and counts those that happen.
 Fate draw_fate(const FaultRates& rates, Random& random, FaultCounts& counts);
 
-/// Flips one to three different bits. A CRC-32 over up to 8 KiB always detects so few flipped bits. `bytes`
-/// must not be empty.
+/// Flips one to three different bits. A CRC-32 over up to 8 KiB always detects one to three flipped bits.
+/// `bytes` must not be empty.
 void corrupt(std::span<std::byte> bytes, Random& random);
 
 }  // namespace rdmc::sim

@@ -66,7 +66,8 @@ std::uint64_t FluidNetwork::argument_of(Kind kind, std::size_t what, std::uint32
          static_cast<std::uint64_t>(kind);
 }
 
-/// Starts the first transfer in the host's queue whose receiver has no transfer from this host in flight.
+/// Starts a transfer of the host's queue: the first one to a receiver to which this host has no transfer in
+/// flight.
 void FluidNetwork::start_next(std::uint32_t index) {
   Host& host = hosts_[index];
   if (host.is_sending) return;

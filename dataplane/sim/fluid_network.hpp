@@ -1,10 +1,10 @@
 // The network of a simulation that is too large for packets. Hosts send whole transfers to each other.
-// Transfers flow at max-min fair rates through the links that they share: the receiver's link and the
-// uplinks of the racks. A host sends one transfer at a time, at the rate of its link or of the path,
-// whichever is lower. It sends in the order in which the transfers were given to it, with one exception. A
-// transfer to a host waits while another transfer to the same host is in flight, as with a closed congestion
-// window in the software fabric (docs/decisions/0022). If transfers compete for a link after the sender's
-// own, they wait in the network. There are no headers and no losses. The network knows no protocol: for the
+// Transfers flow at max-min fair rates through the links that they share: the receiver's link and the uplinks
+// of the racks. A host sends one transfer at a time, at the rate of its link or of the path, whichever is
+// lower. It sends in the order in which the transfers were given to it, with one exception. A transfer to a
+// host waits while another transfer to the same host is in flight, as with a closed congestion window in the
+// software fabric (docs/decisions/0022). If transfers compete for a link that comes after the sender's own
+// link, they wait in the network. There are no headers and no losses. The network knows no protocol: for the
 // network, a transfer is a number. Only one thread may use it.
 #pragma once
 
@@ -19,8 +19,9 @@
 namespace rdmc::sim {
 
 struct FluidOptions {
-  Duration delay = microseconds(5);  ///< from the moment when the last byte leaves until it arrives
-  /// Added to the delay, uniform up to this value. Between two hosts the order of transfers is kept.
+  Duration delay = microseconds(5);  ///< the time between the departure of the last byte and its arrival
+  /// A random time up to this value, with a uniform distribution, is added to the delay. Transfers between
+  /// the same two hosts stay in order.
   Duration jitter{};
 };
 
@@ -45,7 +46,7 @@ class FluidNetwork : private EventTarget {
   /// Limits the rate between two hosts, in each direction. Must be called before their first transfer.
   void limit_path(HostId a, HostId b, std::uint64_t bits_per_second);
 
-  /// Queues a transfer. `tag` arrives with its last byte.
+  /// Queues a transfer. The receiver gets `tag` when the last byte arrives.
   void send(HostId from, HostId to, std::uint64_t bytes, std::uint64_t tag);
   /// Sends a signal, such as an acknowledgement. It takes no capacity of a link, and it does not wait in a
   /// queue.
@@ -72,14 +73,15 @@ class FluidNetwork : private EventTarget {
     std::deque<Queued> queue{};
     std::vector<Path> paths{};
   };
-  /// A transfer that has begun to leave its host and has not passed the network yet.
+  /// A transfer that has started to leave its host and has not passed the network completely.
   struct Flow {
     HostId from{}, to{};
     std::uint64_t tag = 0;
     double left = 0;     ///< the remaining bytes at `since`
-    double flowing = 0;  ///< its rate since `since`
+    double flowing = 0;  ///< the rate of this flow since `since`
     Time since{};
-    std::uint32_t plan = 0;  ///< the number of the latest event for the flow's end; older events are ignored
+    /// The number of the latest event for the flow's end; earlier events for it are ignored.
+    std::uint32_t plan = 0;
   };
   struct Rack {
     LinkId up{}, down{};

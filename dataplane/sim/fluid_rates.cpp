@@ -80,7 +80,7 @@ double FluidRates::next_level() {
   return level;
 }
 
-/// Closes the flows that cannot rise above `level`. Their rate is `level`.
+/// Closes the flows whose rate cannot rise above `level`, and sets their rate to `level`.
 void FluidRates::settle(double level) {
   std::erase_if(open_flows_, [&](std::uint32_t index) {
     Flow& flow = flows_[index];

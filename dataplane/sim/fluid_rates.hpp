@@ -1,7 +1,7 @@
 // Computes max-min fair rates of flows through links that they share (Bertsekas and Gallager, Data Networks,
-// 6.5.2), while flows start and stop. Each flow gets the share that its most loaded link can give. Capacity
-// that one flow cannot use is left to the others. Only the flows that a change can affect are computed
-// again. Plain values; only one thread may use an object.
+// 6.5.2), while flows start and stop. Each flow gets the share that its most loaded link can give. If a flow
+// cannot use its share of a link, the other flows get the rest. After a change, only the rates that the
+// change can affect are computed again. The class has plain values only. Only one thread may use an object.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace rdmc::sim {
 
 enum class LinkId : std::uint32_t {};
 
-/// The caller numbers the flows, densely from 0. Rates are above 0, in a unit that the caller chooses.
+/// The caller numbers the flows from 0, without gaps. Rates are above 0, in a unit that the caller chooses.
 class FluidRates {
  public:
-  static constexpr std::size_t kMostLinks = 3;  ///< the most links of one flow
+  static constexpr std::size_t kMostLinks = 3;  ///< the largest number of links of one flow
 
   LinkId add_link(double capacity);
-  /// Starts a flow through the links `through`: at most kMostLinks, each of them once. The flow by itself
-  /// can take at most the rate `limit`. Its rate is 0 until the next balance().
+  /// Starts a flow through the links `through`: at most kMostLinks, each of them once. The rate of the flow
+  /// never exceeds `limit`, even if it is the only flow. Its rate is 0 until the next balance().
   void start(std::uint32_t flow, std::span<const LinkId> through, double limit);
   void stop(std::uint32_t flow);
   /// Computes the rates of all flows that a start or stop since the last call can affect. Returns the flows

@@ -15,10 +15,11 @@ namespace rdmc::sim {
 struct LinkOptions {
   std::uint64_t bits_per_second = 10'000'000'000;
   Duration delay = microseconds(5);  ///< the propagation delay
-  Duration jitter{};                 ///< added to the delay, uniform up to this value; the order is kept
-  /// The most bytes that wait to be sent. A datagram that would exceed it is dropped.
+  Duration jitter{};  ///< a random time up to this value is added to the delay; the order is kept
+  /// The largest number of bytes that may wait to be sent. A datagram that would exceed this number is
+  /// dropped.
   std::uint64_t queue_bytes = 1 << 20;
-  std::uint64_t mark_bytes = 0;  ///< ECN: CE is marked if more bytes than this wait; 0 means never
+  std::uint64_t mark_bytes = 0;  ///< if more bytes than this wait, the link sets ECN's CE mark; 0 means never
 };
 
 class Link {
@@ -28,7 +29,7 @@ class Link {
 
   struct Passage {
     Time arrival;         ///< when the last bit reaches the far end
-    bool marked = false;  ///< the datagram found a queue that was long enough for an ECN mark
+    bool marked = false;  ///< the queue was so long that the datagram got an ECN mark
   };
 
   /// Puts a datagram of `bytes` bytes on the wire. Returns nullopt if the queue is full. An empty queue

@@ -7,13 +7,13 @@
 namespace rdmc::sim {
 namespace {
 
-// The next part of a datagram's path, after the link that it is on. The sender puts the datagram on the
-// first link directly, so that link is not in this list.
+// The part of a datagram's path that follows the link on which the datagram is now. The sender's link is the
+// first part of every path. No other part precedes it, so it is not in this list.
 enum Hop : std::uint8_t { kRackUp, kRackDown, kIngress, kDelivery };
 
-// The kinds of events: the first datagram on a wire arrives (wire), a datagram that is on no wire arrives,
-// because of a fault or because it stays in its host (datagram), or a process must be woken (wake). The low
-// half of the argument is the id.
+// The kinds of events. `wire`: the first datagram on a wire arrives. `datagram`: a datagram arrives that is
+// on no wire, because of a fault or because it stays in its host. `wake`: a process must be woken. The low
+// half of the event's argument is the id of the wire, datagram or process.
 enum class NetworkEvent : std::uint64_t { wire, datagram, wake };
 
 template <typename Id>

@@ -1,7 +1,8 @@
-// The network of a simulation. Hosts have full-duplex links to a switch, and they are in racks that may
-// share an uplink. The network carries UDP datagrams. On request it loses, duplicates, reorders, corrupts or
-// delays them, and it makes partitions, which may be one way. It knows sockets and no protocols. It owns the
-// bytes of each datagram until the receiver releases them. Only one thread may use it.
+// The network of a simulation. Hosts have full-duplex links to a switch, and they are in racks that may share
+// an uplink. The network carries UDP datagrams. On request it loses, duplicates, reorders, corrupts or delays
+// them, and it makes partitions, which may block one direction only. It has sockets, and it implements no
+// protocol above UDP. It owns the bytes of each datagram until the receiver releases them. Only one thread
+// may use it.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +27,17 @@ namespace rdmc::sim {
 /// Identifies a datagram that the network holds.
 enum class DatagramId : std::uint32_t {};
 
-/// The bytes that a datagram takes on a wire in addition to its payload: UDP 8, IPv4 20, Ethernet with
-/// preamble and gap 38.
+/// The bytes that a datagram takes on a wire in addition to its payload: 8 for UDP, 20 for IPv4, and 38 for
+/// Ethernet with preamble and gap.
 inline constexpr std::uint32_t kDatagramOverhead = 66;
 
 struct HostOptions {
-  LinkOptions link;  ///< the link to the switch; the link back is the same
+  LinkOptions link;  ///< the link to the switch; the link from the switch has the same properties
   RackId rack{0};
   /// By default the first host has 10.0.0.1, and the next hosts count up from there. The port number is
   /// ignored.
   std::optional<Address> address;
-  /// The delay between two processes of this host. There is no limit of the rate.
+  /// The delay between two processes of this host. The rate between them is not limited.
   Duration loopback = microseconds(5);
 };
 
@@ -47,7 +48,7 @@ struct Datagram {
 
   std::span<std::byte> bytes() { return {memory.get(), size}; }
 
-  // Private to the network.
+  // Only the network may use the following members.
   HostId from{}, to{};
   std::uint8_t hop = 0;
   std::uint32_t size = 0, capacity = 0;
@@ -64,7 +65,7 @@ class Socket {
 
 struct NetworkCounters {
   std::uint64_t sent = 0, delivered = 0;
-  std::uint64_t unreachable = 0;  ///< no living process is bound to the port number
+  std::uint64_t unreachable = 0;  ///< datagrams to a port number that no living process has bound
   std::uint64_t marked = 0;
 };
 
@@ -83,11 +84,12 @@ class Network : private EventTarget {
   /// The address of the host, with port number 0.
   const Address& address(HostId host) const { return hosts_[value_of(host)].address; }
 
-  /// Returns false if a living process has the port number.
+  /// Binds `socket` to the port number `port`. Returns false if a living process has already bound this port
+  /// number.
   bool bind(ProcessId owner, std::uint16_t port, Socket& socket);
-  /// Binds the next free port number from 49152 on.
+  /// Binds `socket` to the next free port number from 49152 on, and returns this number.
   std::uint16_t bind_any(ProcessId owner, Socket& socket);
-  /// Has no effect if another socket has the port number.
+  /// Frees the port number. Has no effect if the port number belongs to another socket than `socket`.
   void unbind(ProcessId owner, std::uint16_t port, const Socket& socket);
 
   /// Returns a datagram of `size` unspecified bytes, which the caller fills and sends.
@@ -101,7 +103,7 @@ class Network : private EventTarget {
 
   /// The number of bytes that wait to leave the host.
   std::uint64_t send_backlog(HostId host) const;
-  /// The bytes that have arrived at the host over its link, including the overhead on the wire.
+  /// The number of bytes that have arrived at the host over its link, including the overhead on the wire.
   std::uint64_t received_bytes(HostId host) const;
   /// Gives the process a turn as soon as at most `bytes` bytes wait to leave its host.
   void wake_when_drained(ProcessId process, std::uint64_t bytes);
@@ -111,14 +113,16 @@ class Network : private EventTarget {
   /// arrive.
   void block(HostId from, HostId to) { blocked_.emplace(from, to); }
   void unblock(HostId from, HostId to) { blocked_.erase({from, to}); }
-  /// Separates the host from all other hosts in both directions, as if the host had become silent.
+  /// Separates the host from all other hosts in both directions. To the other hosts it looks as if the host
+  /// were silent.
   void isolate(HostId host) { isolated_.insert(host); }
   void rejoin(HostId host) { isolated_.erase(host); }
   bool reaches(HostId from, HostId to) const {
     return (blocked_.empty() || !blocked_.contains({from, to})) &&
            (isolated_.empty() || from == to || !(isolated_.contains(from) || isolated_.contains(to)));
   }
-  /// The time that a byte needs from one host to another, without the time in queues and for transmission.
+  /// The propagation delay between two hosts: the time that a byte needs, without the time in queues and
+  /// without the time for its transmission.
   Duration delay(HostId from, HostId to) const;
 
   const NetworkCounters& counters() const { return counters_; }

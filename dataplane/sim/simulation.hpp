@@ -1,5 +1,5 @@
-// The kernel of a simulation: virtual time, the event heap, the seeded random numbers, and the processes
-// that take turns. A run is a function of its seed: nothing here reads a clock, and nothing depends on
+// The kernel of a simulation: virtual time, the event heap, the seeded random numbers, and the processes that
+// take turns. A run depends on its seed only: no code of a simulation reads a clock, or depends on memory
 // addresses or on the order of a hash table. The simulation does not own the processes. A process that was
 // killed is never called again and may be destroyed. Only one thread may use it.
 #pragma once
@@ -30,8 +30,9 @@ class Process {
 };
 
 struct ProcessOptions {
-  Duration wake_latency{};          ///< from an arrival to the turn that it causes
-  Duration turn = microseconds(1);  ///< how long a turn takes (at least 1 ns); the next turn begins no sooner
+  Duration wake_latency{};  ///< the time from an arrival to the turn that it causes
+  /// The time that a turn takes (at least 1 ns); the next turn does not start before it ends.
+  Duration turn = microseconds(1);
 };
 
 enum class ProcessState : std::uint8_t { running, paused, killed };
@@ -55,14 +56,15 @@ class Simulation : private EventTarget {
 
   /// Adds a process. Its first turn comes at once.
   ProcessId add_process(HostId host, Process& process, ProcessOptions options = {});
-  /// Requests a turn for the process, because something has arrived for it or a caller from outside has
-  /// asked it for something. It has no effect if the process is not running. A paused process gets its turn
-  /// when it is resumed.
+  /// Requests a turn for the process, because something has arrived for it, or because code outside of the
+  /// simulation has given it work. The call has no effect if the process is not running. A paused process
+  /// gets its turn when it is resumed.
   void wake(ProcessId id);
   /// Kills the process like SIGKILL: it never runs again, its channels close, and datagrams to it are
   /// unreachable. A second call has no effect.
   void kill(ProcessId id);
-  /// Pauses and resumes the process like SIGSTOP and SIGCONT. Meanwhile data collects in its sockets.
+  /// pause() stops the process as SIGSTOP does, and resume() continues it as SIGCONT does. While the process
+  /// is paused, data collects in its sockets.
   void pause(ProcessId id);
   void resume(ProcessId id);
   ProcessState state(ProcessId id) const { return entry(id).state; }
@@ -72,12 +74,12 @@ class Simulation : private EventTarget {
   /// their registration.
   void on_kill(std::function<void(ProcessId)> observer) { kill_observers_.push_back(std::move(observer)); }
 
-  /// Runs the next event. Returns false if there is none.
+  /// Runs the next event. Returns false if there is no event.
   bool step();
   /// Runs all events up to and including the time `limit`. Then the time is `limit`.
   void run_until(Time limit);
   /// Runs events until done() returns true. done() is called before the first event and after each event.
-  /// Returns false if `limit` or the last event comes first.
+  /// Returns false if done() has not returned true before the time `limit` or the last event.
   bool run_until(const std::function<bool()>& done, Time limit);
 
  private:
@@ -90,7 +92,7 @@ class Simulation : private EventTarget {
     /// The time of the earliest timer in the heap, if there is one. As a rule it is not after `deadline`.
     Time timer_event = Time::never();
     Time deadline = Time::never();
-    Time free_at{};  ///< when its last turn ends
+    Time free_at{};  ///< the time at which its latest turn ends
     std::uint64_t turns = 0;
   };
 

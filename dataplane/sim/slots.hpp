@@ -1,5 +1,6 @@
-// Values that small numbers identify. A number is used again after its value was taken. In a simulation,
-// such a number in an event's argument identifies something in flight. Only one thread may use it.
+// Keeps values, each of which is identified by a small number. After a value was taken, its number is used
+// again. The argument of a simulation's event contains such a number, to identify a value in flight. Only one
+// thread may use an object.
 #pragma once
 
 #include <cstddef>

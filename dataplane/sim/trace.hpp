@@ -17,7 +17,7 @@ namespace rdmc::sim {
 /// The kinds of trace events. A scenario numbers its own kinds from `scenario` on.
 enum class TraceKind : std::uint32_t {
   datagram_sent = 1,
-  datagram_lost,  ///< by a fault, a partition or a full queue; the digest is the Fault
+  datagram_lost,  ///< a fault, a partition or a full queue was the cause; the digest is the Fault
   datagram_delivered,
   process_run,
   process_state,  ///< killed, paused or resumed; the digest is the new state

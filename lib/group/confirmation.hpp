@@ -1,6 +1,7 @@
 // Combines the members' reports up a tree, and passes the root's verdict down the same tree. The verdict says
-// which messages every member has (they are stable), and whether the group is closed: then no member has
-// anything left to do. This file also has the tree itself. A core without I/O; one thread uses it.
+// which messages are stable, which means that every member has them. It also says whether the group is
+// closed, which means that no member has anything left to do. This file also defines the tree itself. A core
+// without I/O; one thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,12 @@ namespace rdmc::group {
 struct Tree {
   static constexpr std::uint32_t kStarMembers = 8;
 
-  /// Precondition: rank < members.
+  /// Returns the neighbours of the member with this rank. Precondition: rank < members.
   static Tree of(Rank rank, std::uint32_t members);
   std::optional<Rank> parent;  ///< Empty at the root.
-  std::vector<Rank> children;  ///< In a star by ascending rank, in a binomial tree by descending rank.
+  /// In a star, the children are sorted by ascending rank. In a binomial tree, they are sorted by descending
+  /// rank.
+  std::vector<Rank> children;
 };
 
 /// A member that holds up the group: for a second or longer its application has given no memory for
@@ -32,13 +35,13 @@ struct Holder {
   friend bool operator==(const Holder&, const Holder&) = default;
 };
 
-/// The combined state of a member and all members below it in the tree. Each number is the lowest among them,
-/// except `waited`, which is the highest. Every field except `holder` only grows.
+/// The combined state of a member and all members below it in the tree. Each number is the lowest one among
+/// these members, except `waited`, which is the highest one. Every field except `holder` only grows.
 struct Report {
   std::uint64_t delivered = 0;  ///< Messages below this number are delivered.
   std::uint64_t finished = 0;   ///< Messages below this number are delivered, passed on and acknowledged.
   std::uint64_t charge = 0;     ///< The sum of small_charge() of the delivered small messages.
-  bool closing = false;         ///< True if all of them have called close().
+  bool closing = false;         ///< True if all these members have called close().
   /// One more than the number of the last delivered message that waited for memory. 0 if there is none.
   std::uint64_t waited = 0;
   /// The member that holds up the group; if there are several, the one with the lowest message.
@@ -74,11 +77,11 @@ class Confirmation {
 
   /// The combined report of this member and all members below it.
   const Report& gathered() const { return gathered_; }
-  /// Messages below this number are finished at all members below this one. UINT64_MAX if there is no such
-  /// member.
+  /// Messages below this number are finished at all members below this one in the tree. UINT64_MAX if there
+  /// are no members below this one.
   std::uint64_t finished_below() const;
   /// Returns the report for the parent if it differs from the last one that was sent. The caller must call
-  /// told() when it has sent the report. Always empty at the root.
+  /// told() when it has sent the report. Always returns nullopt at the root.
   std::optional<Report> report() const;
   void told(const Report& report) { reported_ = report; }
   /// At the root, the conclusion from the gathered reports. At other members, the last verdict received.
@@ -98,8 +101,8 @@ class Confirmation {
   bool is_root_;
   std::vector<Child> children_;
   Report own_, reported_;
-  // Combined from own_ and the children's reports. Stored because every turn asks for it and few turns change
-  // it.
+  // Combined from own_ and the children's reports. It is stored because every turn reads it, but few turns
+  // change it.
   Report gathered_;
   Verdict heard_;
 };

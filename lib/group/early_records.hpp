@@ -1,7 +1,7 @@
 // Keeps the records that peers have sent in groups that this process has not made yet, and remembers which
 // groups are over. The memory is limited: if a record exceeds the limit, all records of its group are
-// dropped, and their senders are told. A sender that has waited for kToldAfter is told that it waits. A core
-// without I/O.
+// dropped, and their senders are informed. A sender that has waited for kToldAfter is informed that it waits.
+// A core without I/O.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ struct EarlyLimits {
 
 class EarlyRecords {
  public:
-  /// The number of ended groups that are remembered. The ones that ended first are forgotten.
+  /// The number of ended groups that are remembered. The groups that ended first are forgotten.
   static constexpr std::size_t kMostOver = 4096;
-  /// A peer that has waited this long for a group to be made is told so.
+  /// A peer is informed when it has waited for this time for a group to be made.
   static constexpr Duration kToldAfter = seconds(1);
 
   explicit EarlyRecords(const EarlyLimits& limits) : limits_(limits) {}
@@ -53,13 +53,13 @@ class EarlyRecords {
   std::optional<Kept> take(const GroupName& name);
   /// Drops and returns one group that was not made in time. To be called until it returns nullopt.
   std::optional<Refused> expire(Time now);
-  /// A peer that has waited for this group for kToldAfter or longer and has not been told so.
+  /// A peer that has waited for this group for kToldAfter or longer and has not been informed of this yet.
   struct Waits {
     GroupName name;
     PeerId peer;
   };
   std::optional<Waits> next_to_tell(Time now);
-  /// Marks the peer that next_to_tell() has returned for this group as told.
+  /// Records that the peer which next_to_tell() has returned for this group was informed.
   void set_told(const GroupName& name);
   Time next_deadline() const;
   void forget(PeerId peer);
@@ -79,7 +79,7 @@ class EarlyRecords {
     GroupName name;
     Time since;
     std::vector<PeerId> peers;  ///< All peers that have sent a record.
-    std::size_t told = 0;       ///< How many of `peers`, from the front, were told that they wait.
+    std::size_t told = 0;       ///< The first `told` entries of `peers` were informed that they wait.
     std::deque<Kept> records;
   };
   /// The overhead of one group, without its peers and records. Even an empty std::deque allocates a first

@@ -1,5 +1,5 @@
-// Usage: example [LAUNCHER]. Runs in the processes that mpirun, srun or RDMC_HOSTS name together. The first
-// process sends a large and a small message to all others.
+// Usage: example [LAUNCHER]. The program runs in each of the processes that mpirun, srun or RDMC_HOSTS names.
+// The first process sends a large and a small message to all others.
 #include <cstdio>
 #include <future>
 #include <rdmc/launch.hpp>

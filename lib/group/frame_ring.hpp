@@ -1,7 +1,7 @@
-// The bookkeeping of a ring of frames between two peers. One side writes frames one after another into the
-// other side's memory. The other side reads them in the same order and reports how far it has read. A frame
-// never wraps around: if it does not fit before the ring's end, the rest of the ring is skipped. Positions
-// count bytes since the beginning and never wrap. A core without I/O; one thread uses each object.
+// The bookkeeping of a ring buffer of frames between two peers. One side writes frames one after another into
+// the other side's memory. The other side reads them in the same order and reports how far it has read. A
+// frame never wraps around: if it does not fit before the ring's end, the rest of the ring is skipped.
+// Positions count bytes since the beginning and never wrap. A core without I/O; one thread uses each object.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,8 @@ Result<void> Group::check(const GroupConfig& config) {
 }
 
 /// Makes the edges to all members from which blocks come and to which blocks go. If the group confirms, also
-/// makes the edges along the tree. If it is read_only, also makes the edges between the root and all others.
+/// makes the edges along the tree. If the group is read_only, also makes the edges between the root and all
+/// other members.
 Result<void> Group::make_edges() {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
   std::vector<Rank> ranks;
@@ -82,7 +83,7 @@ Result<void> Group::make_edges() {
 Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& config, Observer& observer) {
   if (auto fits = check(config); !fits) return std::unexpected(fits.error());
   std::unique_ptr<Group> group(new Group(peers, config, observer));
-  // The relay checks the remaining options. This one is made only for that check.
+  // The relay checks the remaining options. This relay is made only for that check.
   const auto probe = relay::Relay::create(group->relay_config(0, group->usual_plan()));
   if (!probe) return std::unexpected(probe.error());
   group->algorithms_ = config.automatic ? relay::auto_algorithms(*config.automatic, config.racks)
@@ -135,7 +136,7 @@ Group::Message* Group::find(std::uint64_t number) {
   return found == messages_.end() || found->number != number ? nullptr : &*found;
 }
 
-/// Among the messages that may be in progress, finds the one whose number has these low bits.
+/// Finds the message whose number has these low bits, among the messages that may be in progress.
 Group::Message* Group::find_by_low_bits(std::uint64_t low_bits, std::uint64_t mask) {
   return find(next_to_finish_ + ((low_bits - next_to_finish_) & mask));
 }

@@ -1,8 +1,8 @@
 // One member's part in one epoch of a group. Each large message in progress is driven by a relay core. The
-// links are shared with other groups. The root sends messages. All other members receive them and relay their
-// blocks, in the order in which the root sends the messages. All calls and upcalls happen on the fabric
-// thread. If anything fails, the group reports it once and tells its neighbours, so that the epoch ends at
-// every member. The application decides whether the group continues in a next epoch.
+// links are shared with other groups. The root sends messages. All other members receive the messages in the
+// root's order, and relay their blocks. All calls and upcalls happen on the fabric thread. If anything fails,
+// the group calls failed() once and informs its neighbours. So the epoch ends at every member. The
+// application decides whether the group continues in a next epoch.
 #pragma once
 
 #include <cstdint>
@@ -28,24 +28,25 @@ namespace rdmc::group {
 struct GroupConfig {
   GroupName name{};
   Rank rank{};
-  /// Indexed by rank. The same at every member. No peer appears twice.
+  /// The members, indexed by rank. The list must be the same at every member. No peer may appear twice.
   std::vector<PeerId> members{PeerId{}};
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   relay::Racks racks{};  ///< The racks of the members, for algorithms that use them.
   std::uint32_t block_bytes = 256 * 1024;
   /// If set, the root chooses the message plan of each message, learns from how long the messages take, and
   /// announces the plan. `algorithm` and `block_bytes` are then the plan of those messages that the root
-  /// sends without plan_for(). They must agree with automatic->fixed. The same at every member. Requires
-  /// `confirms`, and links to almost all members.
+  /// sends without plan_for(). They must agree with automatic->fixed. This option must be the same at every
+  /// member. It requires `confirms`, and links to almost all members.
   std::optional<relay::AutoConfig> automatic{};
   std::uint32_t max_writes_in_flight = relay::kDefaultWritesInFlight;
   /// The number of stragglers. They are the members with the highest ranks, as in relay::RelayConfig. Must be
   /// 0 if lengths are announced.
   std::uint32_t stragglers = 0;
   /// If true, lengths are announced on the data path. The first block of a message may then arrive in an
-  /// arena that was granted in advance, except where the source of that block depends on the announcement. It
-  /// depends on it with `automatic`, and with an algorithm whose first source needs the length. If false,
-  /// every member must know the length of each message (and call send or receive) before the message begins.
+  /// arena that was granted in advance. This is not possible with `automatic`, and with an algorithm whose
+  /// first source needs the length, because the source of the first block then depends on the announcement.
+  /// If false, every member must know the length of each message (and call send or receive) before the
+  /// message begins.
   bool announce_lengths = true;
   /// If true, the links to all neighbours must be connected already. If false, create() makes missing links,
   /// which are connected later.
@@ -53,16 +54,17 @@ struct GroupConfig {
   /// If true, members report to each other what they have. Then stable() is called, close() works, and small
   /// messages travel inside frames. Requires announced lengths.
   bool confirms = false;
-  /// The size of the longest small message. At most kMostSmallBytes, and it must fit into the links' rings.
+  /// The size of the longest small message. It is at most kMostSmallBytes. A message of this size must also
+  /// fit into the ring of each link.
   std::uint32_t small_bytes = 4096;
-  /// The limit for the small messages that some member has not delivered: the sum of their small_charge().
-  /// The same at every member.
+  /// The limit for the sum of small_charge() of all small messages that some member has not delivered yet. It
+  /// must be the same at every member.
   std::uint64_t small_window = 1 << 20;
-  /// If true, the root may offer large messages as mapped messages instead of sending them, where all members
-  /// share its host. The same at every member. Requires `confirms`.
+  /// If true, the root may offer large messages as mapped messages instead of sending them, if all members
+  /// are on its host. This option must be the same at every member. It requires `confirms`.
   bool read_only = false;
   /// The time that a message may wait for this member's memory. After that time the group ends. Zero means no
-  /// limit. In both cases the root is told which member holds up the group.
+  /// limit. In both cases, the root learns which member holds up the group.
   Duration memory_patience{};
   /// The time after the end of the epoch within which a neighbour must send its own End record. After that
   /// time its link is closed, and every group that uses the link fails.
@@ -71,8 +73,8 @@ struct GroupConfig {
   /// nevertheless. The group then fails because of that neighbour and tells all other members. This option
   /// takes precedence over `connected_only`.
   bool survives = false;
-  /// If false, the group tells its neighbours nothing after a failure or end(), because another component
-  /// tells them. Then released() is not called; the owner destroys the group.
+  /// If false, the group does not inform its neighbours after a failure or end(), because another component
+  /// informs them. In that case released() is not called, and the owner destroys the group.
   bool tells_end = true;
 };
 
@@ -86,7 +88,7 @@ class Observer {
   virtual Store* incoming(std::uint64_t message, std::uint64_t bytes) = 0;
   /// Receiver: called with the number and the bytes of a small message. The bytes are valid only during the
   /// call. Returns true if the message counts as delivered. Returns false if the application has no memory
-  /// for it now; then this function is called again in every turn.
+  /// for it now. In that case this function is called again in every turn.
   virtual bool small(std::uint64_t, std::span<const std::byte>) { return true; }
   /// Receiver: called with the number of a mapped message, which counts as delivered. It can be read in the
   /// root's memory until release_mapped().
@@ -104,10 +106,10 @@ class Observer {
   virtual void failed(std::optional<Rank> member, const Error& error) = 0;
   /// Called when every member has delivered the messages below this number.
   virtual void stable(std::uint64_t) {}
-  /// Root: called when the hold-up changes. The holder is a member whose application has given no memory for
-  /// a message, or has not made the group, for kHoldUp or longer. If there are several such members, the
-  /// holder is the one with the lowest message. Empty when the hold-up is over. Only in a group that
-  /// confirms.
+  /// Only at the root of a group that confirms: called when the hold-up changes. The holder is a member whose
+  /// application has given no memory for a message, or has not made the group, for kHoldUp or longer. If
+  /// there are several such members, the holder is the one with the lowest message. The argument is empty
+  /// when the hold-up has ended.
   virtual void held_up(const std::optional<Holder>&) {}
   /// Root: called with a note that a member has sent by tell_root().
   virtual void told(Rank, std::span<const std::byte>) {}
@@ -119,8 +121,8 @@ class Observer {
 
 struct GroupCounters {
   std::uint64_t blocks_sent = 0, blocks_received = 0, grants_sent = 0, grants_received = 0;
-  /// The first blocks that were exchanged or written straight into the message's memory, and the first blocks
-  /// that were copied.
+  /// The numbers of the first blocks that were exchanged or written straight into the message's memory, and
+  /// of the first blocks that were copied.
   std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
   std::uint64_t smalls_sent = 0, smalls_delivered = 0, mapped_delivered = 0;
   std::uint64_t bytes_copied = 0;  ///< The bytes of first blocks that could not be exchanged.
@@ -132,44 +134,45 @@ class Group final : public GroupPart {
   /// one. Later messages wait. The number is 64 because a message id in a grant names a message by six bits.
   static constexpr std::uint64_t kMessagesInFlight = Peers::kSlotsPerGroup;
   static_assert(kMessagesInFlight - 1 <= Link::kMessageMask);
-  /// An application that keeps a message waiting for this time is named to the root.
+  /// If a member's application keeps a message waiting for this time, the root is informed.
   static constexpr Duration kHoldUp = seconds(1);
   static constexpr std::uint32_t kMostSmallBytes = Link::kMostFrameBytes - 256;
-  static constexpr std::size_t kMostNoteBytes = 1 << 20;  ///< The limit for all notes of one member together.
+  /// The limit for the total size of the notes of one member.
+  static constexpr std::size_t kMostNoteBytes = 1 << 20;
 
   /// Makes the missing links to neighbours. Sends nothing if all links exist. Errors: invalid_argument if the
   /// group is empty, if a member appears twice, if the rank is not a member's, or if the options contradict
   /// each other; peer_failed if `connected_only` is set and a neighbour is not connected; already_exists and
-  /// resource_limit as in Peers::add; those of Link::create.
+  /// resource_limit as in Peers::add; and the errors of Link::create.
   static Result<std::unique_ptr<Group>> create(Peers& peers, const GroupConfig& config, Observer& observer);
   /// If released() was not called, closes the links on which a peer may still write into this member's memory
-  /// or on which writes are in flight. All groups that use such a link fail. After the return no byte of any
-  /// store is accessed.
+  /// or on which writes are in flight. All groups that use such a link fail. After the destructor has
+  /// returned, no byte of any store is accessed.
   ~Group() override;
 
-  /// Root: sends `bytes` bytes of `store` as the next message and returns its number. Messages queue. `plan`
-  /// must come from plan_for(); nullopt means the plan of the configuration. Errors: invalid_argument if this
-  /// member is not the root, or if the store is too small for the schedule; peer_failed if the epoch has
-  /// ended; cancelled after close().
+  /// Root: sends `bytes` bytes of `store` as the next message and returns its number. The message waits until
+  /// earlier messages permit it to begin. `plan` must come from plan_for(); nullopt means the plan of the
+  /// configuration. Errors: invalid_argument if this member is not the root, or if the store is too small for
+  /// the schedule; peer_failed if the epoch has ended; cancelled after close().
   Result<std::uint64_t> send(Store& store, std::uint64_t bytes,
                              std::optional<relay::MessagePlan> plan = std::nullopt);
   /// Root: returns the plan for the next message of `bytes` bytes.
   relay::MessagePlan plan_for(std::uint64_t bytes) const;
-  /// Root: true while the message in progress is a trial of a new plan. Send nothing before stable() then,
-  /// because the trial measures how long the message takes alone.
+  /// Root: true while the message in progress is a trial of a new plan. In that case send nothing before
+  /// stable() is called, because the trial measures how long the message takes alone.
   bool is_trying() const { return timed_ && timed_->is_trial; }
   /// Root: true if a message of `bytes` bytes should be the trial of a new plan while other messages are in
-  /// progress. Send it after stable() then.
+  /// progress. In that case send it after stable() was called.
   bool should_wait(std::uint64_t bytes) const;
   /// Returns the plan of this message, or the plan of the configuration if the message is not in progress.
   relay::MessagePlan plan_of(std::uint64_t message) const;
-  /// Root: sends a small message. The bytes must stay unchanged until completed(). Errors: as send, and
-  /// invalid_argument if the message is longer than `small_bytes` or the group does not confirm.
+  /// Root: sends a small message. The bytes must stay unchanged until completed(). Errors: those of send(),
+  /// and invalid_argument if the message is longer than `small_bytes` or the group does not confirm.
   Result<std::uint64_t> send_small(std::span<const std::byte> bytes);
   /// Root: offers a large message to all other members as a mapped message. The bytes must stay unchanged
   /// until completed(), which is called when every member has released the message. Returns nullopt, without
-  /// any effect, if this is not possible, for example because a member cannot map this memory. Then use
-  /// send().
+  /// any effect, if this is not possible, for example because a member cannot map this memory. In that case
+  /// use send().
   std::optional<std::uint64_t> try_show(std::span<const std::byte> bytes);
   /// Receiver: tells the group that the application no longer needs this mapped message.
   void release_mapped(std::uint64_t message);
@@ -182,29 +185,29 @@ class Group final : public GroupPart {
   /// the epoch has ended.
   Result<void> accept(std::uint64_t message, Store& store);
 
-  /// Ends the epoch here and, by telling the neighbours, at every member. They are told `cause`. released()
-  /// follows here, without failed().
+  /// Ends the epoch here and, by telling the neighbours, at every member. The neighbours learn `cause`. Here
+  /// released() is called, but failed() is not.
   void end(const Error& cause);
   /// Ends the epoch with failed(), here and at every member, because this member cannot go on. This member is
   /// to blame.
   void give_up(const Error& error) { fail(config_.rank, error); }
-  /// Ends the epoch with failed(), here and at every member, because of `member`. For a failure that was
-  /// found outside this group, for example in a recovery round of the same epoch.
+  /// Ends the epoch with failed(), here and at every member, because of `member`. To be used for a failure
+  /// that was found outside this group, for example in a recovery round of the same epoch.
   void give_up_on(std::optional<Rank> member, const Error& error) { fail(member, error); }
   bool is_released() const { return phase_ == Phase::released; }
   /// Takes part in the closing barrier. released() is called when all members have called close(), have all
-  /// messages, and have passed on what they had to. The root must send nothing more. Errors: peer_failed if
-  /// the epoch has ended, cancelled if close() was called before, invalid_argument if the group does not
-  /// confirm.
+  /// messages, and have passed on all that they had to pass on. The root must send nothing more. Errors:
+  /// peer_failed if the epoch has ended, cancelled if close() was called before, invalid_argument if the
+  /// group does not confirm.
   Result<void> close();
   bool is_closed() const { return closed_; }
-  /// Sends a note to the root. Only for members other than the root, in a group that confirms. All notes of a
-  /// member together must not exceed kMostNoteBytes.
+  /// Sends a note to the root. Must be called only at a member that is not the root, in a group that
+  /// confirms. The total size of a member's notes must not exceed kMostNoteBytes.
   void tell_root(std::span<const std::byte> bytes);
   /// If true, a neighbour's silence is a failure even when no message is in progress.
   void set_watching(bool watching) { watching_ = watching; }
-  /// Sets whether the application keeps something waiting for memory, so that `memory_patience` counts. With
-  /// nullopt the group derives this from its own messages.
+  /// Sets whether something waits for memory of the application. The time `memory_patience` runs only while
+  /// this is true. With nullopt, the group derives the value from its own messages.
   void set_memory_awaited(std::optional<bool> awaited) { memory_awaited_ = awaited; }
   /// Messages below this number are delivered here. Messages below stable() are delivered at every member.
   std::uint64_t delivered() const { return next_to_deliver_; }
@@ -240,8 +243,8 @@ class Group final : public GroupPart {
   bool uses(const Link& link) const override { return find(link) != nullptr; }
 
  private:
-  /// ending: the epoch has failed or end() was called, and peers may still write. released: the group does
-  /// nothing any more.
+  /// In `ending`, the epoch has failed or end() was called, and peers may still write. In `released`, the
+  /// group does nothing any more.
   enum class Phase : std::uint8_t { open, ending, released };
   struct Message {
     Message(std::uint64_t n, const relay::MessagePlan& p, relay::Relay r)
@@ -264,7 +267,7 @@ class Group final : public GroupPart {
     Link* link = nullptr;      // Null if the link was lost.
     std::uint32_t writes = 0;  // This member's writes that are not completed.
     bool granted = false;      // The neighbour may write into this member's memory.
-    std::uint64_t kept = 0;    // The number of its grants in kept_grants_.
+    std::uint64_t kept = 0;    // The number of the neighbour's grants in kept_grants_.
     bool is_made = true;       // The neighbour has made the group, as far as is known.
     bool said_end = false, heard_end = false;
     bool is_quiet() const { return link == nullptr || (heard_end && writes == 0); }
@@ -300,7 +303,7 @@ class Group final : public GroupPart {
   /// The member that holds up the group, as far as this member knows by itself.
   std::optional<Holder> own_holder() const;
 
-  // group_small.cpp
+  // Defined in group_small.cpp.
   bool forward(const SmallMessages::Entry& small);
   void drop_arena_message(std::uint64_t number);
   Result<void> on_small(Edge& edge, const SmallMessage& small);
@@ -310,19 +313,19 @@ class Group final : public GroupPart {
   void forget_bytes(SmallMessages::Entry& small);
   std::size_t forward_smalls();
 
-  // group_mapped.cpp
+  // Defined in group_mapped.cpp.
   Result<void> on_mapped(Edge& edge, const MappedMessage& mapped);
   bool take_mapped(SmallMessages::Entry& small);
   bool is_released(const SmallMessages::Entry& small) const;
 
-  // group_confirming.cpp
+  // Defined in group_confirming.cpp.
   Result<void> on_report(Edge& edge, const Report& report);
   Result<void> on_verdict(Edge& edge, const Verdict& verdict);
   void confirm_own();
   std::size_t confirm(Time now);
   void tell_who_holds_up(const std::optional<Holder>& holder);
 
-  // group_automatic.cpp
+  // Defined in group_automatic.cpp.
   Result<relay::MessagePlan> announced_plan(const Announcement& announcement) const;
   Result<void> keep_grant(Edge& from, const GrantRecord& record);
   void drop_grants_below(std::uint64_t message);
@@ -330,12 +333,12 @@ class Group final : public GroupPart {
   void count_sent(std::uint64_t number, std::uint64_t bytes, const relay::MessagePlan& plan, bool is_alone);
   void learn(Time now);
 
-  // group_notes.cpp
+  // Defined in group_notes.cpp.
   void add_note(Rank from, std::span<const std::byte> bytes, bool is_last);
   Result<void> on_note(Edge& edge, const Note& note);
   std::size_t pass_notes();
 
-  // group_ending.cpp
+  // Defined in group_ending.cpp.
   void fail(std::optional<Rank> member, const Error& error);
   void begin_ending(std::optional<Rank> member, const Error& error);
   void tell_failure();
@@ -343,14 +346,14 @@ class Group final : public GroupPart {
   void release();
   void on_end(Edge& edge, const End& end);
 
-  // group_events.cpp
+  // Defined in group_events.cpp.
   Result<void> on_announcement(Edge& edge, const Announcement& announcement);
   Result<void> on_grant(Edge& edge, const GrantRecord& record);
   Result<void> take_block(Edge& edge, const fabric::Completion& completion);
   void place_first_block(Message& message, bool is_in_place);
   void spare_arena(Message& message);
 
-  // group_actions.cpp
+  // Defined in group_actions.cpp.
   bool is_connected() const;
   const Edge* lost_edge() const;
   Result<std::size_t> drive_all();
@@ -377,7 +380,7 @@ class Group final : public GroupPart {
   // Unfinished messages, sorted by number, without those known to be small or mapped.
   std::deque<Message> messages_;
   std::uint64_t next_number_ = 0;  // The number of the next send() or receive().
-  // For messages below this number incoming() was called, or they are delivered.
+  // For each message below this number, incoming() was called or the message is delivered.
   std::uint64_t next_to_ask_ = 0;
   std::uint64_t next_to_deliver_ = 0;  // Messages below this number are delivered.
   std::uint64_t next_to_finish_ = 0;   // Messages below this number are complete.
@@ -385,15 +388,15 @@ class Group final : public GroupPart {
   std::uint64_t next_arena_ = 0;
   // The message for which the first-block arena was offered last.
   std::optional<std::uint64_t> arena_holder_;
-  std::uint64_t last_large_ = 0;  // One more than the highest announced message.
-  // A hint for the first-block arena was given, and no block has arrived there since then.
+  std::uint64_t last_large_ = 0;  // One more than the highest number of an announced message.
+  // True if a hint for the first-block arena was given and no block has arrived there since then.
   bool arena_is_expected_ = false;
   memory::Arena arena_;  // The first-block arena.
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
   std::optional<memory::PageExchange> exchange_;
   std::vector<std::uint64_t> consumed_;       // Scratch memory of poll_store().
   std::vector<relay::Algorithm> algorithms_;  // The algorithms that messages may use.
-  std::optional<relay::AutoPlan> auto_plan_;  // Only at the root.
+  std::optional<relay::AutoPlan> auto_plan_;  // Exists only at the root.
   /// The message whose duration is measured. All messages before it were stable when it was sent.
   struct Timed {
     std::uint64_t message = 0, bytes = 0;
@@ -402,7 +405,7 @@ class Group final : public GroupPart {
     std::optional<Time> begin{};
   };
   std::optional<Timed> timed_;
-  // For messages that are not announced yet.
+  // The grants for messages that are not announced yet.
   std::map<std::pair<std::uint64_t, Rank>, relay::BlockGrant> kept_grants_;
   std::optional<std::size_t> tree_parent_;  // An index into edges_.
   std::vector<std::size_t> tree_children_;  // Indices into edges_.
@@ -417,16 +420,16 @@ class Group final : public GroupPart {
   std::map<Rank, std::size_t> note_bytes_;             // The size of all notes from each member below.
   std::map<Rank, std::vector<std::byte>> note_parts_;  // Root: the parts of incomplete notes.
   SmallWindow small_window_;
-  std::uint64_t next_small_ = 0;        // No message below this number can still arrive as a small one.
-  std::uint64_t kept_charge_ = 0;       // Receivers: the charge of the messages in smalls_.
-  std::uint64_t charge_delivered_ = 0;  // Receivers: the charge of all delivered small messages.
+  std::uint64_t next_small_ = 0;        // Messages below this number can no longer arrive as small ones.
+  std::uint64_t kept_charge_ = 0;       // At receivers, the charge of the messages in smalls_.
+  std::uint64_t charge_delivered_ = 0;  // At receivers, the charge of all delivered small messages.
   std::uint64_t stable_ = 0;
   // One more than the number of the last message that waited for this member's memory.
   std::uint64_t waited_ = 0;
   // The time since which message memory_for_ has waited for memory; never() if it does not wait.
   Time memory_since_ = Time::never();
   std::uint64_t memory_for_ = 0;
-  // At the root, the holder that the observer was told last. At other members, this member itself if it holds
+  // At the root, the holder in the last call of held_up(). At other members, this member itself if it holds
   // up the group.
   std::optional<Holder> holder_;
   std::optional<bool> memory_awaited_;

@@ -1,5 +1,5 @@
-// One turn of a group: announce messages, ask the application for memory, ask the stores, drain the actions
-// of every relay, and report to the observer.
+// One turn of a group. In each turn, the group announces messages, asks the application for memory, asks the
+// stores for their progress, executes the actions of every relay, and calls the observer.
 #include <algorithm>
 #include <utility>
 
@@ -106,7 +106,8 @@ Result<std::size_t> Group::announce(Message& message) {
 Result<std::size_t> Group::ask_for_memory(Message& message) {
   if (!config_.announce_lengths || is_root() || message.upcalled || !message.relay.has_length()) return 0;
   next_to_ask_ = std::max(next_to_ask_, next_to_deliver_);
-  // Messages ask in order. A small message asks when it is its turn to be delivered.
+  // The application is asked in the order of the messages. For a small message, it is asked when the message
+  // is the next one to be delivered.
   if (message.number != next_to_ask_) return 0;
   ++next_to_ask_;
   message.upcalled = true;
@@ -119,8 +120,8 @@ Result<std::size_t> Group::ask_for_memory(Message& message) {
   return 1;
 }
 
-// False while the last message in the arena may still use it: its first block is not placed, or a write of
-// that block may still be sent, or sent again, from the arena.
+// Returns false while the last message in the arena may still use the arena. There are two cases: its first
+// block is not placed yet, or a write of that block may still be sent, or sent again, from the arena.
 bool Group::arena_is_free() {
   if (!arena_holder_) return true;
   const Message* const last = find(*arena_holder_);
@@ -133,7 +134,7 @@ Result<void> Group::offer_arena() {
   next_arena_ = std::max({next_arena_, next_to_deliver_, next_small_});
   const Message* next = find(next_arena_);
   for (; next != nullptr && next->store != nullptr; next = find(next_arena_)) ++next_arena_;
-  // The last message was small, or there was no large message yet.
+  // Offers nothing if the last message was small, or if there was no large message yet.
   if (last_large_ == 0 || next_arena_ > last_large_) return {};
   if (next_arena_ >= end_of_window() || !arena_is_free()) return {};
   auto message = open(next_arena_, usual_plan());
@@ -143,8 +144,8 @@ Result<void> Group::offer_arena() {
       !offered) {
     return offered;
   }
-  // Only one hint is given. If the message turns out to be small, the hint serves for the next message. With
-  // a second hint, the WRITE after the block could be scattered over the block in the arena.
+  // Only one hint is given. If the message turns out to be small, the hint is valid for the next message.
+  // With a second hint, the WRITE after the block could be scattered over the block in the arena.
   if (const auto source = (*message)->relay.first_source();
       source && !std::exchange(arena_is_expected_, true))
     find(*source)->link->expect_write(arena_.bytes().first(config_.block_bytes));

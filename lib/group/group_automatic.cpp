@@ -1,5 +1,5 @@
 // A group whose root chooses the plan of each message: what the root learns from the messages, and the grants
-// that a member keeps until it is told the plan.
+// that a member keeps until it learns the plan.
 #include <algorithm>
 
 #include "lib/group/group.hpp"
@@ -28,8 +28,9 @@ relay::MessagePlan Group::plan_of(std::uint64_t number) const {
   return found == messages_.end() || found->number != number ? usual_plan() : found->plan;
 }
 
-/// Measures from the turn in which the root has sent the message to the turn in which the root knows that all
-/// members have it. The duration is not used if a member waited for its application's memory in that time.
+/// Measures the duration of a message: from the turn in which the root has sent the message to the turn in
+/// which the root knows that all members have it. The duration is not used if a member waited for its
+/// application's memory in that time.
 void Group::learn(Time now) {
   if (!timed_ || stable_ <= timed_->message) return;
   const Duration took = now - timed_->begin.value_or(now);
@@ -53,9 +54,9 @@ Result<relay::MessagePlan> Group::announced_plan(const Announcement& announcemen
 
 /// Keeps a grant for a message that is not announced to this member yet. The sender of the grant already
 /// knows the message from another source. A later grant of the same sender for the same message replaces this
-/// one. The sender finishes no message before it has this member's blocks of that message. So it works on all
-/// messages of its kept grants, and they are at most kMessagesInFlight. It grants no message that the root
-/// has not sent, so the root keeps no grants.
+/// one. The sender finishes no message before it has this member's blocks of that message. So the sender
+/// still works on all messages of its kept grants, and there are at most kMessagesInFlight of these. A member
+/// grants memory only for messages that the root has sent. So the root keeps no grants.
 Result<void> Group::keep_grant(Edge& from, const GrantRecord& record) {
   drop_grants_below(next_to_finish_);
   const auto [kept, is_new] = kept_grants_.insert_or_assign({record.message, from.rank}, record.grant);
@@ -70,8 +71,8 @@ void Group::drop_grants_below(std::uint64_t message) {
     --find(kept->first.second)->kept;
 }
 
-/// An error in a kept grant is the fault of the member that has sent the grant, whichever member has
-/// announced the message.
+/// Executes the kept grants of a message. An error in a kept grant is the fault of the member that has sent
+/// the grant. It does not matter which member has announced the message.
 void Group::use_kept_grants(Message& message) {
   for (auto kept = kept_grants_.lower_bound({message.number, Rank{}});
        kept != kept_grants_.end() && kept->first.first == message.number; kept = kept_grants_.erase(kept)) {

@@ -1,4 +1,5 @@
-// What all members have: the reports to the parent, the verdicts to the children, and the closing barrier.
+// Reports to the parent, verdicts to the children, and the closing barrier. By these, the members learn what
+// all of them have.
 #include <algorithm>
 
 #include "lib/group/group.hpp"
@@ -58,8 +59,8 @@ void Group::confirm_own() {
   }
 }
 
-/// A neighbour that has not made the group has none of its messages, so it holds up message 0. The root is
-/// never named as a holder.
+/// Finds the member that holds up the group. A neighbour that has not made the group has none of its
+/// messages, so this neighbour holds up message 0. The root is never named as a holder.
 std::optional<Holder> Group::own_holder() const {
   const auto late = std::ranges::find_if(
       edges_, [](const Edge& edge) { return !edge.is_made && value_of(edge.rank) != 0; });
@@ -93,7 +94,7 @@ std::size_t Group::confirm(Time now) {
   }
   if (is_root() && phase_ == Phase::open) {
     const Report& all = confirmation_.gathered();
-    // All members have delivered that message, so this hold-up is over.
+    // All members have delivered that message, so this hold-up has ended.
     const bool is_over = all.holder && all.holder->message < all.delivered;
     tell_who_holds_up(is_over ? std::nullopt : all.holder);
   }

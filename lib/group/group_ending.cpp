@@ -1,5 +1,5 @@
-// The end of an epoch without the closing barrier. All members are told, and the memory is free when no peer
-// writes into it any more.
+// The end of an epoch without the closing barrier. All members are informed, and the memory is free when no
+// peer writes into it any more.
 #include <algorithm>
 #include <new>
 
@@ -24,8 +24,8 @@ void Group::fail(std::optional<Rank> member, const Error& error) {
   tell_failure();
 }
 
-/// Calls failed(). If memory runs out, the next turn calls it again. This can happen because a group may fail
-/// while another group is destroyed, or after memory has run out.
+/// Calls failed(). If memory runs out, the next turn calls it again. Memory can run out here because a group
+/// may fail while another group is destroyed, or after memory has run out elsewhere.
 void Group::tell_failure() {
   try {
     observer_.failed(blamed_, cause_);
@@ -45,9 +45,10 @@ void Group::begin_ending(std::optional<Rank> member, const Error& error) {
   for (Message& message : messages_) message.relay.cancel();
 }
 
-/// A neighbour that has received this member's End writes nothing after its own End. A frame arrives after
-/// all blocks that were posted before it. So when the neighbour's End has arrived, everything that it wrote
-/// is in place. A neighbour that sends no End in time loses its link.
+/// Waits for the neighbours' End records. A neighbour that has received this member's End writes nothing
+/// after its own End. A frame arrives after all blocks that were posted before it. So when the neighbour's
+/// End has arrived, everything that it wrote is in place. A neighbour that sends no End in time loses its
+/// link.
 std::size_t Group::go_on_ending(Time now) {
   if (untold_) tell_failure();
   if (untold_) return 1;

@@ -4,14 +4,16 @@
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
-/// How many messages beyond this member's oldest unfinished one a peer may name. A higher number is a
-/// protocol error, so that this member need not allocate memory for it. Each member works on at most
-/// kMessagesInFlight messages. This is also true of this member's first source. So the oldest unfinished
-/// message of the first source is at most kMessagesInFlight ahead of this member's, and the same is true for
-/// each hop to the root. Another member may grant kMessagesInFlight messages beyond those that the root works
-/// on. If the first source depends on the length, it can be another member for each message. Then only the
-/// following is certain. As long as some members have finished a message and others have not, a member that
-/// has finished it has sent it to a member that has not, and the latter works on it. So each window of
+/// Returns how far beyond this member's oldest unfinished message a message may be that a peer names. A
+/// message further ahead is a protocol error, so this member need not allocate memory for it. The limit has
+/// two reasons:
+///   - Each member works on at most kMessagesInFlight messages. So the oldest unfinished message of this
+///     member's first source is at most kMessagesInFlight ahead of this member's own. The same is true for
+///     each hop to the root.
+///   - Another member may grant kMessagesInFlight messages beyond those that the root works on.
+/// With some algorithms, the first source depends on the length, so each message can have another first
+/// source. Then only the following is certain: while only some members have finished a message, one of these
+/// members has sent it to a member that has not finished it and works on it. So each window of
 /// kMessagesInFlight messages reaches at least one more member.
 std::uint64_t Group::most_large_ahead() const {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
@@ -60,7 +62,7 @@ void Group::on_block(Link& link, const fabric::Completion& completion) {
 }
 
 Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
-  // The grant and this member's last block have crossed on the way.
+  // The grant and this member's last block have crossed in the network.
   if (record.message < next_to_finish_) return {};
   // The grant is for a first-block arena, and its message has turned out to be small. The root's large
   // messages stay in messages_ until they finish.
@@ -80,8 +82,8 @@ Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
 Result<void> Group::on_announcement(Edge& edge, const Announcement& announcement) {
   if (!config_.announce_lengths || is_root())
     return rdmc::fail(Errc::protocol_error, "an announcement where none belongs");
-  // The sender works on no more messages at a time than this member. It finishes no message before this
-  // member has granted memory for it.
+  // Like this member, the sender works on at most kMessagesInFlight messages at a time. It finishes no
+  // message before this member has granted memory for it.
   if (announcement.message < next_to_finish_ ||
       announcement.message - next_to_finish_ >= most_messages_ahead())
     return rdmc::fail(Errc::protocol_error, "an announcement of a message far away");
@@ -120,7 +122,7 @@ Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion)
   return {};
 }
 
-/// Called when the message's memory is known and its first block has not arrived. Redirects the block
+/// Called when the message's memory is known and its first block has not arrived yet. Redirects the block
 /// straight into that memory, if the provider can still do that.
 void Group::spare_arena(Message& message) {
   const std::uint64_t block = message.relay.first_block();
@@ -135,8 +137,8 @@ void Group::place_first_block(Message& message, bool is_in_place) {
   const std::uint32_t bytes = message.relay.block_length(block);
   const auto source = arena_.bytes().first(bytes);
   const auto destination = message.store->memory().subspan(message.relay.offset_of(block), bytes);
-  // If a write still reads the arena, because the application gave its memory late, the arena must keep its
-  // pages.
+  // A write may still read the arena if the application gave its memory late. In that case the arena must
+  // keep its pages.
   std::size_t copied = bytes;
   if (is_in_place) {
     copied = 0;

@@ -1,5 +1,6 @@
-// Mapped messages: large messages that members on the root's host read in the root's memory. They travel like
-// small messages: down the tree and in the root's order. Only their bytes stay in the root's memory.
+// Mapped messages: large messages that members on the root's host read in the root's memory. The records
+// about them travel like small messages, down the tree and in the root's order. But their bytes stay in the
+// root's memory.
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {

@@ -1,5 +1,5 @@
-// The notes that members send to the root in addition to their reports. A note goes in pieces from parent to
-// parent up the tree.
+// The notes that members send to the root in addition to their reports. A note is sent in pieces up the tree.
+// Each member sends the pieces on to its own parent.
 #include <algorithm>
 
 #include "lib/group/group.hpp"

@@ -1,5 +1,6 @@
-// Small messages. They go from the root into the frames of its children, and from frame to frame down the
-// tree. A message whose turn it is goes to the application straight from the frame.
+// Small messages. The root puts them into frames for its children, and each member passes them on to its own
+// children in the tree. If a message is the next one to be delivered, the application gets it straight from
+// the frame.
 #include <utility>
 
 #include "lib/group/group.hpp"
@@ -79,7 +80,7 @@ Result<void> Group::on_small(Edge& edge, const SmallMessage& message) {
   return {};
 }
 
-/// Returns false if the application has no memory for the message now.
+/// Gives the message to the application. Returns false if the application has no memory for it now.
 bool Group::take_small(SmallMessages::Entry& small) {
   if (!observer_.small(small.number, small.bytes)) return false;
   ++counters_.smalls_delivered;

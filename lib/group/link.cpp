@@ -8,8 +8,9 @@
 namespace rdmc::group {
 namespace {
 
-// The part of the blob before the queue pair's own blob: version 1 (value 6; it also counts changes of the
-// records and of the order of blocks), zero 3, ring size 4, address 8, host id 8, key 4.
+// The length of the part of the blob before the queue pair's own blob. The fields of this part, with their
+// lengths in bytes, are: version (1), zeros (3), ring size (4), address (8), host id (8), key (4). The
+// version is 6. It also increases when the records or the order of blocks change.
 constexpr std::size_t kBlobBytes = 28;
 constexpr std::byte kBlobVersion{6};
 

@@ -1,6 +1,6 @@
 // The connection of two processes, which all their common groups share. It has one queue pair and, on each
-// side, a ring into which the peer writes frames of records. Blocks are written straight into the messages'
-// memory. Frames and blocks are WRITEs with immediate on the same queue pair. A frame arrives after
+// side, a ring buffer into which the peer writes frames of records. Blocks are written straight into the
+// messages' memory. Frames and blocks are WRITEs with immediate on the same queue pair. A frame arrives after
 // everything that was posted before it. A block may arrive before frames that were posted before it. A Link
 // belongs to a Peers table and is used on its thread.
 #pragma once
@@ -21,8 +21,8 @@ struct LinkOptions {
   /// The size of the ring that the peer writes into: kLeastRingBytes to kMostRingBytes, a multiple of
   /// kFrameAlign. Both sides use only the smaller one of their two sizes.
   std::uint32_t ring_bytes = 16 * 1024;
-  /// The host id of this process. Peers with the same host id share this host. 0 means that peers are not
-  /// told.
+  /// The host id of this process. Peers with the same host id share this host. 0 means that this process does
+  /// not send its host id to peers.
   std::uint64_t host = 0;
 };
 
@@ -36,9 +36,10 @@ class Link {
   /// a block that is posted after a frame waits only for a short time.
   static constexpr std::uint32_t kMostFrames = 64, kMostFrameBytes = 16 * 1024;
   /// While this number of frames is in flight, a frame of small messages waits until it is full, or until one
-  /// of those in flight has been acknowledged.
+  /// of the frames in flight has been acknowledged.
   static constexpr std::uint32_t kFramesAhead = 2;
-  /// A frame begins with the position up to which its sender has read the frames that it has received.
+  /// The length of the number at the beginning of a frame. This number is the position up to which the
+  /// frame's sender has read the frames that it has received.
   static constexpr std::uint32_t kFrameHeadBytes = 8;
   /// The upper half of a frame's immediate. No grant has this message id. The lower half is the frame's
   /// offset in the ring, in units of kFrameAlign.
@@ -52,18 +53,18 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   PeerId peer() const { return peer_; }
-  /// The host id of the peer, once it is connected. 0 if the peer does not tell it.
+  /// The host id of the peer, once it is connected. 0 if the peer does not send its host id.
   std::uint64_t peer_host() const { return peer_host_; }
   /// The bytes that the peer needs to connect: the local ring and host id, then the queue pair's own blob.
   fabric::ConnectionBlob local_blob() const;
   /// Errors: protocol_error if the blob is malformed, version_mismatch if it has another version,
   /// invalid_argument if the link is connected or closed, those of QueuePair::connect.
   Result<void> connect(std::span<const std::byte> blob);
-  /// Closes the link. After the return the peer neither reads nor writes any memory here, and nothing more is
-  /// sent.
+  /// Closes the link. After this function has returned, the peer neither reads nor writes any memory here,
+  /// and nothing more is sent.
   void shut() { queue_pair_.reset(); }
 
-  /// Memory that both processes write. See QueuePair::share_pages.
+  /// These functions are for memory that both processes write. See QueuePair::share_pages.
   bool can_share_pages() const { return is_open() && queue_pair_->can_share_pages(); }
   bool share_pages(const memory::SharedPages& pages) { return is_open() && queue_pair_->share_pages(pages); }
   std::optional<memory::SharedPages> take_shared_pages() {
@@ -94,11 +95,11 @@ class Link {
     if (is_open()) queue_pair_->expect_write(where);
   }
 
-  /// Makes space in the open frame for records of one group that have `bytes` bytes together. Returns false
-  /// if there is no space now. Try again after progress.
+  /// Makes space in the open frame for records of one group. Their total size is `bytes` bytes. Returns false
+  /// if there is no space now. The caller can try again later.
   bool make_room(std::size_t bytes);
-  /// Adds a record to the open frame, which leaves with the next flush() or write(). Returns false if there
-  /// is no space.
+  /// Adds a record to the open frame, which the next flush() or write() sends. Returns false if there is no
+  /// space.
   bool send(const GroupName& name, const Record& record);
   /// For records that belong to no group: returns the unused part of the open frame, at least `least` bytes.
   /// Returns an empty span if there is no space now.
@@ -120,8 +121,8 @@ class Link {
   /// The kind of work that a work id of this link names.
   enum class Work : std::uint8_t { block_write, frame, receive };
   static Work kind_of(std::uint64_t work_id) { return static_cast<Work>(work_id >> 60); }
-  /// The work id of a block's write. The group and the message are stored modulo 2^10. The block must be
-  /// below 2^40.
+  /// Returns the work id of a block's write. The group and the message are stored modulo 2^10. The block must
+  /// be below 2^40.
   static std::uint64_t block_write_id(std::uint32_t group, std::uint64_t message, std::uint64_t block);
   static std::uint32_t group_of(std::uint64_t work_id) {
     return static_cast<std::uint32_t>(work_id >> 50) & 0x3FF;

@@ -1,8 +1,8 @@
-// Every node listens, and connects to the nodes with lower numbers. It opens a channel to the service of such
-// a node in this job and sends its offer. It gets the other node's offer, connects, and reports that it is
-// connected. A process that dials this node may be any process that has the key, for example a step of
-// another job that now has the same addresses. That process finds no service of its job here, and its attempt
-// ends nothing.
+// Every node listens, and connects to the nodes with lower numbers. To connect, it opens a channel to the
+// service of the other node for this job, and sends its own offer. Then it gets the other node's offer,
+// connects, and reports that it is connected. Any process that has the key can dial this node, for example a
+// step of another job that now has the same addresses. Such a process finds no service of its own job here.
+// Its attempt has no effect on this node.
 #include "lib/include/rdmc/mesh.hpp"
 
 #include <algorithm>
@@ -26,9 +26,10 @@ namespace {
 constexpr Duration kAskAgain = milliseconds(50);
 /// The longest turn of a node that the waiting thread drives.
 constexpr Duration kTurn = milliseconds(10);
-/// For a member that has found another key at one of the others. It continues to listen until it has refused
-/// as many connections as it has missing members. By then all of them know that the keys differ. It listens
-/// for at most this time, because some of them may not run, or may have given up already.
+/// A time limit for a member that has found that another member has a different key. Such a member continues
+/// to listen until it has refused as many connections as it has missing members. By then all missing members
+/// know that the keys differ. The time is limited because some of them may not run, or may have given up
+/// already.
 constexpr Duration kFoundOutWithin = seconds(5);
 constexpr std::size_t kMostJobBytes = 255;
 
@@ -55,8 +56,8 @@ class Mesh {
       if (member.node != node.id()) missing_.insert(member.node);
     }
   }
-  /// After the return no handler runs any more. Everything ends on the control loop. The control loop may
-  /// wait for turns of the node until then.
+  /// After the destructor has returned, no handler runs any more. The control loop ends all channels, dials
+  /// and timers of this object. Until they have ended, the control loop may wait for turns of the node.
   ~Mesh() {
     std::atomic<bool> has_ended = false;
     const auto end = [this, &has_ended] {
@@ -254,7 +255,7 @@ class Mesh {
   peer::Peers::Handle service_;
   std::optional<control::Listener> listener_;
 
-  // Only for the control loop.
+  // Only the control loop uses the following members, up to mutex_.
   bool is_over_ = false;
   /// Expires at the end, so that later callbacks do nothing.
   std::shared_ptr<char> alive_ = std::make_shared<char>();

@@ -11,7 +11,8 @@ namespace rdmc::group {
 enum class PeerId : std::uint32_t {};
 
 /// One use of a group's number. All members give it the same epoch. Each new use of the number must have a
-/// higher epoch, so that late records of an earlier use can be told from early records of this use.
+/// higher epoch, because otherwise a late record of an earlier use could be mistaken for an early record of
+/// this use.
 struct GroupName {
   std::uint64_t number = 0;
   std::uint64_t epoch = 0;

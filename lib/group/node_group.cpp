@@ -86,9 +86,9 @@ void NodeGroup::run() {
   tidy();
 }
 
-/// Executes at most `at_most` commands in their order. The others wait for the next turn. An upcall may call
-/// this function again. A request to destroy the group is executed last. The request is not lost if memory
-/// runs out in a command before it.
+/// Executes at most `at_most` commands in their order. The other commands wait for the next turn. An upcall
+/// may call this function again. A request to destroy the group is executed last. The request is not lost if
+/// memory runs out in a command before it.
 void NodeGroup::execute_commands(std::size_t at_most) {
   for (; at_most > 0; --at_most) {
     if (executing_.empty() && !take_commands()) return;

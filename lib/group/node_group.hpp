@@ -1,8 +1,9 @@
 // One group of a Node. It connects the application's commands and callbacks with the member of the group in
 // the present epoch, or with the recovery that begins the next epoch. Commands come from any thread through a
-// queue. Everything else happens on the fabric thread. node_group.cpp has the functions that the application
-// calls, node_group_messages.cpp the messages and their memory, and node_group_continuing.cpp the change from
-// one epoch to the next.
+// queue. Everything else happens on the fabric thread. The functions are defined in three files:
+//   - node_group.cpp: the functions that the application calls;
+//   - node_group_messages.cpp: the messages and their memory;
+//   - node_group_continuing.cpp: the change from one epoch to the next.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ class NodeGroup final : public Survivor {
  public:
   /// The limit for commands that wait for the fabric thread.
   static constexpr std::size_t kMostCommands = 1 << 16;
-  /// The limit for commands that are executed at a time, so that the engine's other pollers get their turns.
+  /// The limit for commands that are executed at a time. It lets the engine's other pollers get their turns.
   static constexpr std::size_t kCommandsPerTurn = 1024;
   /// The limit for messages that were sent and are not reusable yet.
   static constexpr std::uint64_t kMostQueued = 1 << 16;
@@ -43,7 +44,7 @@ class NodeGroup final : public Survivor {
   };
   using Command = std::variant<Send, Buffer, Release>;
 
-  /// `members` must be in the order of ranks. `rack_of` must be empty or have every member. If
+  /// `members` must be in the order of ranks. `rack_of` must be empty or contain every member. If
   /// `racks_are_hosts` is set, the racks are the hosts of connected nodes, and members with unknown racks may
   /// join later. `some_changed` is set when tidy() must be called.
   NodeGroup(std::vector<NodeId> members, RackOf rack_of, bool can_continue, GroupCallbacks callbacks,
@@ -56,52 +57,52 @@ class NodeGroup final : public Survivor {
         some_changed_(some_changed),
         counts_(counts) {}
 
-  /// Errors: those of Group::create.
+  /// Opens the group in its first epoch. Errors: those of Group::create.
   Result<void> open(Peers& peers, const GroupConfig& config);
   /// Makes this member join a group that others continue in this epoch. Errors: those of Group::create.
   Result<void> join(Peers& peers, const GroupConfig& config);
 
-  // -- any thread --
+  // -- Any thread may call these functions. --
 
-  /// Returns the number of the message. Errors: as Node::send.
+  /// Queues a message for sending, and returns its number. Errors: those of Node::send.
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post(std::span<std::byte> buffer);
   Result<void> release(std::uint64_t message);
-  /// Allocates no memory.
+  /// Queues the request to destroy the group. Allocates no memory.
   Result<void> destroy(Destroyed done);
-  /// Returns true once for each batch of commands. The caller must then have run() called on the fabric
-  /// thread.
+  /// Returns true once for each batch of commands. The caller must then make the fabric thread call run().
   bool wants_to_run();
 
-  // -- the fabric thread --
+  // -- Only the fabric thread may call these functions, except is_over(). --
 
   /// Executes the commands that wait.
   void run();
-  /// The present epoch, or the one that a continuation has begun.
+  /// The present epoch, or the next epoch if a continuation has already begun it.
   std::uint64_t epoch() const { return config_.name.epoch; }
-  /// Errors: as Node::continue_group.
+  /// Requests the next epoch. Errors: those of Node::continue_group.
   Result<void> continue_as(std::uint64_t epoch, std::vector<NodeId> survivors, NodeId root, NodeId us);
   /// Begins a requested epoch, finishes a group that is being destroyed, and executes the commands that are
-  /// left. Must be called between turns, because an upcall must not do this.
+  /// left. Must be called between turns, because none of this may be done in an upcall.
   void tidy();
   /// Ends the epoch at every member, with this member to blame.
   void give_up(const Error& cause) { group().give_up(cause); }
-  /// True if the group has ended and all memory is the application's. Any thread may call this.
+  /// True if the group has ended and the application may use all its memory again. Any thread may call this
+  /// function.
   bool is_over() const { return over_; }
 
  private:
-  /// open: messages are sent and delivered. failed: until continue_as() or destroy(). continuing: until the
-  /// next epoch is open.
+  /// In `open`, messages are sent and delivered. `failed` lasts until continue_as() or destroy().
+  /// `continuing` lasts until the next epoch is open.
   enum class Phase : std::uint8_t { open, failed, continuing };
   /// Memory that the application has given for a message.
   struct MessageBuffer {
-    std::span<std::byte> bytes;   // As long as the message.
+    std::span<std::byte> bytes;   // The part for the message; it is as long as the message.
     std::span<std::byte> posted;  // The whole buffer, if it was posted.
   };
-  /// The memory of a message, from the time when it is known until it is reusable.
+  /// The memory of a message, from the time when this member knows the message until the memory is reusable.
   struct Held {
     std::span<std::byte> bytes;
-    std::unique_ptr<MemoryStore> store;  // Only while the data path uses it for a large message.
+    std::unique_ptr<MemoryStore> store;  // Exists only while the data path uses it for a large message.
     std::uint32_t block_bytes = 0;       // The block size of a large message.
     std::span<std::byte> posted;         // The whole buffer, if it was posted.
     std::shared_ptr<const void> mapped;  // Keeps the root's memory mapped for a mapped message.
@@ -124,7 +125,7 @@ class NodeGroup final : public Survivor {
   bool submit(std::uint64_t number);
   void finish();
 
-  // node_group_messages.cpp
+  // Defined in node_group_messages.cpp.
   void serve_waiting();
   std::optional<MessageBuffer> find_buffer(std::uint64_t message, std::uint64_t bytes, bool ask);
   bool fits(std::span<std::byte> memory, std::uint64_t bytes);
@@ -132,11 +133,12 @@ class NodeGroup final : public Survivor {
   void deliver(std::uint64_t message, std::span<std::byte> bytes);
   void reuse();
 
-  // node_group_continuing.cpp
+  // Defined in node_group_continuing.cpp.
   /// The group of the present epoch.
   Group& group() { return recovery_ ? recovery_->group() : *group_; }
   bool is_released() const { return recovery_ ? recovery_->is_released() : group_->is_released(); }
-  /// The application's number of the group's message 0. The application's numbers go on over all epochs.
+  /// The number that the application uses for the group's message 0. The application's numbering does not
+  /// restart with a new epoch.
   std::uint64_t offset() const { return recovery_ ? recovery_->offset() : 0; }
   void set_phase(Phase phase);
   void fail_with(std::optional<Rank> member, const Error& error);
@@ -194,7 +196,8 @@ class NodeGroup final : public Survivor {
   std::uint64_t next_to_submit_ = 0;
   std::uint64_t delivered_ = 0;  // Receivers: messages below this number are delivered.
   std::uint64_t completed_ = 0, stable_ = 0;
-  std::atomic<std::uint64_t> reusable_ = 0;  // Messages below are reusable. Other threads read this.
+  // Messages below this number are reusable. Other threads read this value.
+  std::atomic<std::uint64_t> reusable_ = 0;
   std::deque<std::span<std::byte>> buffers_;
   struct Waiting {
     std::uint64_t message = 0, bytes = 0;
@@ -212,7 +215,7 @@ class NodeGroup final : public Survivor {
     Rank rank{};
   };
   std::optional<Next> next_;  // The epoch that was requested and has not begun.
-  // ^As a former root, this member tells the new root only of messages below this number.
+  // If this member is a former root, it reports only messages below this number to the new root.
   std::uint64_t handed_ = 0;
   std::optional<RecoveryPlan> plan_;  // The plan of the recovery.
   bool all_recovered_ = false;

@@ -1,5 +1,5 @@
-// The end of one epoch and the beginning of the next: what this member has kept, what it recovers, and what
-// is void.
+// The end of one epoch and the beginning of the next. This file handles the messages that this member has
+// kept, those that it recovers, and those that are void.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,12 +21,13 @@ void NodeGroup::failed(std::optional<Rank> member, const Error& error) {
   }
   failure_ = error;
   if (next_) return;  // This member itself has left the epoch.
-  // A member that goes on in another epoch has ended this one.
+  // True if a member has ended this epoch because it goes on in another epoch.
   const bool was_wished = can_continue_ && error.code == Errc::cancelled;
   fail_with(was_wished ? std::nullopt : member, error);
 }
 
-/// Reports a failure to the application. It is called again if memory runs out in it or in the upcall.
+/// Reports a failure to the application. If memory runs out in this function or in the upcall, this function
+/// is called again.
 void NodeGroup::fail_with(std::optional<Rank> member, const Error& error) {
   failure_ = error;
   GroupFailure failure{.node = member ? std::optional(members_[value_of(*member)]) : std::nullopt,
@@ -85,11 +86,11 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
                        {Errc::peer_failed, "the group goes on without it"});
   else if (phase_ == Phase::open)
     group().give_up_on(std::nullopt, {Errc::cancelled, "the group goes on in another epoch"});
-  else if (recovery_)  // At once, so that this epoch does not open any more.
+  else if (recovery_)  // This epoch ends at once, so that it can no longer open.
     recovery_->end({Errc::cancelled, "a later epoch was begun"});
   all_recovered_ = false;  // The old value is from an earlier recovery.
   set_phase(Phase::continuing);
-  // The messages that were sent before have numbers already.
+  // Messages that were sent before this call already have numbers, so their commands are executed now.
   execute_commands(2 * kMostCommands);
   some_changed_ = true;
   return {};
@@ -150,8 +151,8 @@ SurvivorState NodeGroup::survivor_state() {
   return state;
 }
 
-/// A message for which the application has no memory now is recovered into memory of this process, because
-/// other members may need it.
+/// If the application has no memory for a message now, the message is recovered into memory of this process,
+/// because other members may need the message.
 Result<void> NodeGroup::on_plan(const RecoveryPlan& plan) {
   plan_ = plan;
   if (joins_) return {};
@@ -229,9 +230,10 @@ void NodeGroup::deliver_recovered() {
 }
 
 /// Handles the messages that have begun and are not saved. A root that stays the root sends them again. All
-/// other members drop them. A member must drop them before the others can know that it has everything,
-/// because from then on their numbers may be used for other messages. So it never reports them in a later
-/// recovery, whichever member is the root then, and whether or not it has seen this epoch open.
+/// other members drop them. A member must drop these messages before the other members can know that it has
+/// everything. The reason is that from then on, the numbers of these messages may be used for other messages.
+/// So the member never reports the dropped messages in a later recovery. It does not matter which member is
+/// the root then, or whether the member has seen that this epoch is open.
 void NodeGroup::settle() {
   const std::uint64_t next = plan_->end();
   const bool sends_on = is_root_ && !joins_ && value_of(config_.rank) == 0;

@@ -1,5 +1,5 @@
-// Messages and their memory: how the application is asked for memory, what it is told, and when its memory is
-// reusable.
+// Messages and their memory. This file asks the application for memory, informs it about messages, and
+// decides when its memory is reusable.
 #include <algorithm>
 
 #include "lib/group/node_group.hpp"

@@ -5,10 +5,11 @@
 namespace rdmc {
 namespace {
 
-/// The time within which a peer must acknowledge what was sent last. A dead peer is noticed earlier.
+/// The time within which peers must acknowledge what a leaving node has sent last. A dead peer is noticed
+/// earlier.
 constexpr Duration kFarewell = seconds(1);
-/// The node has more than this number of last turns. An acknowledgement leaves in the turn after the arrival
-/// of its packet, and that packet may still be on its way.
+/// A leaving node gets more than this number of last turns. The reason is that an acknowledgement is sent in
+/// the turn after the arrival of its packet, and that this packet may not have arrived yet.
 constexpr int kLastTurns = 3;
 
 }  // namespace
@@ -36,8 +37,9 @@ Node::State::~State() {
   left.get();
 }
 
-/// Queue pairs must end on the thread on which they lived. They must not end before the records that were
-/// sent last, for example a verdict, have arrived, and before the packets that arrived last are acknowledged.
+/// Begins the last turns of the node. Queue pairs must end on the thread on which they lived. They must not
+/// end before the records that were sent last, for example a verdict, have arrived, and before the packets
+/// that arrived last are acknowledged.
 void Node::State::begin_leaving(Time now) {
   {
     const std::lock_guard lock(mutex);
@@ -50,7 +52,8 @@ bool Node::State::may_leave(Time now) const {
   return leaving_->turns > kLastTurns && (peers->is_quiet() || now >= leaving_->latest);
 }
 
-/// Sets the result last, because the thread that waits for it destroys this object at once.
+/// Ends the node's use of the fabric thread. Sets the result `left` last, because the thread that waits for
+/// it destroys this object at once.
 void Node::State::leave() {
   thread->engine().remove(*this);
   thread->engine().remove(*peers);
@@ -60,8 +63,8 @@ void Node::State::leave() {
   left.set_value();
 }
 
-/// Work for groups is counted as work. So the engine gives another turn, in which the groups go on, even if
-/// nothing else wakes the engine.
+/// Does the node's work of one turn. The result includes the work for groups. So the engine gives another
+/// turn, in which the groups go on, even if nothing else wakes the engine.
 std::size_t Node::State::work(Time now) {
   std::size_t done = 0;
   if (disconnects_all_) {

@@ -1,5 +1,5 @@
-// The inside of a Node: its link table, its groups, and their turns on a fabric thread, which the node may
-// share with other users.
+// The implementation of a Node: its link table, its groups, and the code that runs them on a fabric thread.
+// The node may share this thread with other users.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace rdmc {
 struct Node::State final : private engine::Poller {
   ~State() override;
 
-  /// Adds the node to the turns of this fabric thread. Must be called only once.
+  /// Makes this fabric thread give turns to the node. Must be called only once.
   void join(std::shared_ptr<peer::FabricThread> fabric_thread);
   /// Runs `function` on the fabric thread and waits for it. It runs between two turns, or at once if the
   /// caller is on the fabric thread.
@@ -48,13 +48,13 @@ struct Node::State final : private engine::Poller {
 
   std::mutex mutex;  // Protects `groups`.
   std::map<GroupNumber, std::shared_ptr<group::NodeGroup>> groups;
-  bool some_changed = false;  // Only for the fabric thread.
+  bool some_changed = false;  // Only the fabric thread uses it.
 
  private:
   std::size_t work(Time now) override;
   Time next_deadline() const override;
-  /// Has the commands and the tidying of all groups done in the next turn, because this turn may not have
-  /// finished them.
+  /// Makes the next turn execute the commands of all groups and tidy the groups, because this turn may not
+  /// have finished this work.
   void on_out_of_memory() override {
     all_run_ = true;
     some_changed = true;
@@ -72,15 +72,15 @@ struct Node::State final : private engine::Poller {
     int turns = 0;
     std::promise<void> left;
   };
-  std::optional<Leaving> leaving_;  // Only for the fabric thread.
-  /// All groups run in the next turn. Set if a command found no space in the fabric thread's queue, or if
-  /// memory ran out.
+  std::optional<Leaving> leaving_;  // Only the fabric thread uses it.
+  /// If true, the next turn executes the commands of all groups. Set to true if a command found no space in
+  /// the fabric thread's queue, or if memory ran out.
   std::atomic<bool> all_run_{false};
   std::atomic<bool> disconnects_all_{false};
 };
 
-/// For a node without a thread of its own. While this object exists, the thread that drives the node gives it
-/// turns, so other threads may wait for those turns.
+/// This class is for a node without a thread of its own. While an object of it exists, the thread that drives
+/// the node gives it turns, so other threads may wait for those turns.
 class NodeTurns {
  public:
   explicit NodeTurns(Node& node) : thread_(*node.state_->thread) { thread_.let_others_wait(true); }

@@ -75,8 +75,8 @@ void Peers::disconnect_all(const Error& cause) {
   while (!links_.empty()) lose(*links_.back().link, cause);
 }
 
-/// Closes the link and tells the groups. At that time the peer cannot access anything any more, and the
-/// link's own memory still exists.
+/// Closes the link, and then informs the groups. At that time, the peer cannot access anything any more, and
+/// the link's own memory still exists.
 void Peers::lose(Link& link, const Error& cause) {
   const auto found = std::ranges::find_if(links_, [&](const Entry& e) { return e.link.get() == &link; });
   if (found == links_.end()) return;
@@ -124,7 +124,7 @@ void Peers::remove(GroupPart& part) {
   by_name_.erase(found);
   try {
     early_.set_over(part.name());
-  } catch (const std::bad_alloc&) {  // Late records are then kept for a while, like early records.
+  } catch (const std::bad_alloc&) {  // In this case late records are kept for a while, like early records.
   }
 }
 

@@ -1,7 +1,7 @@
 // The link table: the processes to which this process is connected over one fabric, and the groups that share
 // those links. Making a group among connected peers sends nothing. Ending a group leaves the links to the
-// other groups. The owner of the table exchanges the connection blobs. Records for a group that was not made
-// here yet are kept. Everything happens on the fabric thread.
+// other groups. The owner of the table exchanges the connection blobs. The table keeps records for a group
+// that was not made here yet. Everything happens on the fabric thread.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace rdmc::group {
 struct PeersConfig {
   LinkOptions link;
   /// If nothing was sent for this time on a link of a busy group, a frame without records is sent. So a dead
-  /// peer is noticed even if nothing else is sent to it. Zero: no such frames.
+  /// peer is noticed even if nothing else is sent to it. Zero means that no such frames are sent.
   Duration keepalive{};
   EarlyLimits early;
   /// Counts the connections that were made and that have ended. May be null.
@@ -35,11 +35,11 @@ class GroupPart {
  public:
   virtual ~GroupPart() = default;
   virtual const GroupName& name() const = 0;
-  /// If the record or block is wrong, the group fails with the peer to blame.
+  /// Called when a record or a block has arrived. If it is wrong, the group fails with the peer to blame.
   virtual void on_record(Link& link, const Record& record) = 0;
   virtual void on_block(Link& link, const fabric::Completion& completion) = 0;
   virtual void on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) = 0;
-  /// The link is destroyed after this returns.
+  /// Called when the link was lost. The link is destroyed after this function has returned.
   virtual void on_link_lost(Link& link, const Error& cause) = 0;
   /// Called when this process had no memory for some group's work. This group may lack a part of its state,
   /// so it must fail.
@@ -67,16 +67,17 @@ class Peers final : public engine::Poller {
   /// Returns the bytes that the peer needs to connect. Makes the link if there is none, or if the last one
   /// was lost. Errors: those of Link::create.
   Result<fabric::ConnectionBlob> offer(PeerId peer);
-  /// Errors: not_found if there is no link to the peer, those of Link::connect.
+  /// Connects the link with the bytes of the peer's offer(). Errors: not_found if there is no link to the
+  /// peer, and those of Link::connect.
   Result<void> connect(PeerId peer, std::span<const std::byte> blob);
   bool is_connected(PeerId peer) const;
-  /// The host id of a connected peer. Empty if the peer does not tell it. Peers with the same id share a
+  /// The host id of a connected peer. Empty if the peer does not send it. Peers with the same id share a
   /// host; the id of this process is own_host().
   std::optional<std::uint64_t> host_of(PeerId peer) const;
   std::uint64_t own_host() const { return config_.link.host; }
-  /// Closes the link. Groups with that peer fail with `cause`. After the return the peer cannot access any
-  /// memory here. Has no effect unless the link is among the first `made` links, because a later link may
-  /// belong to a restarted process.
+  /// Closes the link. Groups with that peer fail with `cause`. After this function has returned, the peer
+  /// cannot access any memory here. Has no effect unless the link is among the first `made` links, because a
+  /// later link may belong to a restarted process.
   void disconnect(PeerId peer, const Error& cause,
                   std::uint64_t made = std::numeric_limits<std::uint64_t>::max());
   /// The number of links that were ever made.
@@ -90,7 +91,7 @@ class Peers final : public engine::Poller {
   Result<std::uint32_t> add(GroupPart& part);
   void remove(GroupPart& part);
 
-  /// True if everything that was sent has arrived.
+  /// True if everything that was sent has arrived at the peers.
   bool is_quiet() const;
 
   std::size_t work(Time now) override;

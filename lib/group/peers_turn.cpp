@@ -1,5 +1,5 @@
-// One turn of the link table. It handles what has arrived on every link. Then every group has its turn. Then
-// the frames leave that the groups have filled.
+// One turn of the link table. It handles what has arrived on every link. Then every group has its turn. At
+// the end, the frames that the groups have filled are sent.
 #include <algorithm>
 #include <array>
 
@@ -19,7 +19,8 @@ std::size_t Peers::work(Time now) {
   while (const auto refused = early_.expire(now)) refuse(*refused);
   while (const auto waits = early_.next_to_tell(now)) {
     Link* const link = find(waits->peer);
-    if (link != nullptr && !link->send(waits->name, NotMade{})) break;  // No space: try in the next turn.
+    // If there is no space now, the next turn tries again.
+    if (link != nullptr && !link->send(waits->name, NotMade{})) break;
     early_.set_told(waits->name);
   }
   done += flush(now);

@@ -1,5 +1,6 @@
-// The ranks of a group's members. Every member computes the same ranks: the root comes first, the members of
-// each rack are together, and otherwise the order is the one in which the application names the members.
+// The ranks of a group's members. Every member computes the same ranks. The root comes first, and the members
+// of each rack are together. Apart from this, the members are in the order in which the application names
+// them.
 #pragma once
 
 #include <map>
@@ -23,8 +24,8 @@ struct Ranking {
   relay::Racks racks;
 };
 
-/// `rack_of` must be empty or have every member. Errors: invalid_argument if there are no members, or if the
-/// root or this node (`us`) is no member; those of relay::Racks::of.
+/// Computes the ranks. `rack_of` must be empty or contain every member. Errors: invalid_argument if there are
+/// no members, or if the root or this node (`us`) is no member; those of relay::Racks::of.
 Result<Ranking> by_rank(std::vector<NodeId> members, NodeId root, NodeId us, const RackOf& rack_of);
 
 }  // namespace rdmc::group

@@ -30,7 +30,7 @@ template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
-template <typename... Cases>  // Clang 16, which builds the fuzz tests, does not deduce this by itself.
+template <typename... Cases>  // Clang 16, which builds the fuzz tests, needs this deduction guide.
 Overloaded(Cases...)->Overloaded<Cases...>;
 
 std::size_t body_bytes(const Record& record) {

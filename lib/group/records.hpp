@@ -1,7 +1,7 @@
 // The records that members of groups exchange in addition to blocks. Records are packed one after another
-// into the frames of a link. A record has a head of 8 bytes (kind 1, zero 3, length of the body 4; big
-// endian) and a body. Records are read from memory that a peer writes, so every field is loaded only once and
-// is checked.
+// into the frames of a link. A record has a head of 8 bytes and a body. The head is big endian: the kind (1
+// byte), zeros (3 bytes), and the length of the body (4 bytes). Records are read from memory that a peer
+// writes, so every field is loaded only once and is checked.
 #pragma once
 
 #include <algorithm>
@@ -105,8 +105,8 @@ class RecordReader {
  public:
   explicit RecordReader(std::span<const std::byte> records) : rest_(records) {}
   bool done() const { return rest_.empty(); }
-  /// Precondition: !done(). Errors: protocol_error if the record is cut off, has an unknown kind or a wrong
-  /// length, or if its padding or a field is invalid.
+  /// Returns the next record. Precondition: !done(). Errors: protocol_error if the record is cut off, has an
+  /// unknown kind or a wrong length, or if its padding or a field is invalid.
   Result<Record> next();
 
  private:

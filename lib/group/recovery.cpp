@@ -35,7 +35,7 @@ struct Recovery::RoundPart final : Observer {
   void completed(std::uint64_t) override {}
   void failed(std::optional<Rank> member, const Error& error) override {
     if (member) member = ranks[value_of(*member)];
-    // The epoch has ended. The epoch's own group is told the reason by itself.
+    // The epoch has ended. The epoch's own group learns the reason by itself.
     if (error.code == Errc::cancelled && member && recovery.is_connected(*member)) return;
     recovery.group_->give_up_on(member, error);
   }
@@ -52,8 +52,8 @@ struct Recovery::RoundPart final : Observer {
 Recovery::Recovery(const GroupConfig& config, Peers& peers, Survivor& survivor)
     : config_(config), peers_(peers), survivor_(survivor) {}
 
-/// A round's group that is destroyed early may close links that other groups use. No upcall may follow from
-/// that.
+/// A round's group that is destroyed early may close links that other groups use. This must not lead to an
+/// upcall.
 Recovery::~Recovery() {
   over_ = released_ = true;
 }
@@ -75,7 +75,7 @@ void Recovery::begin() {
   if (!is_root()) return group_->tell_root(state.encode());
   states_.resize(config_.members.size());
   states_.front() = std::move(state);
-  // As all sends below, this one is refused only if the group has failed.
+  // Like all sends below, this send is refused only if the group has failed.
   (void)group_->send_small({});
   plan_if_all_told();
 }
@@ -135,7 +135,8 @@ std::uint32_t Recovery::rack_of(std::size_t rank) const {
   return config_.racks.is_known() ? static_cast<std::uint32_t>(config_.racks.index_of(number)) : 0;
 }
 
-/// The rounds save the same links as the group's messages do: the links of hosts and the uplinks of racks.
+/// Returns the algorithm of the rounds. If the algorithm of the group's messages sends little over the links
+/// of hosts or over the uplinks of racks, this algorithm does so, too.
 relay::Algorithm Recovery::round_algorithm() const {
   using enum relay::Algorithm;
   const bool are_hosts =
@@ -236,7 +237,8 @@ Store* Recovery::incoming(std::uint64_t message, std::uint64_t bytes) {
   return nullptr;
 }
 
-/// A message of the application shows that the epoch is open, like the verdict that `settled` is stable.
+/// Called with a small message. A message of the application shows that the epoch is open. The verdict that
+/// `settled` is stable shows the same.
 bool Recovery::small(std::uint64_t message, std::span<const std::byte> bytes) {
   if (message >= kOpeningMessages) {
     set_open();

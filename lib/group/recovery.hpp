@@ -1,11 +1,14 @@
 // An epoch of a group that begins with a recovery. Each survivor sends its state to the new root. The new
 // root makes a RecoveryPlan, which says which member sends which blocks. All rounds of the plan run at the
-// same time, and each round is a group of its own. The rest is done by the first messages of the epoch's own
-// group, which come before all messages of the application. First comes an empty message, by which a member
-// that has not made the group is found. Then comes the plan. The last one is an empty message that a member
-// accepts when it has everything. When this message is stable, the epoch is open. So the death of a member is
-// the same kind of failure, and names the dead member, whether or not a member knows yet that the epoch is
-// open. The owner must not destroy a Recovery in an upcall. Used only on the fabric thread.
+// same time, and each round is a group of its own. The epoch has a group of its own, in which the root sends
+// three messages before all messages of the application:
+//   - An empty message. It finds a member that has not made the group.
+//   - The plan.
+//   - An empty message, which a member accepts when it has everything. When this message is stable, the epoch
+//     is open.
+// The death of a member is always a failure of the epoch's group, which names the dead member. It makes no
+// difference whether the other members know already that the epoch is open. The owner must not destroy a
+// Recovery in an upcall. Used only on the fabric thread.
 #pragma once
 
 #include <memory>
@@ -26,8 +29,8 @@ namespace rdmc::group {
 class Survivor : public Observer {
  public:
   virtual SurvivorState survivor_state() = 0;
-  /// Must give memory to each message of the plan that has none, of the length in the plan. An error ends the
-  /// recovery.
+  /// For each message of the plan that has no memory yet, this function must provide memory. The plan has the
+  /// length of the message. An error ends the recovery.
   virtual Result<void> on_plan(const RecoveryPlan& plan) = 0;
   /// Returns the memory of a message. Called between on_plan() and the end of the recovery.
   virtual std::span<std::byte> bytes_of(std::uint64_t message) = 0;
@@ -51,17 +54,19 @@ class Recovery final : public Observer {
   /// returns.
   void begin();
   /// To be called when the owner has delivered the messages of the plan and dropped the void ones. After this
-  /// call new messages may arrive, with numbers from the plan's end on. Another turn must follow.
+  /// call new messages may arrive, with numbers from the plan's end on. The caller must make sure that
+  /// another turn follows.
   void finish();
   /// Ends the epoch here and at every member, with no member to blame. failed() is not called here.
   void end(const Error& cause);
-  /// Sets whether recovered messages cannot be delivered because the application has not given memory for
-  /// them.
+  /// To be set to true while recovered messages cannot be delivered because the application has not given
+  /// memory for them.
   void set_memory_awaited(bool awaited) { group_->set_memory_awaited(awaited); }
   bool is_released() const;
 
   Group& group() { return *group_; }
-  /// The application's number of the group's message 0, modulo 2^64. Valid once the plan is known.
+  /// The number that the application uses for message 0 of the epoch's group, modulo 2^64. Valid when the
+  /// plan is known.
   std::uint64_t offset() const { return offset_; }
 
  private:

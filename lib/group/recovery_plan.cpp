@@ -13,12 +13,13 @@ namespace {
 using relay::BlockMap;
 using Bytes = std::vector<std::byte>;
 
-// The limit for the ranges of one message in a state. So a state fits into a note.
+// The limit for the ranges of one message in a state. It makes sure that a state fits into a note.
 constexpr std::size_t kMostRanges = 1024;
 
 enum class Told : std::uint8_t { nothing, whole, some };
 
-/// Reads what put_varint and put_map have written. After the first error everything counts as wrong.
+/// Reads what put_varint and put_map have written. After the first error, every number is 0 and is_good()
+/// returns false.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -29,7 +30,7 @@ class Reader {
     good_ = value.has_value();
     return value.value_or(0);
   }
-  /// Reads a number of things that follow. Each of them takes one byte or more.
+  /// Reads the number of the elements that follow. Each element takes one byte or more.
   std::uint64_t count() {
     const std::uint64_t value = number();
     good_ = good_ && value <= rest_.size();

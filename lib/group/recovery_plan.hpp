@@ -1,6 +1,7 @@
 // The states that survivors send to the new root, and the plan that the new root makes from them. The plan
-// says which messages are saved, and which member sends which of their blocks to whom. The blocks of all
-// messages, from the first one that some member lacks, are numbered in one row. A core without I/O.
+// says which messages are saved, and which member sends which of their blocks to which other member. It
+// begins with the first message that some member lacks. It numbers the blocks of all messages from there on
+// consecutively. A core without I/O.
 #pragma once
 
 #include <cstddef>
@@ -27,19 +28,19 @@ struct SurvivorState {
     std::uint64_t bytes = 0;
     relay::BlockMap held = relay::BlockMap(0);
   };
-  std::vector<PeerId> members;  ///< The members of the new epoch, as told to this one.
+  std::vector<PeerId> members;  ///< The members of the new epoch, as this member knows them.
   /// This member was in no epoch before. It has nothing, and it receives only messages after those of the
   /// plan.
   bool joins = false;
-  /// This member has delivered the messages below this number. A former root has all messages; it gives the
-  /// number below which its messages are known to be stable.
+  /// This member has delivered the messages below this number. A former root has all messages. For a former
+  /// root, this is the number below which its messages are known to be stable.
   std::uint64_t delivered = 0;
   /// This member has kept no messages below this number, because every member has them.
   std::uint64_t first = 0;
   std::vector<Kept> messages;  ///< The messages from `first` on, in order.
 
   std::uint64_t end() const { return first + messages.size(); }
-  /// Null if the message is not known.
+  /// Returns the message with this number, or null if this member does not know the message.
   const Kept* find(std::uint64_t message) const;
 
   std::vector<std::byte> encode() const;

@@ -1,7 +1,8 @@
 // The message store of one round of a recovery. The round sends blocks of several messages, which may lie
-// anywhere in memory. Their bytes form one row, which is cut into new blocks. The row passes through a ring
-// of a few slots. The source fills the ring from the messages, and a receiver empties it into them. So the
-// memory does not depend on how much is missing. Each end copies the bytes once.
+// anywhere in memory. Their bytes are joined to one sequence, which is cut into new blocks. The sequence
+// passes through a ring buffer of a few slots. The source copies bytes from the messages into the ring
+// buffer. A receiver copies them from its ring buffer into the messages. So the size of the ring buffer does
+// not depend on how much is missing. Each end copies the bytes once.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ class RecoveryStore final : public Store {
   struct Piece {
     std::span<std::byte> bytes;  ///< The memory of the block. Must outlive the store.
     std::uint64_t message = 0, block = 0;
-    /// At a receiver: false if the block is there already and is only passed on.
+    /// Used only at a receiver. False if the receiver already has the block and only passes it on.
     bool is_wanted = true;
   };
   using Recovered = std::function<void(std::uint64_t message, std::uint64_t block)>;
 
   /// `ring` must have space for `slots` whole blocks. `recovered` is called at a receiver, once for each
-  /// wanted piece, when the bytes of the piece have arrived. It is empty at the source.
+  /// wanted piece, when the bytes of the piece have arrived. At the source, `recovered` is empty.
   RecoveryStore(std::vector<Piece> pieces, std::span<std::byte> ring, std::uint64_t slots,
                 std::uint32_t block_bytes, Recovered recovered);
 
@@ -48,7 +49,7 @@ class RecoveryStore final : public Store {
 
   struct Placed {
     Piece piece;
-    std::uint64_t begin = 0;  ///< The position in the row.
+    std::uint64_t begin = 0;  ///< The position of the piece in the sequence.
     std::size_t left = 0;     ///< The bytes that have not arrived.
   };
   std::vector<Placed> pieces_;

@@ -15,7 +15,8 @@
 
 namespace rdmc::group {
 
-/// The charge of a small message against the window: its bytes, and roughly the overhead of keeping it.
+/// The charge of a small message against the window: the number of its bytes, plus an estimate of the
+/// overhead of keeping it.
 constexpr std::uint64_t small_charge(std::size_t bytes) {
   return bytes + 64;
 }
@@ -37,7 +38,8 @@ class SmallMessages {
   std::size_t size() const { return entries_.size(); }
   Entry& front() { return entries_.front(); }
   void pop_front() { entries_.pop_front(); }
-  /// Numbers must ascend. `copy` must be set if the bytes do not stay valid after the call.
+  /// Adds a message. The numbers of the messages must ascend. `copy` must be set if the bytes do not stay
+  /// valid after the call.
   Entry& add(Entry small, bool copy) {
     Entry& entry = entries_.emplace_back(std::move(small));
     if (copy) entry.kept.assign(entry.bytes.begin(), entry.bytes.end());
@@ -48,8 +50,8 @@ class SmallMessages {
     const auto found = std::ranges::lower_bound(entries_, number, {}, &Entry::number);
     return found == entries_.end() || found->number != number ? nullptr : &*found;
   }
-  /// The first message that was not passed on. No message after it was passed on either. Null if there is
-  /// none.
+  /// Returns the first message that was not passed on, or null if there is none. No message after it was
+  /// passed on either.
   Entry* next_to_forward() {
     const auto found = std::ranges::partition_point(entries_, &Entry::forwarded);
     return found == entries_.end() ? nullptr : &*found;
@@ -62,11 +64,11 @@ class SmallMessages {
 /// The root's bookkeeping of the small messages that it may send.
 class SmallWindow {
  public:
-  /// The root may send a message only if its number is less than this far above the first message that some
-  /// member has not delivered. A number further ahead is a protocol error.
+  /// A limit for the root. Let n be the number of the first message that some member has not delivered. The
+  /// root may send a message only if its number is below n + kMostAhead. A higher number is a protocol error.
   static constexpr std::uint64_t kMostAhead = 16384;
-  /// The same limit above the first message that some member has not finished. A delivered message is kept
-  /// until all messages before it are finished.
+  /// The corresponding limit if n is the number of the first message that some member has not finished. A
+  /// delivered message is kept until all messages before it are finished.
   static constexpr std::uint64_t kMostUnfinished = 4 * kMostAhead;
 
   explicit SmallWindow(std::uint64_t bytes) : bytes_(bytes) {}

@@ -58,8 +58,8 @@ void Channels::offer(MemberId member, GroupNumber group, Bytes blob,
                              });
 }
 
-/// A member that has joined in a view that is not installed here yet may open a channel before that view
-/// comes.
+/// A member that has joined in a view that is not installed here yet may open a channel before that view is
+/// installed.
 void Channels::on_request(peer::Request request) {
   const auto greeting = decode_greeting(request.offer().greeting);
   if (!greeting) return request.refuse(greeting.error());

@@ -18,12 +18,13 @@ namespace rdmc::member_groups {
 class Channels {
  public:
   struct Handlers {
-    /// There is a new channel. Messages that were sent on an earlier channel may have been lost.
+    /// Called when there is a new channel to the member. Messages that were sent on an earlier channel may
+    /// have been lost.
     std::function<void(MemberId)> opened;
     std::function<void(MemberId, Message)> said;
-    /// The member asks to connect its node of that group with the node of this member.
+    /// Called when the member asks to connect its node of that group with the node of this member.
     std::function<void(MemberId, GroupNumber, peer::Request)> offered;
-    /// The member is found to have no service for groups.
+    /// Called when the member is found to have no service for groups.
     std::function<void(MemberId)> absent;
   };
 
@@ -36,11 +37,11 @@ class Channels {
   Result<void> serve(MemberId self);
   /// Keeps channels to the other members of this view.
   void follow(const View& view);
-  /// Sends a message. It is lost if there is no channel now; opened() follows then.
+  /// Sends a message. If there is no channel now, the message is lost, and opened() is called later.
   void send(MemberId member, const Message& message);
   /// Offers the blob of this member's node in the group to a member, if that member has dialed this process.
   /// `answered` gets the blob of the member's node. It is not called if the member refuses, or if there is no
-  /// channel to the member now. In the second case, opened() follows.
+  /// channel to the member now. In the second case, opened() is called later.
   void offer(MemberId member, GroupNumber group, Bytes blob, std::function<void(const Bytes&)> answered);
   /// True if the member is known to have no service for groups, for example a program without this library.
   bool is_absent(MemberId member) const { return absent_.contains(member); }
@@ -71,7 +72,9 @@ class Channels {
   const Handlers handlers_;
   MemberId self_{};
   View view_;
-  std::set<MemberId> absent_, present_;  // the members without and with a service for groups, as far as known
+  // As far as this process knows: `absent_` has the members without a service for groups, and `present_` has
+  // those with one.
+  std::set<MemberId> absent_, present_;
   std::uint64_t last_link_ = 0;
   std::map<MemberId, Link> links_;
   std::map<MemberId, Dial> dials_;

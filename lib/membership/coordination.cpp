@@ -147,9 +147,9 @@ std::optional<Decision> decide(std::span<const MemberId> order, GroupStates stat
     (state.epoch == 0 ? newcomers : insiders).push_back(member);
     least = std::max(least, state.first_members);
   }
-  // The silent members may be in an epoch that a former coordinator has begun. That epoch, too, needed a
-  // majority as required here, and any two majorities have a member in common. So a member that has reported
-  // would know of it.
+  // The silent members may be in an epoch that a former coordinator has begun. That epoch needed a majority
+  // of the same kind, and any two majorities have a member in common. So a member that has reported would
+  // know of it.
   if (is_somebody_silent && (latest == nullptr ? !is_majority(heard, Members(order.begin(), order.end()))
                                                : !is_majority(insiders, latest->participants)))
     return std::nullopt;

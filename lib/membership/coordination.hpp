@@ -1,6 +1,6 @@
 // The decisions of the group coordinator, which is the oldest member of a view: which members are in the next
-// epoch of a group, and which of them is the root. They follow from what all members of the view have
-// reported, and from the order of the view. Pure functions.
+// epoch of a group, and which of them is the root. These decisions depend only on the reports of all members
+// of the view and on the order of the view. All functions are pure.
 #pragma once
 
 #include <map>
@@ -22,12 +22,13 @@ struct Begun {
   std::map<MemberId, std::uint64_t> lives;
 };
 
-/// A new epoch is needed, but two members that would be in it are not connected with each other.
+/// The decision to wait: a new epoch is needed, but two members that would be in it are not connected with
+/// each other.
 struct Unconnected {};
 
 using Decision = std::variant<NewEpoch, AllClose, Drain, Unconnected>;
 
-/// What the coordinator knows in addition to the reports of the members.
+/// The knowledge of the coordinator in addition to the reports of the members.
 struct Circumstances {
   /// Members of the view that have reported nothing in it for so long that the coordinator no longer waits
   /// for them.

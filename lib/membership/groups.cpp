@@ -13,11 +13,12 @@ namespace {
 /// of the view.
 constexpr int kEpochShift = 24;
 constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << kEpochShift) - 1;
-/// No coordinator begins this number of epochs in one view. A higher number is not from a coordinator.
+/// A coordinator never begins as many epochs as this in one view. So a higher number does not come from a
+/// coordinator.
 constexpr std::uint64_t kMostBelieved = kEpochMask / 2;
 /// The least time before the same members try again after a failed epoch.
 constexpr Duration kBeginAgain = milliseconds(100);
-/// How long the groups wait for a silent member, or for two members to connect with each other.
+/// The time for which the groups wait for a silent member, or for two members to connect with each other.
 constexpr Duration kWaitAtMost = seconds(5);
 
 /// True if the member that reports `told` still has the part in the group with which it was included in that
@@ -100,8 +101,8 @@ Result<void> Groups::add(GroupNumber number, const std::shared_ptr<LocalGroup>& 
   return {};
 }
 
-/// Offers that other members made before this member had the view or the group were not kept. So this asks
-/// for new offers.
+/// Offers that other members made before this member had the view or the group were not kept. So this
+/// function asks for new offers.
 void Groups::connect(LocalGroup& group) {
   const GroupNumber number = group.state().group;
   for (const Member& member : view_.members)
@@ -142,8 +143,8 @@ void Groups::tell() {
   });
 }
 
-/// A process that holds the key can open channels under any number of ids. So what is kept about non-members
-/// has a bound. Some of the non-members will be in the next view.
+/// A process that holds the key can open channels under any number of ids. So there is a limit for the data
+/// that is kept about non-members. Some of the non-members will be in the next view.
 void Groups::make_room() {
   constexpr std::size_t kMostNonMembers = kMostMembers;
   const auto is_non_member = [this](MemberId id) { return view_.find(id) == nullptr; };

@@ -22,16 +22,17 @@ class LocalGroup {
   virtual ~LocalGroup() = default;
   virtual const GroupState& state() const = 0;
   virtual void on_view(const View& view) = 0;
-  /// There is a new channel to that member of the view.
+  /// Called when there is a new channel to that member of the view.
   virtual void on_channel(MemberId member) = 0;
   virtual void begin(const NewEpoch& epoch) = 0;
   virtual void drain(std::uint64_t epoch) = 0;
   virtual void all_close(std::uint64_t epoch) = 0;
   virtual void refuse(const Refusal& refusal) = 0;
-  /// Must accept the offer with the blob of this member's node, or refuse it.
+  /// Called when a member offers the blob of its node. Must accept the offer with the blob of this member's
+  /// node, or refuse it.
   virtual void on_offer(MemberId from, peer::Request offer) = 0;
   virtual void on_wanted(MemberId from) = 0;
-  /// The last call.
+  /// Ends this part. No other function is called after this.
   virtual void end(const Error& cause) = 0;
 };
 
@@ -39,19 +40,20 @@ class Groups {
  public:
   Groups(std::shared_ptr<peer::Peers> peers, const std::string& name);
 
-  /// Errors: those of Channels::serve.
+  /// Allows other members to open channels. Errors: those of Channels::serve.
   Result<void> open(MemberId self);
   void install(const View& view);
   /// Ends all groups.
   void end(const Error& cause);
 
-  // -- for the groups --
+  // -- The groups call these functions. --
 
   MemberId self() const { return self_; }
   const View& view() const { return view_; }
   control::ControlLoop& loop() const { return peers_->loop(); }
   std::uint64_t next_number() { return ++last_number_; }
-  /// Errors: already_exists, resource_limit, cancelled if the membership is over.
+  /// Adds a group that the application has made. Errors: already_exists, resource_limit, cancelled if the
+  /// membership has ended.
   Result<void> add(GroupNumber number, const std::shared_ptr<LocalGroup>& group);
   void remove(GroupNumber number);
   /// Removes the group and returns it, or null. The caller must call tell() afterwards. Needs no memory.
@@ -101,8 +103,8 @@ class Groups {
   std::map<GroupNumber, std::shared_ptr<LocalGroup>> groups_;
   std::map<MemberId, State> states_;  // the newest reports of the members
   Wishes wishes_;                     // the one-time wishes in those reports
-  // On the coordinator: the time since which a member has not reported in the present view. A member whose
-  // time limit has passed is not waited for in the next view either.
+  // On the coordinator: the time since which a member has not reported in the present view. If the time limit
+  // of a member has passed, the coordinator does not wait for this member in the next view either.
   std::map<MemberId, Time> silent_since_;
   control::Timer silence_;
   std::set<MemberId> reopened_;  // members with a new channel that have reported nothing on it

@@ -27,7 +27,7 @@ Result<void> MemberGroup::close(std::function<void(Result<void>)> closed) {
 
 namespace {
 
-/// Converts errors of the node that only mean that the group waits for its next epoch.
+/// Converts errors of the node to would_block if they only mean that the group waits for its next epoch.
 std::unexpected<Error> in_turn(const Error& error) {
   if (error.code == Errc::not_found) return fail(Errc::would_block, "the group has not begun");
   if (error.code == Errc::peer_failed) return fail(Errc::would_block, "the group is being continued");
@@ -149,7 +149,8 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
   on.failed = [this](const GroupFailure& why) {
     const auto epoch = node_->epoch(setup_.number);
     if (is_over_ || !epoch) return;
-    // No failure: the others go on already, because the coordinator has begun another epoch.
+    // The error `cancelled` is not a failure. It means that the other members go on already, because the
+    // coordinator has begun another epoch.
     if (why.error.code != Errc::cancelled && setup_.callbacks.interrupted)
       setup_.callbacks.interrupted(why.error);
     post([epoch = *epoch, node = why.node, error = why.error](Impl& group) {

@@ -31,17 +31,17 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   /// The id of a member's node in groups: the low 32 bits of the member id.
   static NodeId node_of(MemberId member) { return NodeId{static_cast<std::uint32_t>(value_of(member))}; }
 
-  // -- the application's threads --
+  // -- The application's threads call these functions. --
 
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
   std::vector<MemberId> connected() const;
   Result<void> change_root(MemberId member);
   Result<void> close(std::function<void(Result<void>)> closed);
-  /// After the return, no upcall is called.
+  /// Leaves the group. After this function has returned, no upcall is called.
   void leave();
 
-  // -- the control loop --
+  // -- The control loop calls these functions. --
 
   Result<void> open(member_groups::Groups& groups);
   const member_groups::GroupState& state() const override { return state_; }
@@ -56,7 +56,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   void end(const Error& cause) override;
 
  private:
-  /// Runs `action` on the control loop, unless the group is over by then.
+  /// Runs `action` on the control loop, unless the group has ended before.
   template <typename Action>
   void post(Action action);
   Result<void> may_call() const;
@@ -85,19 +85,20 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   Node* const node_;  // for upcalls, which use the node until it has been destroyed
 
   // Only the control loop uses the following members.
-  member_groups::Groups* groups_ = nullptr;  // null before open(), and when the group is over
+  member_groups::Groups* groups_ = nullptr;  // null before open(), and when the group has ended
   member_groups::GroupState state_;
   bool is_made_ = false;                       // true if the node has the group
   std::map<MemberId, std::uint64_t> offered_;  // the serial number of the newest offer to each member
 
-  // The numbers above the messages that were sent (meaningful on the root) and that are stable.
+  // Messages below sent_ were sent; sent_ has a meaning only at the root. Messages below stable_ are stable.
   std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;
   std::atomic<bool> is_closing_ = false, is_over_ = false, is_root_ = false;
-  std::atomic<bool> is_draining_ = false;  // another member is to become the root
+  std::atomic<bool> is_draining_ = false;  // true while another member is to become the root
   Error cause_{};                          // the cause of the end, set with is_over_
 
-  mutable std::mutex mutex_;                                 // protects the following members
-  std::map<std::uint64_t, member_groups::NewEpoch> epochs_;  // the present epoch, and those begun later
+  mutable std::mutex mutex_;  // protects the following members
+  // The present epoch, and epochs that were begun later.
+  std::map<std::uint64_t, member_groups::NewEpoch> epochs_;
   std::function<void(Result<void>)> closed_;
   std::vector<MemberId> connected_;  // a copy of state_.connected
 };

@@ -68,13 +68,15 @@ void MemberGroup::Impl::connect_with(MemberId member) {
                             });
 }
 
-/// If this node still has a connection to that member, it is an older one, which that member has lost.
+/// Called when that member offers a connection. If this node still has a connection to that member, that
+/// member has lost this older connection.
 void MemberGroup::Impl::on_offer(MemberId from, peer::Request offer) {
   if (is_taken(node_of(from), from)) return;
   forget_connection(from);
   auto blob = node_->offer(node_of(from));
   if (!blob) return give_up(blob.error());
-  // If the blob is invalid, the other member is at fault. It is not connected, and stays out of the group.
+  // If the blob is invalid, the other member is at fault. That member is not connected, and stays out of the
+  // group.
   if (!node_->connect(node_of(from), offer.offer().blob)) return;
   if (auto channel = offer.accept({{}, std::move(*blob)})) {
     channel->close();
@@ -90,7 +92,8 @@ void MemberGroup::Impl::on_answer(MemberId from, std::uint64_t serial, const Byt
   if (node_->connect(node_of(from), blob)) set_connected(from);
 }
 
-/// If the member is not in the view here yet, it gets its offer when its view is installed.
+/// Called when a member asks for an offer. If that member is not in the installed view yet, it gets the offer
+/// when a view with it is installed.
 void MemberGroup::Impl::on_wanted(MemberId from) {
   if (groups_->view().find(from) != nullptr && !is_younger_than(from)) connect_with(from);
 }
@@ -177,8 +180,8 @@ void MemberGroup::Impl::on_continued(std::uint64_t epoch) {
   groups_->tell();
 }
 
-/// If this member's own application or host cannot go on, it would fail again and again. So its part ends,
-/// and the others go on without it.
+/// Called when the node's group has failed. If this member's own application or host cannot go on, this
+/// member would fail again and again. So its part ends, and the other members go on without it.
 void MemberGroup::Impl::on_failed(std::uint64_t epoch, std::optional<NodeId> node, const Error& error) {
   const bool is_ours =
       node == node_of(setup_.self) &&
@@ -226,7 +229,8 @@ void MemberGroup::Impl::refuse(const Refusal& refusal) {
     give_up({Errc::invalid_argument, "the other members have made this group with other options"});
 }
 
-/// All members have all messages, so what happens to other members now is not a failure.
+/// Called when all participants have called close(). All of them have all messages, so nothing that happens
+/// to other members now is a failure.
 void MemberGroup::Impl::all_close(std::uint64_t epoch) {
   if (epoch != state_.epoch || state_.stage != Stage::closing) return;
   is_over_ = true;

@@ -1,5 +1,5 @@
-// The application's interface. Its calls are posted to the control loop. What it may read at any moment is
-// kept where every thread can read it.
+// The application's interface. Its calls are posted to the control loop. The values that it may read at any
+// moment are stored where every thread can read them.
 #include "lib/include/rdmc/membership.hpp"
 
 #include <algorithm>
@@ -108,7 +108,7 @@ Result<void> Membership::Impl::open() {
                                          [this](const Error& cause) { on_node_ended(cause); });
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
-  // Upcalls run on the control loop, so this call ends before the first of them.
+  // Upcalls run on the control loop, so this call returns before the first upcall.
   return peers_->loop().call([this] { return open_on_loop(); });
 }
 
@@ -134,7 +134,8 @@ Result<void> Membership::Impl::open_on_loop() {
   return {};
 }
 
-/// If the node ends before the membership is open, the application is informed after the opening.
+/// Called when the store node has ended. If this happens before the membership is open, the application is
+/// informed after the opening.
 void Membership::Impl::on_node_ended(const Error& cause) {
   if (is_closed_) return;
   node_ended_ = copy_of(cause);
@@ -191,7 +192,7 @@ void Membership::Impl::on_installed(const view::View& view) {
   View kept = shown;
   {
     const std::lock_guard lock(mutex_);
-    view_ = std::move(kept);  // a move, so view_ is never a part of a view
+    view_ = std::move(kept);  // a move cannot fail, so view_ is always a complete view
   }
   is_member_ = true;
   if (callbacks_.installed) callbacks_.installed(shown);
@@ -208,7 +209,7 @@ void Membership::Impl::on_removed(const view::View& view) {
   try {
     shown = public_view(view);
   } catch (const std::bad_alloc&) {
-    // The view that was installed last is used then. Only this thread changes it.
+    // In this case the upcall gets the view that was installed last. Only this thread changes that view.
   }
   callbacks_.removed(shown ? *shown : view_);
 }

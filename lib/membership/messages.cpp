@@ -27,7 +27,7 @@ class Writer {
   Bytes bytes_;
 };
 
-/// After the first error, all results are zero and is_good() is false.
+/// Reads the fields of a message. After the first error, all results are zero and is_good() is false.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}

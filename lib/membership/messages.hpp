@@ -15,15 +15,16 @@ namespace rdmc::member_groups {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr std::size_t kMostMembers = 256;  ///< in one view
-inline constexpr std::size_t kMostGroups = 64;    ///< of one member in one membership
+inline constexpr std::size_t kMostMembers = 256;  ///< the limit for one view
+inline constexpr std::size_t kMostGroups = 64;    ///< the limit for one member in one membership
 
 /// What a member has done with the newest epoch that it knows.
 enum class Stage : std::uint8_t {
-  waiting,  ///< it has been in no epoch
+  waiting,  ///< the member has been in no epoch
   going,    ///< the epoch has begun, and is not open yet
   open,
-  closing,  ///< open; the application has called close(), and all members have what it sent
+  /// The epoch is open; the application has called close(), and all members have what this member sent.
+  closing,
   failed,
 };
 
@@ -43,20 +44,20 @@ struct GroupState {
   std::uint64_t epoch = 0;                      ///< the newest epoch that the member knows; 0 if none
   MemberId root{};                              ///< the root of that epoch
   std::vector<MemberId> participants{};         ///< the participants of that epoch
-  std::vector<std::uint64_t> settled_wishes{};  ///< as in that epoch's NewEpoch, for a new coordinator
+  std::vector<std::uint64_t> settled_wishes{};  ///< copied from that epoch's NewEpoch; for a new coordinator
   std::vector<MemberId> connected{};            ///< the members with which its node is connected
   std::uint64_t first_members = 1;
   CommonOptions options{};
   bool is_drained = false;  ///< for a root that must stop sending: all members have all that it has sent
   std::optional<MemberId> wish{};  ///< the root that its application requests
-  bool wish_stands = false;        ///< the wish is for every view, not for one time
-  std::uint64_t wish_number = 0;   ///< the number of a one-time wish; greater than those before
+  bool wish_stands = false;        ///< if true, the wish is for every view; otherwise it is a one-time wish
+  std::uint64_t wish_number = 0;   ///< the number of a one-time wish; it increases with each wish
 
   friend bool operator==(const GroupState&, const GroupState&) = default;
 };
 
-/// All that the coordinator of a view needs to know about a member. A member that sends it accepts no epoch
-/// any longer that the coordinator of an earlier view has begun.
+/// All that the coordinator of a view needs to know about a member. After a member has sent this, it accepts
+/// no epoch that the coordinator of an earlier view has begun.
 struct State {
   Epoch view{};
   std::vector<GroupState> groups{};
@@ -64,7 +65,7 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
-/// From the coordinator: the group goes on in this epoch.
+/// The coordinator sends this when the group goes on in this epoch.
 struct NewEpoch {
   GroupNumber group{};
   std::uint64_t epoch = 0;
@@ -77,7 +78,7 @@ struct NewEpoch {
   friend bool operator==(const NewEpoch&, const NewEpoch&) = default;
 };
 
-/// From the coordinator: all participants of this epoch have called close().
+/// The coordinator sends this when all participants of this epoch have called close().
 struct AllClose {
   GroupNumber group{};
   std::uint64_t epoch = 0;
@@ -85,8 +86,8 @@ struct AllClose {
   friend bool operator==(const AllClose&, const AllClose&) = default;
 };
 
-/// From the coordinator to the root: another member is to become the root. The root must send nothing more in
-/// this epoch.
+/// The coordinator sends this to the root when another member is to become the root. The root must send
+/// nothing more in this epoch.
 struct Drain {
   GroupNumber group{};
   std::uint64_t epoch = 0;
@@ -94,8 +95,9 @@ struct Drain {
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 
-/// From the coordinator: the member's part in the group ends. It was made with other options than the group
-/// has, or, if `is_left_out`, the group has gone on without the member, which could not be reached.
+/// The coordinator sends this to a member whose part in the group ends. If `is_left_out` is set, the group
+/// has gone on without the member, because it could not be reached. Otherwise the part was made with other
+/// options than the group has.
 struct Refusal {
   GroupNumber group{};
   std::uint64_t life = 0;
@@ -104,7 +106,7 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-/// From the younger of two members: its node has no connection, and needs an offer.
+/// The younger of two members sends this when its node has no connection and needs an offer.
 struct NodeWanted {
   GroupNumber group{};
 

@@ -1,6 +1,6 @@
 // The order in which one-time wishes for another root have arrived at the coordinator of a view. Only the
 // newest wish counts. Earlier wishes never count again, even if the member that made the newest wish is gone.
-// Pure.
+// This class does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class Wishes {
   /// A one-time wish of a member.
   struct Wish {
     std::uint64_t life = 0, number = 0;
-    std::optional<std::uint64_t> arrival;  ///< nullopt if a later wish has arrived and has ended since
+    /// Nullopt if a later wish has arrived and has ended. This wish does not count any more.
+    std::optional<std::uint64_t> arrival;
   };
   using ByGroup = std::map<GroupNumber, Wish>;
   void end(GroupNumber group, const Wish& wish);

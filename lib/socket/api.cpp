@@ -19,7 +19,7 @@ ssize_t answer_of(int fd, Call call) {
     const Answer answer = stack ? call(**stack) : Answer(std::unexpected(stack.error()));
     if (answer) return static_cast<ssize_t>(*answer);
     errno = answer.error();
-  } catch (const std::exception&) {  // no memory, or a length that no memory can have
+  } catch (const std::exception&) {  // There is no memory, or the length is greater than any memory.
     errno = ENOMEM;
   }
   return -1;

@@ -35,8 +35,8 @@ class Share {
   Share(const Share&) = delete;
   Share& operator=(const Share&) = delete;
 
-  /// Takes `bytes` more bytes from `budget`. Null means no limit. Until give_back(), each call must pass the
-  /// same budget. Returns false, without any effect, if too few bytes are left.
+  /// Takes `bytes` more bytes from `budget`. A null `budget` means no limit. Until give_back(), each call
+  /// must pass the same budget. Returns false, without any effect, if the budget has too few bytes left.
   bool grow(const std::shared_ptr<Budget>& budget, std::size_t bytes) {
     if (budget == nullptr) return true;
     if (!budget->take(bytes)) return false;

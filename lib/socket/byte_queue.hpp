@@ -1,6 +1,6 @@
-// A queue of bytes. It takes memory when it has content, and gives large memory back when it is empty,
-// because most connections of a server are idle and an idle one must cost almost nothing. No I/O. One thread
-// at a time.
+// A queue of bytes. It allocates memory when it gets content, and frees large memory when it becomes empty.
+// The reason: most connections of a server are idle, and an idle connection must cost almost nothing. No I/O.
+// Only one thread may use a queue at a time.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ class ByteQueue {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  /// Reserves memory for `bytes` more bytes. make_room() and push() may throw std::bad_alloc; then nothing
-  /// has changed.
+  /// Reserves memory for `bytes` more bytes. make_room() and push() may throw std::bad_alloc. In that case
+  /// nothing has changed.
   void make_room(std::size_t bytes) { reserve(size_ + bytes); }
   void push(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
@@ -77,7 +77,7 @@ class ByteQueue {
   }
 
   std::unique_ptr<std::byte[]> ring_;
-  std::size_t room_ = 0;  // the size of the ring: a power of two, or 0
+  std::size_t room_ = 0;  // the size of the ring buffer: a power of two, or 0
   std::size_t begin_ = 0, size_ = 0;
 };
 

@@ -2,10 +2,10 @@
 // belongs to a file on a slow server, or userfaultfd withholds it. Then the call waits for the page, and it
 // must not hold the sockets' lock meanwhile. So a call touches the pages that it needs before it takes the
 // lock. A receive call learns only under the lock how many bytes it will write. If the application's buffer
-// is small, the call copies through a bounce buffer on its own stack and empties the bounce buffer after it
-// has released the lock. If the buffer is larger, the call touches its first page in advance. If it then
-// needs more pages, it releases the lock, touches them, and takes the lock again. Each object is used by one
-// call's thread.
+// is small, the call copies through a bounce buffer on its own stack, and copies from there to the
+// application after it has released the lock. If the buffer is larger, the call touches the buffer's first
+// page in advance. If the call then needs more pages, it releases the lock, touches them, and takes the lock
+// again. Each object is used only by the thread of one call.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ inline void touch(std::span<const std::byte> bytes) {
 }
 
 /// Makes the kernel bring in the absent pages of `bytes`, for writing. No byte changes, even if another
-/// thread writes there at the same time.
+/// thread writes to `bytes` at the same time.
 inline void touch_for_writing(std::span<std::byte> bytes) {
   const auto touch_one = [](std::byte& byte) {
     const std::atomic_ref shared(byte);
@@ -44,12 +44,12 @@ inline void touch_for_writing(std::span<std::byte> bytes) {
   if (!bytes.empty()) touch_one(bytes.back());
 }
 
-/// A bounce buffer. It holds bytes that a call has received and the caller does not have yet. It must outlive
-/// the lock; its destructor copies the bytes to the caller.
+/// A bounce buffer. It keeps bytes that a call has received but not yet copied to the caller. The destructor
+/// copies the bytes to the caller's memory. So the object must be destroyed after the lock was released.
 class Bounce {
  public:
   Bounce() {}
-  /// Must be called without the lock. Touches the first page of `out` if `out` is larger than kMostBounced.
+  /// Touches the first page of `out` if `out` is larger than kMostBounced. Must be called without the lock.
   explicit Bounce(std::span<std::byte> out) {
     if (out.data() == nullptr || out.size() <= kMostBounced) return;
     touch_for_writing(out.first(1));

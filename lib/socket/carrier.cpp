@@ -34,7 +34,8 @@ void Carrier::stop() {
   thread_.reset();
 }
 
-/// Removes the trunks one after the other. If there is no memory even for this, it can be called again.
+/// Removes the trunks one after the other. If there is no memory even for this, the function can be called
+/// again.
 void Carrier::lose_all(int error) {
   for (; !trunks_.empty(); trunks_.pop_back()) trunks_.back()->lose(error);
 }
@@ -57,7 +58,8 @@ std::size_t Carrier::work(Time) {
       const std::size_t done_here = trunk->work(kicked);
       done += done_here + trunk->end_turn(done_here + thread_->last_progress());
     } catch (const std::bad_alloc&) {
-      // There was no memory for what this peer has sent. Losing its trunk frees the memory that it took.
+      // There was no memory for the data that this peer has sent. The loss of the trunk frees the memory that
+      // the trunk used.
       trunk->lose(ENOBUFS);
     }
   }

@@ -1,7 +1,7 @@
-// The sockets' part of a fabric thread: the trunks between one address of this host and the processes that
-// sockets are connected with, and the turns of these trunks on the thread's engine. A process has one carrier
-// for each of its addresses that sockets use, and one for all loopback addresses. Most processes have one
-// carrier. A carrier stays until the stack ends.
+// The part of the sockets that runs on one fabric thread. It has the trunks between one address of this host
+// and the processes that sockets are connected with, and the poller that serves these trunks on the thread's
+// engine. A process has one carrier for each of its addresses that sockets use, and one for all loopback
+// addresses. Most processes have one carrier. A carrier stays until the stack ends.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ Address fabric_address(Address local);
 
 class Carrier final : private engine::Poller {
  public:
-  /// `lock` is the sockets' lock. Errors: those of FabricThread::open.
+  /// Opens a carrier. `lock` is the sockets' lock. Errors: those of FabricThread::open.
   static Result<std::unique_ptr<Carrier>> open(peer::Context& context,
                                                const peer::FabricThreadOptions& options, FairMutex& lock);
   /// Calls stop().
@@ -38,10 +38,11 @@ class Carrier final : private engine::Poller {
   /// Tells the fabric thread that connections have something to send. Any thread may call this.
   void kick();
 
-  /// Makes memory that the fabric sends best from. Any thread except the fabric thread may call this. Errors:
-  /// those of Fabric::make_arena.
+  /// Makes memory from which the fabric sends fastest. Any thread except the fabric thread may call this.
+  /// Errors: those of Fabric::make_arena.
   Result<memory::Arena> make_arena(std::size_t bytes) { return thread_->make_arena(bytes); }
-  /// Must be called on the fabric thread. Errors: those of Trunk::create.
+  /// Makes a trunk for the connections of `mux`. Must be called on the fabric thread. Errors: those of
+  /// Trunk::create.
   Result<std::shared_ptr<Trunk>> make_trunk(std::shared_ptr<Mux> mux);
   /// True if everything that was sent has arrived. Must be called on the fabric thread, with the lock.
   bool is_quiet() const;

@@ -26,8 +26,8 @@ class SlotMemory {
   /// The most slots of one stream. The sends of a stream that gets no slots are copied into records.
   static constexpr std::uint32_t kSlotsPerStream = 8;
 
-  /// `arena` must hold kSlots slots. Peers reach it with the remote key `key`, from the remote address
-  /// `address` on.
+  /// `arena` must have space for kSlots slots. Peers reach the arena with the remote key `key`, from the
+  /// remote address `address` on.
   SlotMemory(memory::Arena arena, RemoteKey key, std::uint64_t address);
 
   std::optional<std::uint32_t> take();
@@ -44,8 +44,9 @@ class SlotMemory {
   std::vector<std::uint32_t> free_;
 };
 
-/// A slot that returns to its SlotMemory when this object is destroyed. The stream holds this object while
-/// the slot is granted to the peer. Then the chunk that has arrived holds it until the chunk was read.
+/// A slot that returns to its SlotMemory when this object is destroyed. The stream keeps this object while
+/// the slot is granted to the peer. Then the chunk that has arrived in the slot keeps it until the chunk was
+/// read.
 class OwnedSlot {
  public:
   OwnedSlot(std::shared_ptr<SlotMemory> memory, std::uint32_t slot)
@@ -69,9 +70,9 @@ class OwnedSlot {
   std::uint32_t slot_;
 };
 
-/// Memory for the copies that send() makes, while they are in flight to slots. A trunk keeps kKept pieces for
-/// the next sends, so a connection that has sent everything keeps none. Memory from take() returns to the
-/// pool by itself.
+/// Memory for the copies that send() makes, while these copies are in flight to slots. Memory from take()
+/// returns to the pool by itself. The pool of a trunk keeps up to kKept free pieces for the next sends. So a
+/// connection that has sent everything keeps no memory.
 class CopyPool : public std::enable_shared_from_this<CopyPool> {
  public:
   static constexpr std::size_t kBytes = 256 * 1024, kKept = 6;
@@ -83,7 +84,7 @@ class CopyPool : public std::enable_shared_from_this<CopyPool> {
   std::vector<std::unique_ptr<std::byte[]>> free_;
 };
 
-/// The sender's side: a part of a large send, and the owner that keeps its memory.
+/// On the sender's side: a part of a large send, and the owner that keeps the memory of this part.
 struct Chunk {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;

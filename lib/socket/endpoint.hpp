@@ -16,7 +16,7 @@ namespace rdmc::sockets {
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
-  /// `watcher` is told of changes from now on. Null means no watcher.
+  /// From now on, reports changes to `watcher`. Null means no watcher.
   virtual void watch(Watcher* watcher) = 0;
 
   /// Sends all of `bytes` or nothing.
@@ -33,8 +33,9 @@ class Endpoint {
   /// Sends the whole draft from begin_send(), or nothing.
   virtual Answer end_send(Draft draft) = 0;
 
-  /// Copies the first out.size() bytes of the oldest message, drops the rest, and returns the length of the
-  /// whole message. Returns 0 for an empty message, or if no message will come any more.
+  /// Copies the first out.size() bytes of the oldest message, drops the rest of this message, and returns the
+  /// length of the whole message. With `peek`, the message stays in the queue. Returns 0 for an empty
+  /// message, or if no message will come any more.
   virtual Answer receive(std::span<std::byte> out, bool peek);
   /// Returns the length of the oldest message, or 0 if there is none.
   virtual std::size_t unread() const = 0;
@@ -43,8 +44,8 @@ class Endpoint {
     std::shared_ptr<const void> owner;
     std::span<const std::byte> bytes;
   };
-  /// Returns the oldest message. It stays in the queue if `peek`. A message without an owner means that no
-  /// message will come any more.
+  /// Returns the oldest message. With `peek`, the message stays in the queue. A message without an owner
+  /// means that no message will come any more.
   virtual std::expected<Message, int> take(bool peek) = 0;
   /// True if receive() would return a message.
   virtual bool has_message() const = 0;

@@ -1,7 +1,7 @@
 // The sockets' lock: a mutex that threads get in the order in which they asked for it. An application that
-// polls takes the mutex again as soon as it has released it. With an unfair mutex, the fabric thread, which
-// delivers what the application polls for, might never get it. Taking a free mutex costs one atomic
-// operation.
+// polls takes the mutex again as soon as it has released it. With an unfair mutex, the fabric thread might
+// never get the mutex, and the application polls for what the fabric thread delivers. Taking a free mutex
+// costs one atomic operation.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// The root's record of a group's members: who is about to join, who is in the view, and which view comes
-// next. A view changes by one member at a time. The root alone decides, because the group ends with the root.
-// A core without I/O. One thread at a time.
+// The root's list of a group's members: the members that are about to join, the members in the view, and the
+// next view. A view changes by one member at a time. The root alone decides about views, because the group
+// ends with the root. A core without I/O. Only one thread may use an object at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,25 @@ class GroupBook {
     std::uint64_t epoch = 0;
     std::vector<std::uint32_t> nodes;  ///< the root first, then the other members by age
     Event event{};
-    /// The member that the event is about. Empty if the view has the same members as the last one.
+    /// The member that the event is about. Empty if the view has the same members as the view before it.
     std::optional<std::uint32_t> subject;
   };
 
-  /// Returns a number that no other member has or had, or nullopt if the group is full.
+  /// Adds a member that is about to join. Returns its number, which no other member has or had. Returns
+  /// nullopt if the group is full.
   std::optional<std::uint32_t> join();
-  /// The members that are in the view or about to join it, without the root.
+  /// Returns the members that are in the view or about to join it, without the root.
   std::vector<std::uint32_t> others() const;
-  /// `node` is connected to all members that were there before it. Returns the view with it.
+  /// Must be called when `node` is connected to all members that were in the group before it. Returns the
+  /// next view, which contains `node`.
   std::optional<View> ready(std::uint32_t node);
-  /// The channel of `node` has ended. `orderly`: the member closed it in order. Returns the view without it,
-  /// if it was in one.
+  /// Must be called when the channel of `node` has ended. `orderly` is true if the member closed the channel
+  /// in order. If `node` was in the view, returns the next view, which does not contain `node`.
   std::optional<View> lost(std::uint32_t node, bool orderly);
-  /// `reporter` says that the group of this epoch has failed because of `blamed`, or empty if it does not
-  /// know the cause. The blamed member is removed. A member that blames the root is removed itself. A report
-  /// counts only if it is about the current epoch, and if its reporter and the blamed member are in the view.
+  /// Must be called when `reporter` reports that the group of this epoch has failed because of `blamed`.
+  /// `blamed` is empty if the reporter does not know the cause. Removes the blamed member. If the reporter
+  /// blames the root, removes the reporter. Ignores a report about another epoch, and a report whose reporter
+  /// or blamed member is not in the view.
   std::optional<View> failed(std::uint32_t reporter, std::uint64_t epoch,
                              std::optional<std::uint32_t> blamed);
 

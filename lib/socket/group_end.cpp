@@ -27,7 +27,7 @@ Answer GroupEnd::end_send(Draft draft) {
   if (!may) return may;
   kept_.push_back(std::static_pointer_cast<Memory>(std::move(draft.owner)));
   try {
-    if (on_send) on_send();  // it looks at the message later, under the lock
+    if (on_send) on_send();  // The callback only notes the message, and reads it later under the lock.
   } catch (const std::bad_alloc&) {
     kept_.pop_back();
     throw;

@@ -1,7 +1,7 @@
-// A group socket as the application's calls see it: messages that have arrived and were not read, events
-// about members between these messages, and on the root the messages that some members lack. GroupSession
-// moves the bytes and fills and empties this object. A core without I/O. The caller must hold the sockets'
-// lock.
+// A group socket as the application's calls see it. It keeps messages that have arrived and were not read,
+// events about members between these messages, and on the root the messages that some members lack. A
+// GroupSession transfers the bytes, and adds and removes what this object keeps. A core without I/O. The
+// caller must hold the sockets' lock.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace rdmc::sockets {
 
 class GroupEnd final : public Endpoint {
  public:
-  /// How many bytes, beyond one message, the root keeps for members that lack them, and a member keeps for an
-  /// application that does not read.
+  /// A limit in bytes, in addition to one message. It applies to what the root keeps for members that lack
+  /// messages, and to what a member keeps for an application that does not read.
   static constexpr std::size_t kMostKept = 16 << 20;
   static constexpr std::size_t kMostMessageBytes = 1 << 30;
   /// The most events that may wait to be read. If there are more, the oldest one is dropped.
@@ -40,21 +40,23 @@ class GroupEnd final : public Endpoint {
     std::size_t size_;
   };
   using Bytes = std::shared_ptr<Memory>;
-  /// How much a message of this length counts in all limits: its bytes, and roughly the cost of keeping it.
+  /// Returns how much a message of this length counts in all limits: its bytes, and roughly the cost of
+  /// keeping it.
   static constexpr std::size_t charge(std::size_t bytes) { return bytes + 256; }
 
   enum class State { idle, joining, open, ended };
   State state() const { return state_; }
   bool is_root() const { return is_root_; }
 
-  // -- calls of the application --
+  // -- called by the application's calls --
 
   void watch(Watcher* watcher) override { watcher_ = watcher; }
-  /// Errors of both functions: EAGAIN, ENOTCONN, EOPNOTSUPP (not the root), EMSGSIZE, EPIPE.
+  /// Errors of begin_send() and end_send(): EAGAIN, ENOTCONN, EOPNOTSUPP (this member is not the root),
+  /// EMSGSIZE, EPIPE.
   std::expected<Draft, int> begin_send(std::size_t bytes) override;
   Answer end_send(Draft draft) override;
-  /// True if the application's receive calls take member events. Events are kept until a receive call does
-  /// not want them.
+  /// Sets whether the application's receive calls return member events. Events are kept until a receive call
+  /// with `wanted` = false.
   void want_events(bool wanted);
   /// Skips the member events before the oldest message. Errors: EAGAIN, ENOTCONN, or the error that ended the
   /// group.
@@ -67,31 +69,33 @@ class GroupEnd final : public Endpoint {
   void close(bool) override { watcher_ = nullptr, state_ = State::ended; }
   short events() const override;
 
-  // -- calls of the group session --
+  // -- called by the group session --
 
   void begin(bool root);
-  /// `next` is the number of the first message for this member.
+  /// Opens the socket for messages. `next` is the number of the first message for this member.
   void open(std::uint64_t next);
-  /// The group has ended. Error 0 means that its root has closed it.
+  /// Must be called when the group has ended. Error 0 means that the root has closed the group.
   void end(int error);
   void on_event(const rdmc_member_event& event);
-  /// The group's message `number` has arrived. Returns false if it is ignored, because it has arrived before
-  /// or the group is not open.
+  /// Must be called when the group's message `number` has arrived. Returns false if the message is ignored,
+  /// because it has arrived before or the group is not open.
   bool on_message(std::uint64_t number, Bytes bytes);
 
-  /// On the root: called when there is a new message, which can be seen as soon as the lock is released. If
-  /// the callback throws, the message is dropped.
+  /// On the root: called when there is a new message. Other threads see this message as soon as the lock is
+  /// released. If the callback throws, the message is dropped.
   std::function<void()> on_send;
-  /// Called when the application has read a message of this charge. Must not throw.
+  /// Called when the application has read a message. The argument is the charge() of this message. Must not
+  /// throw.
   std::function<void(std::size_t)> on_room;
-  /// Some member may lack the messages from first() up to, but not including, next().
+  /// The messages that some member may lack have the numbers from first() up to, but not including, next().
   std::uint64_t first() const { return first_; }
   std::uint64_t next() const { return next_; }
   const Bytes& message(std::uint64_t number) const { return kept_.at(number - first_); }
-  /// All members have the messages below `number`. Returns those of them that were kept until now. The caller
-  /// should destroy them without the lock, because unmapping much memory takes long.
+  /// Must be called when all members have the messages below `number`. Returns those of these messages that
+  /// were kept until now. The caller should destroy them without the lock, because unmapping much memory
+  /// takes long.
   std::deque<Bytes> on_stable(std::uint64_t number);
-  std::uint32_t members = 0;  ///< the number of members in the view, the root included
+  std::uint32_t members = 0;  ///< the number of members in the view, including the root
 
  private:
   struct Received {

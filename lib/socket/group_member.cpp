@@ -9,7 +9,8 @@
 namespace rdmc::sockets {
 namespace {
 
-/// The time limits for finding the root and proving the key, and then for a view with this member.
+/// The time limit for finding the root and proving the key, and the time limit for then getting a view that
+/// contains this member.
 constexpr Duration kDialing = seconds(30), kJoining = seconds(30);
 
 }  // namespace
@@ -50,8 +51,8 @@ void GroupMember::start(control::Channel channel) {
       [weak](const Error& cause) {
         const auto self = weak.lock();
         if (!self || self->is_stopped_) return;
-        // An orderly end before the first view means that the root refuses this member: it has no such group,
-        // or the group is full.
+        // If the channel ends in order before the first view, the root has refused this member: the root has
+        // no such group, or the group is full.
         self->give_up(cause.code != Errc::cancelled ? ECONNRESET : self->is_in_ ? 0 : ECONNREFUSED);
       });
   patience_ = options_.loop.after(kJoining, [this] {
@@ -67,8 +68,8 @@ void GroupMember::on_word(const GroupWord& word) {
     case GroupWordKind::peer: return on_peer(word);
     case GroupWordKind::offer:
       if (!word.node || !peers_.contains(*word.node)) return give_up(EPROTO);
-      // A peer that cannot be reached may have died, and then the root reports it. If it lives, no view with
-      // it is possible.
+      // A peer that cannot be reached may have died. Then the root reports its death. If the peer lives, no
+      // view that contains it is possible.
       if (connect(*word.node, word.bytes)) connected(*word.node);
       return;
     case GroupWordKind::view: return on_view(word);
@@ -86,7 +87,7 @@ void GroupMember::on_welcome(const GroupWord& word) {
   for (const std::uint32_t peer : word.nodes) offer_to(peer);
 }
 
-/// A peer is about to join. Event 1: the peer has gone.
+/// Handles the message that a peer is about to join, or, if the event is 1, that a peer has gone.
 void GroupMember::on_peer(const GroupWord& word) {
   if (!missing_ || !word.node) return give_up(EPROTO);
   if (word.event == 0) return offer_to(*word.node);
@@ -94,8 +95,8 @@ void GroupMember::on_peer(const GroupWord& word) {
   connected(*word.node);
 }
 
-/// The number of peers is limited, so a root that lies about its members gets no more of this process's
-/// resources than a root with kMostMembers members.
+/// Sends an offer to `peer`. The number of peers is limited. So a root that lies about its members gets no
+/// more of this process's resources than a root with kMostMembers members.
 void GroupMember::offer_to(std::uint32_t peer) {
   if (peers_.size() >= GroupBook::kMostMembers || !peers_.insert(peer).second) return give_up(EPROTO);
   const auto ours = offer(peer);
@@ -108,7 +109,7 @@ void GroupMember::disconnect(std::uint32_t peer) {
   GroupSession::disconnect(peer);
 }
 
-/// `peer` is connected, or it has gone. In both cases this member no longer waits for it.
+/// Called when `peer` is connected or has gone. In both cases this member no longer waits for `peer`.
 void GroupMember::connected(std::uint32_t peer) {
   if (!missing_) return give_up(EPROTO);
   missing_->erase(peer);
@@ -133,7 +134,7 @@ void GroupMember::on_group_failed(std::uint64_t epoch, std::optional<std::uint32
 
 void GroupMember::give_up(int error) {
   if (channel_) channel_->close();
-  hand_over();  // messages that came before can still be read
+  hand_over();  // Messages that arrived before can still be read.
   const std::lock_guard lock(options_.lock);
   end_->end(error);
 }

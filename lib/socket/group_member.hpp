@@ -12,11 +12,12 @@ class GroupMember final : public GroupSession {
  public:
   using GroupSession::GroupSession;
 
-  /// The service of a root. The greeting of a request is the address of the root, as text.
+  /// The name of the service that a root offers. The greeting of a request is the address of the root, as
+  /// text.
   static constexpr const char* kService = "sockets/group";
 
-  /// Starts to join. Any thread may call this. The GroupEnd is told the outcome. `errno_of` translates errors
-  /// into what the application gets.
+  /// Starts to join. The outcome is reported to the GroupEnd. `errno_of` translates errors into the errno
+  /// that the application gets. Any thread may call this.
   void join(const Address& root, int (*errno_of)(const Error&));
 
  private:
@@ -35,9 +36,9 @@ class GroupMember final : public GroupSession {
   peer::Peers::Handle attempt_;
   control::Timer patience_;
   std::optional<control::Channel> channel_;
-  // The peers that are in the group or about to join, at most kMostMembers.
+  // The peers that are in the group or about to join it, at most kMostMembers.
   std::set<std::uint32_t> peers_;
-  // Set when the root has welcomed this member: the peers that are not connected yet.
+  // The peers that are not connected yet. Empty until the root has welcomed this member.
   std::optional<std::set<std::uint32_t>> missing_;
   std::uint32_t self_ = 0;
   bool is_ready_ = false, is_in_ = false;

@@ -35,8 +35,8 @@ void GroupRoot::on_channel(control::Channel channel) {
   wait_for(*caller);
 }
 
-/// The caller has options_.introduction to name the group that it wants to join, and the same time again to
-/// become ready.
+/// Starts the time limit of a caller. The caller must name the group that it wants to join within
+/// options_.introduction, and then become ready within the same time.
 void GroupRoot::wait_for(Caller& caller) {
   caller.patience = options_.loop.after(options_.introduction, [this, &caller] { end(caller, false); });
 }
@@ -77,14 +77,14 @@ void GroupRoot::on_ready(Caller& from) {
   change(view);
 }
 
-/// The offer is for the root or for another member.
+/// Passes an offer on. It is for the root itself or for another member.
 void GroupRoot::on_offer(Caller& from, GroupWord word) {
   if (word.node == GroupBook::kRoot) {
     if (!connect(*from.node, word.bytes)) end(from, false);
     return;
   }
   Caller* const to = word.node ? find(*word.node) : nullptr;
-  if (to == nullptr) return;  // that member has gone meanwhile
+  if (to == nullptr) return;  // The member has gone meanwhile.
   word.node = from.node;
   say(to->channel, word);
 }
@@ -95,7 +95,7 @@ GroupRoot::Caller* GroupRoot::find(std::uint32_t node) {
   return nullptr;
 }
 
-/// The caller's channel has ended, or this function ends it.
+/// Removes a caller. If its channel is still open, this closes the channel.
 void GroupRoot::end(Caller& caller, bool orderly) {
   auto gone = callers_.extract(&caller);
   if (leaving_ == Leaving::has_told) return callers_.empty() ? end_soon() : void();
@@ -104,7 +104,7 @@ void GroupRoot::end(Caller& caller, bool orderly) {
     if (!other->node) continue;
     say(other->channel,
         {.kind = GroupWordKind::peer, .event = 1, .node = caller.node, .nodes = {}, .bytes = {}});
-    // Members that joined later may have waited for this one only. They get their full time again.
+    // Members that joined later may have waited only for this caller. Their time limit starts again.
     if (other->patience && other->node > caller.node) wait_for(*other);
   }
   change(book_.lost(*caller.node, orderly));
@@ -114,7 +114,7 @@ void GroupRoot::end(Caller& caller, bool orderly) {
 void GroupRoot::on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) {
   if (leaving_ == Leaving::has_told) return;
   if (blamed != GroupBook::kRoot) return change(book_.failed(GroupBook::kRoot, epoch, blamed));
-  say_goodbye();  // nothing can be sent from here any more
+  say_goodbye();  // From here on, nothing can be sent any more.
   if (leaving_ == Leaving::sends) end_soon();
   const std::lock_guard lock(options_.lock);
   end_->end(ENOBUFS);

@@ -1,5 +1,5 @@
-// The root's part in a group. Every process that joins connects to the root, which tells it the members and
-// sends it each view. Runs on the control loop.
+// The root's part in a group. Every process that joins connects to the root. The root sends it the list of
+// the members, and each view. Runs on the control loop.
 #pragma once
 
 #include "lib/socket/group_book.hpp"
@@ -11,15 +11,16 @@ class GroupRoot final : public GroupSession {
  public:
   using GroupSession::GroupSession;
 
-  /// `channel` is of a process that has connected to the root's listener and has proved the key.
+  /// Must be called with the channel of each process that has connected to the root's listener and has proved
+  /// the key.
   void on_channel(control::Channel channel);
 
  private:
   struct Caller {
     explicit Caller(control::Channel c) : channel(std::move(c)) {}
     control::Channel channel;
-    std::optional<std::uint32_t> node;       // set when it has joined
-    std::optional<control::Timer> patience;  // set until it is ready
+    std::optional<std::uint32_t> node;       // set when the caller has joined
+    std::optional<control::Timer> patience;  // set until the caller is ready
   };
   void begin_to_leave(Duration longest) override;
   void on_progress() override;
@@ -36,8 +37,10 @@ class GroupRoot final : public GroupSession {
   Caller* find(std::uint32_t node);
 
   GroupBook book_;
-  /// How far the close of the socket has come. sends: members may still lack messages. has_told: the members
-  /// were told of the end.
+  /// How far the close of the socket has come:
+  /// - no: the socket is not being closed.
+  /// - sends: members may still lack messages.
+  /// - has_told: the members were told that the group ends.
   enum class Leaving : std::uint8_t { no, sends, has_told } leaving_ = Leaving::no;
   control::Timer leave_patience_;
   std::map<const Caller*, std::unique_ptr<Caller>> callers_;

@@ -11,13 +11,13 @@
 namespace rdmc::sockets {
 namespace {
 
-/// The time until the next attempt, after the node had no room for one more call.
+/// The time until the next attempt, when the node did not accept one more message.
 constexpr Duration kAgain = milliseconds(1);
-/// Messages that wait for room get none before the charge of the unread messages has shrunk to this.
-/// Otherwise small messages would get room one at a time.
+/// Messages that wait for space get it when the charge of the unread messages has shrunk to this limit. With
+/// a higher limit, small messages would get space one at a time.
 constexpr std::size_t kMuchRoom = GroupEnd::kMostKept / 2;
-/// The number of messages that are taken under the lock together. It is limited because an application that
-/// sends wants the lock, too.
+/// The most messages that are removed from the socket while the lock is held once. The number is limited
+/// because an application that sends needs the lock, too.
 constexpr std::size_t kSentAtOnce = 64;
 
 }  // namespace
@@ -28,7 +28,7 @@ void GroupSession::leave(Duration longest, std::function<void()> done) {
     if (self->is_stopped_) return;
     try {
       self->begin_to_leave(longest);
-    } catch (const std::bad_alloc&) {  // the other members see the end of their channels instead
+    } catch (const std::bad_alloc&) {  // The other members notice the end of their channels instead.
       self->end_all();
     }
   });
@@ -72,12 +72,13 @@ Result<void> GroupSession::open_node(std::uint32_t id, Address local) {
   return {};
 }
 
-/// Messages that are in flight here may be incomplete, so the group has failed for this member.
+/// Called when there is no memory. Messages in flight may be incomplete at this member, so the group has
+/// failed for this member.
 void GroupSession::end_without_memory() {
   try {
     on_group_failed(generation_ ? generation_->epoch : 0, node_ ? value_of(node_->id()) : 0);
   } catch (const std::bad_alloc&) {
-    // There is no memory even for that.
+    // There is no memory even for handling the failure.
     const std::lock_guard lock(options_.lock);
     end_->end(ENOBUFS);
   }
@@ -91,7 +92,7 @@ void GroupSession::attach() {
     try {
       later([](GroupSession& self) { self.give_room(); });
     } catch (const std::bad_alloc&) {
-      // The next message that is read tries again.
+      // The next message that the application reads tries again.
     }
   };
   end_->on_send = [this] {
@@ -133,14 +134,14 @@ void GroupSession::hand_over() {
   give_room();
 }
 
-/// Must be called with mutex_.
+/// Lets the control loop hand over. Must be called with mutex_ held.
 void GroupSession::leave_to_loop() {
   if (!std::exchange(is_told_, true)) later([](GroupSession& self) { self.hand_over(); });
 }
 
-/// Returns the member because of which this view is impossible: a member that this one has lost or never
-/// reached. Returns 0, the root, if the cause is this member itself: a member that blames the root removes
-/// itself.
+/// Returns the member because of which this view is impossible. This is a member that the local member has
+/// lost or never reached. If the local member itself is the cause, returns 0, which is the root. A member
+/// that blames the root is removed itself.
 std::uint32_t GroupSession::blamed_for(const GroupWord& view) const {
   const auto lost = std::ranges::find_if(view.nodes, [&](std::uint32_t node) {
     return NodeId{node} != node_->id() && !node_->is_connected(NodeId{node});
@@ -171,7 +172,7 @@ void GroupSession::install(const GroupWord& view) {
   flush();
 }
 
-/// Tells the application the members of the view, after everything that came before.
+/// Reports the members of the view to the application, after everything that came before the view.
 void GroupSession::tell(const GroupWord& view) {
   hand_over();
   const std::lock_guard lock(options_.lock);
@@ -206,7 +207,8 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   };
   on.failed = [this, epoch = generation->epoch, own = node_->id()](const GroupFailure& failure) {
     std::optional<std::uint32_t> blamed;
-    // A failure that names this member itself does not tell the cause, unless the cause is missing memory.
+    // A failure that names this member itself does not name the cause. The exception is a failure because of
+    // missing memory.
     if (failure.node && (*failure.node != own || failure.error.code == Errc::resource_limit))
       blamed = value_of(*failure.node);
     later([epoch, blamed](GroupSession& self) { self.on_group_failed(epoch, blamed); });
@@ -214,7 +216,8 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   return on;
 }
 
-/// The limit on `placed` stops only a dishonest root: an honest one has no more in flight than it keeps.
+/// True if there is space for a message. The limit on `placed` stops only a dishonest root. An honest root
+/// has no more in flight than it keeps.
 bool GroupSession::has_room(const Generation& generation, std::uint64_t bytes) const {
   return unread_ < GroupEnd::kMostKept && generation.placed < GroupEnd::kMostKept &&
          bytes <= GroupEnd::kMostMessageBytes;
@@ -227,8 +230,9 @@ std::span<std::byte> GroupSession::give(Generation& generation, std::uint64_t me
   return *memory;
 }
 
-/// Returns memory for a message. Returns nullopt if too much waits to be read; then give_room() posts the
-/// memory when some of it was read. If the process has no memory left, the group goes on without this member.
+/// Returns memory for a message. Returns nullopt if too much data waits to be read. Then give_room() posts
+/// the memory when some of this data was read. If the process has no memory left, the group goes on without
+/// this member.
 std::optional<std::span<std::byte>> GroupSession::place(Generation& generation, std::uint64_t message,
                                                         std::uint64_t bytes) {
   if (has_room(generation, bytes) && generation.waiting.empty()) {
@@ -287,7 +291,8 @@ void GroupSession::flush() {
   if (!generation_) on_progress();
 }
 
-/// If too many messages were posted at once, tries again later. The group's failure reports all other errors.
+/// Called when a message was not sent. If too many messages were posted at once, tries again later. Any other
+/// error makes the group fail, and is handled then.
 void GroupSession::on_not_sent(const Error& cause) {
   {
     const std::lock_guard lock(mutex_);

@@ -1,10 +1,11 @@
-// The part that moves a group socket's messages: a node (lib/group), and for each view of the group a
-// lib/group group of its members under the root. A member leaves a view as soon as it knows the next one. The
-// root sends again every message that some member may lack, and members ignore what they have. So a view
-// needs no other agreement than the root's decision. The session runs on the control loop. The node's upcalls
-// come on its fabric thread. That thread must not wait for the sockets' lock, because peers would take a
-// thread that queues behind an application's calls for dead. So it leaves what has happened to the control
-// loop, which hands all of it to the socket at once.
+// Transfers the messages of a group socket. It uses a node (lib/group), and for each view a lib/group group
+// that consists of the view's members, with the same root. A member leaves a view as soon as it knows the
+// next view. In the next view, the root sends again every message that some member may lack, and members
+// ignore messages that they have. So the members need to agree on nothing more than the root's decision. The
+// session runs on the control loop. The upcalls of the node come on the node's fabric thread. That thread
+// must not wait for the sockets' lock: while it waits behind an application's calls, peers would take this
+// process for dead. So the fabric thread only notes what has happened, and the control loop then passes all
+// of it to the socket at once.
 #pragma once
 
 #include <deque>
@@ -35,7 +36,8 @@ struct GroupSessionOptions {
   bool encrypt = false;
   std::shared_ptr<peer::Context> context = nullptr;  ///< the node uses this context's fabric thread
   NodeEnder& ender;
-  /// How long a caller has to name the group that it joins, and the same time again to become ready.
+  /// How long a caller may take to name the group that it joins, and then how long it may take to become
+  /// ready.
   Duration introduction = seconds(10);
 };
 
@@ -47,64 +49,64 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   GroupSession(const GroupSession&) = delete;
   GroupSession& operator=(const GroupSession&) = delete;
 
-  /// Must be called with the lock.
+  /// Attaches the session to its GroupEnd. Must be called with the lock.
   void attach();
-  /// The socket is closed. A root first waits until its messages have reached all members, at most for
-  /// `longest`, and then tells them that the group ends. Then everything ends, and `done` is called on the
-  /// NodeEnder's thread. Returns at once. Any thread may call this, once. The session lives until `done` was
-  /// called.
+  /// Must be called once, when the socket is closed. A root first waits until its messages have reached all
+  /// members, at most for `longest`, and then tells them that the group ends. Then everything ends, and
+  /// `done` is called on the NodeEnder's thread. Returns at once. Any thread may call this. The session must
+  /// live until `done` was called.
   void leave(Duration longest, std::function<void()> done);
-  /// Ends everything now, however far leave() has come. Only the end of the node is left to the NodeEnder.
-  /// Must be called without the lock, on any thread except the fabric thread.
+  /// Ends everything now, even if leave() has not finished. Only the end of the node is left to the
+  /// NodeEnder. Must be called without the lock, on any thread except the fabric thread.
   void stop();
 
  protected:
-  /// This function and all below run on the control loop. The socket is closed. The subclass may still send
-  /// and receive control messages for a while, and must then call end_soon().
+  /// Called on the control loop when the socket is closed, as are all functions below. The subclass may still
+  /// send and receive control messages for a while, and must then call end_soon().
   virtual void begin_to_leave(Duration) { end_soon(); }
   /// Called when more of the sent messages are known to have reached all members.
   virtual void on_progress() {}
   virtual void say_goodbye() = 0;
-  /// The group of this epoch has failed because of `blamed`. If a member blames itself, it has no memory for
-  /// what the group needs. Then the group has ended for it, with ENOBUFS.
+  /// Called when the group of this epoch has failed because of `blamed`. A member that blames itself has no
+  /// memory for what the group needs. For this member, the group has then ended with ENOBUFS.
   virtual void on_group_failed(std::uint64_t epoch, std::optional<std::uint32_t> blamed) = 0;
 
-  /// Errors: those of Node::create.
+  /// Makes the node, with the member number `id` and the address `local`. Errors: those of Node::create.
   Result<void> open_node(std::uint32_t id, Address local);
   bool has_node() const { return node_ != nullptr; }
   Result<std::vector<std::byte>> offer(std::uint32_t to) { return node_->offer(NodeId{to}); }
   Result<void> connect(std::uint32_t peer, std::span<const std::byte> offered) {
     return node_->connect(NodeId{peer}, offered);
   }
-  /// `peer` has left the group.
+  /// Must be called when `peer` has left the group.
   virtual void disconnect(std::uint32_t peer) {
     if (node_) node_->disconnect(NodeId{peer});
   }
-  /// On the root: the messages that some member may lack, with which the next view begins. From now on no
-  /// report of the last view about them counts. The next view sends them again from `first` on.
+  /// On the root: the numbers of the messages that some member may lack. The next view sends them again, from
+  /// `first` on. After take_over(), reports of the last view about these messages no longer count.
   struct Backlog {
     std::uint64_t first, next;
   };
   Backlog take_over();
   /// Gives the socket the messages and counts that the fabric thread has left for it.
   void hand_over();
-  /// Leaves the last view and begins this one.
+  /// Leaves the last view and begins the view `view`.
   void install(const GroupWord& view);
   /// On the root: sends the new messages.
   void flush();
   void tell(const GroupWord& view);
   static void say(control::Channel& channel, const GroupWord& word) { (void)channel.send(encode(word)); }
-  /// Ends the session in a task of its own, because the caller may be in the middle of something.
+  /// Ends the session in a separate task of the control loop, because the caller may still use the session.
   void end_soon();
-  /// Runs `task` later on the control loop, if the session still exists and is not stopped. Any thread may
-  /// call this.
+  /// Runs `task` later on the control loop, if the session still exists then and is not stopped. Any thread
+  /// may call this.
   template <typename Task>
   void later(Task task) {
     options_.loop.post([weak = weak_from_this(), task = std::move(task)] {
       if (const auto self = weak.lock(); self && !self->is_stopped_) self->with_memory([&] { task(*self); });
     });
   }
-  /// On the control loop: runs `task`. If the process has no memory for it, the group ends for this member.
+  /// On the control loop: runs `task`. If `task` throws std::bad_alloc, the group ends for this member.
   template <typename Task>
   void with_memory(Task task) {
     try {
@@ -124,9 +126,10 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   struct Generation {
     std::uint64_t epoch = 0, first = 0;
     std::uint64_t sent = 0;                           // used by the control loop only
-    std::map<std::uint64_t, GroupEnd::Bytes> memory;  // of messages in flight
+    std::map<std::uint64_t, GroupEnd::Bytes> memory;  // the memory of messages in flight
     std::size_t placed = 0;  // the charge of the messages in `memory` that are not delivered
-    std::map<std::uint64_t, std::uint64_t> waiting;  // messages that wait for room: number, bytes
+    std::map<std::uint64_t, std::uint64_t> waiting;  // number and length in bytes of the messages that wait
+                                                     // for space
     bool is_over = false;
   };
   using Held = std::shared_ptr<Generation>;
@@ -144,16 +147,17 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   // Guards what the fabric thread and the control loop share. The sockets' lock may be held when it is taken.
   // No callback is called under it.
   std::mutex mutex_;
-  std::deque<std::pair<std::uint64_t, GroupEnd::Bytes>> fresh_;  // delivered messages: number, bytes
-  std::optional<std::uint64_t> stable_;  // all members have the messages below this number
-  bool is_told_ = false;                 // the control loop was told to hand over
+  std::deque<std::pair<std::uint64_t, GroupEnd::Bytes>> fresh_;  // delivered messages: the number and the
+                                                                 // bytes of each
+  std::optional<std::uint64_t> stable_;  // All members have the messages below this number.
+  bool is_told_ = false;                 // true if the control loop has a task to hand over
   std::size_t unread_ = 0;               // the charge of messages that are delivered and not read
 
-  bool is_waiting_ = false;  // some message may wait for room
-  // The control loop was told that there is something to send. Guarded by the sockets' lock.
+  bool is_waiting_ = false;  // true if some message may wait for space
+  // True if the control loop has a task to send the new messages. Guarded by the sockets' lock.
   bool is_flushing_ = false;
 
-  // The `done` of leave(). Used by the control loop only, after leave() was called.
+  // The argument `done` of leave(). Used by the control loop only, after leave() was called.
   std::function<void()> left_;
 
   std::vector<std::uint32_t> nodes_;  // the members of the view

@@ -11,16 +11,16 @@
 namespace rdmc::sockets {
 namespace {
 
-/// How many bytes are copied between two looks at the other end's counts. The two ends then work on different
-/// pieces at the same time.
+/// The number of bytes that are copied before the other end's counts are checked again. Because of these
+/// checks, the two ends work on different pieces at the same time.
 constexpr std::size_t kPieceBytes = 32 * 1024;
 
 std::uint32_t bytes_of(std::uint64_t terms) {
   return static_cast<std::uint32_t>(terms);
 }
 
-/// Returns the part of `ring` that begins at `position`: at most `most` bytes, and not beyond the end of the
-/// ring.
+/// Returns the part of `ring` that begins at `position`. The part has at most `most` bytes and ends at the
+/// end of `ring` at the latest.
 std::span<std::byte> part(std::span<std::byte> ring, std::uint64_t position, std::size_t most) {
   const std::size_t at = position & (ring.size() - 1);
   return ring.subspan(at, std::min(most, ring.size() - at));
@@ -51,7 +51,7 @@ bool LaneWriter::has_room(const LaneMemory& memory) {
   return memory.head->written.load() - memory.head->read.load() < memory.ring.size();
 }
 
-/// Copies `bytes` into the ring, `ahead` bytes after what is published.
+/// Copies `bytes` into the ring buffer, `ahead` bytes after the published bytes.
 void LaneWriter::put(std::size_t ahead, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto to = part(memory_.ring, written_ + ahead, bytes.size());
@@ -63,7 +63,7 @@ void LaneWriter::put(std::size_t ahead, std::span<const std::byte> bytes) {
 
 void LaneWriter::publish(std::size_t count) {
   written_ += count;
-  memory_.head->written.store(written_);  // sequentially consistent with the look at the bell
+  memory_.head->written.store(written_);  // This store is sequentially consistent with the check of the bell.
   ring_bell(memory_.head->reader, wake_);
 }
 
@@ -94,7 +94,8 @@ std::size_t LaneWriter::advertise(std::span<const std::byte> bytes, std::span<co
   return ahead_;
 }
 
-/// Returns how many bytes have gone, if `terms` belong to the current advert. Otherwise none have gone.
+/// Returns how many bytes the reader has accepted, as `terms` say. If `terms` belong to another advert,
+/// returns 0.
 std::size_t LaneWriter::take(std::uint64_t terms) {
   const std::size_t all = advertised_.size();
   const std::size_t left = terms >> 32 == adverts_ ? std::min<std::size_t>(bytes_of(terms), all) : all;
@@ -147,8 +148,8 @@ bool LaneReader::has_bytes(const LaneMemory& memory) {
 }
 
 std::size_t LaneReader::read(std::span<std::byte> out, bool peek) {
-  // While the writer advertises, this call rings its bell only if the ring alone fills `out`. Otherwise the
-  // caller takes bytes of the advert next.
+  // While the writer advertises, this call rings the writer's bell only if the ring buffer alone fills `out`.
+  // Otherwise the caller copies bytes of the advert next.
   const bool may_follow = advertised(memory_.head->advert.terms.load()) != 0;
   std::size_t done = 0;
   std::uint64_t at = read_;
@@ -172,7 +173,8 @@ std::size_t LaneReader::read(std::span<std::byte> out, bool peek) {
 
 std::optional<LentBytes> LaneReader::lent(std::size_t most, std::size_t peeked) {
   const LaneAdvert& advert = memory_.head->advert;
-  // Load the terms before looking at the ring: what is advertised now comes after what is in the ring now.
+  // The terms must be loaded before the count of the ring buffer. Then the advertised bytes come after the
+  // bytes that are in the ring buffer now.
   const std::uint64_t terms = advert.terms.load();
   const std::size_t count = std::min({most, advertised(terms), kMostLent});
   if (count == 0 || in_ring() != peeked) return std::nullopt;
@@ -192,12 +194,12 @@ std::size_t LaneReader::settle(const LentBytes& lent, std::size_t count, bool pe
     has_declined_ = false;
     return 0;
   }
-  if (advertised(lent.terms) == 0) return 0;  // refused meanwhile
+  if (advertised(lent.terms) == 0) return 0;  // The bytes were refused meanwhile.
   LaneAdvert& advert = memory_.head->advert;
   count = std::min(count, lent.count);
   std::uint64_t terms = lent.terms;
   const std::uint64_t rest = terms - count;
-  // The copied bytes count only if the terms are still the same.
+  // The copied bytes are valid only if the terms are still the same.
   if (peek ? advert.terms.load() != terms : !advert.terms.compare_exchange_strong(terms, rest)) return 0;
   if (!peek && (bytes_of(rest) == 0 || lent.is_all)) ring_bell(memory_.head->writer, wake_);
   return count;
@@ -209,7 +211,7 @@ void LaneReader::decline() {
   ring_bell(memory_.head->writer, wake_);
 }
 
-/// True if half of the ring is free. Then it is worth waking a writer that waits for room.
+/// True if half of the ring buffer is free. Then it is worth waking a writer that waits for space.
 bool LaneReader::is_roomy() const {
   return memory_.head->written.load() - read_ <= memory_.ring.size() / 2;
 }

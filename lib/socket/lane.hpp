@@ -1,9 +1,10 @@
-// A lane carries the bytes of one direction of one connection between two processes of a host. It is a ring
-// in memory that both processes have mapped. The threads that send and receive copy into it and out of it
-// themselves. No fabric thread, no record and no lock of the peer is involved, and the kernel is called only
-// to wake a sleeper. Both processes can write all of the memory, so each end trusts only its own counts and
-// checks those of the other end. The worst that a peer can do is what it may do in any case: send other
-// bytes, or none. No I/O except this memory and futex calls. One thread at a time at each end.
+// A lane carries the bytes of one direction of one connection between two processes of a host. A lane is a
+// ring buffer in memory that both processes have mapped. The threads that send and receive copy into the ring
+// buffer and out of it themselves. The peer needs no fabric thread, record or lock for this, and the kernel
+// is called only to wake a sleeping thread. Both processes can write to all of the memory. So each end trusts
+// only its own counts, and checks the counts of the peer. A malicious peer can do no more than any peer can
+// do: send other bytes, or none. No I/O except this memory and futex calls. At each end, only one thread may
+// use the lane at a time.
 #pragma once
 
 #include <algorithm>
@@ -18,37 +19,38 @@
 
 namespace rdmc::sockets {
 
-/// How one end wants to be told what the other end does.
+/// By this, one end of a lane requests how it is informed when the other end has done something.
 struct LaneBell {
-  /// A futex word. 1 if a thread sleeps on it, or has slept on it.
+  /// A futex word. It is 1 if a thread sleeps on it or has slept on it.
   std::atomic<std::uint32_t> asleep{0};
-  /// 1 if no thread sleeps, but the other end must send a record.
+  /// This is 1 if no thread sleeps, but the other end must send a record.
   std::atomic<std::uint32_t> by_record{0};
 };
 
-/// An advert: bytes that follow those in the ring and are in the writer's own memory while its call waits.
-/// The reader takes them from there until the writer cancels. (SDP calls this SrcAvail.)
+/// An advert: an offer of bytes in the writer's own memory, which follow the bytes in the ring buffer. The
+/// writer's call waits meanwhile. The reader copies the bytes from the writer's memory until the writer
+/// cancels the advert. (SDP calls this SrcAvail.)
 struct LaneAdvert {
-  /// The upper half counts the adverts; the lower half is the number of bytes of this advert that are left.
-  /// After the reader has copied bytes, it takes them by exchanging this value. The writer cancels the advert
-  /// by exchanging it.
+  /// The upper half counts the adverts. The lower half is the number of bytes of this advert that are left.
+  /// When the reader has copied bytes, it claims them by exchanging this value. The writer cancels the advert
+  /// by exchanging this value.
   std::atomic<std::uint64_t> terms{0};
-  std::atomic<std::uint64_t> end{0};        ///< the address of their end in the writer's process
+  std::atomic<std::uint64_t> end{0};        ///< the address of the end of the bytes, in the writer's process
   std::atomic<std::uint32_t> is_wanted{0};  ///< 1 if the reader wants adverts
 };
 
 struct LaneHead {
-  alignas(64) std::atomic<std::uint64_t> written{0};  ///< the number of bytes ever written
-  alignas(64) std::atomic<std::uint64_t> read{0};     ///< the number of bytes ever read
+  alignas(64) std::atomic<std::uint64_t> written{0};  ///< the number of bytes that were ever written
+  alignas(64) std::atomic<std::uint64_t> read{0};     ///< the number of bytes that were ever read
   alignas(64) LaneBell reader;
   alignas(64) LaneBell writer;
-  /// 1 if the lane has no reader. Then the writer may use the lane anew.
+  /// This is 1 if the lane has no reader. Then the writer may use the lane anew.
   std::atomic<std::uint32_t> left{1};
   alignas(64) LaneAdvert advert;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// The memory of a lane, and the owner that keeps it mapped. The size of the ring is a power of two.
+/// The memory of a lane, and the owner that keeps it mapped. The size of the ring buffer is a power of two.
 struct LaneMemory {
   std::shared_ptr<const void> owner;
   LaneHead* head = nullptr;
@@ -57,12 +59,13 @@ struct LaneMemory {
   std::shared_ptr<const fabric::PeerMemory> peer = nullptr;
 };
 
-/// Wakes the threads that sleep on a bell's word: by the kernel's futex, or by a test's replacement.
+/// The type of a function that wakes the threads that sleep on a bell's word, by the kernel's futex or by a
+/// test's replacement.
 using Wake = void (*)(std::atomic<std::uint32_t>& word) noexcept;
 void wake_sleepers(std::atomic<std::uint32_t>& word) noexcept;
 
-/// Must be called after something was published. Wakes the thread at the other end if it sleeps. No wake-up
-/// is lost, because a thread sets the word, looks once more, and only then sleeps.
+/// Wakes the thread at the other end if it sleeps. Must be called after something was published. No wake-up
+/// is lost: a thread sets the word, checks once more for what it waits for, and only then sleeps.
 void ring_bell(LaneBell& bell, Wake wake) noexcept;
 
 class LaneWriter {
@@ -71,30 +74,32 @@ class LaneWriter {
 
   explicit LaneWriter(LaneMemory memory, Wake wake = wake_sleepers);
 
-  /// Copies as many bytes as there is room for, but at most the ring's size, because a fast reader could make
-  /// room for ever. Returns their number. Writes nothing while an advert is open.
+  /// Copies as many bytes as there is space for, and returns their number. One call copies at most the size
+  /// of the ring buffer. Otherwise it might never end, because a fast reader keeps freeing space. Writes
+  /// nothing while an advert is open.
   std::size_t write(std::span<const std::byte> bytes);
   std::size_t room();
-  /// True if a third of the ring is free, as in TCP.
+  /// True if a third of the ring buffer is free, as in TCP, and no advert is open.
   bool is_writable() { return !is_advertising() && room() >= memory_.ring.size() / 3; }
 
-  /// True if the reader wants to take bytes from the writer's memory.
+  /// True if the reader wants to copy bytes from the writer's memory.
   bool may_advertise() const { return memory_.head->advert.is_wanted.load() != 0; }
   bool is_advertising() const { return !advertised_.empty(); }
-  /// Advertises `bytes`, at most kMostAdvertised. They must stay unchanged until all are collected, or until
-  /// cancel(). Copies as much of `next` as there is room for, so that it follows `bytes` at once. Returns how
-  /// many bytes of `next` were copied.
+  /// Advertises `bytes`, at most kMostAdvertised of them. They must stay unchanged until all of them are
+  /// collected, or until cancel(). Copies as much of `next` to the ring buffer as there is space for, to
+  /// follow `bytes` directly. Returns how many bytes of `next` were copied.
   std::size_t advertise(std::span<const std::byte> bytes, std::span<const std::byte> next);
-  /// Returns how many bytes have gone since the last call. The advertised bytes come first, then the copied
-  /// part of `next`.
+  /// Returns how many bytes the reader has accepted since the last call. The advertised bytes count first,
+  /// then the copied part of `next`.
   std::size_t collect();
-  /// Returns the same as collect(). After this call, no more of the advertised bytes go.
+  /// Withdraws the advert. Returns the same as collect(). After this call, the reader gets no more of the
+  /// advertised bytes.
   std::size_t cancel();
-  /// True if the reader wants a record when there is something to read.
+  /// True if the reader requests a record when there is something to read.
   bool reader_wants_record() const { return memory_.head->reader.by_record.load() != 0; }
   LaneBell& bell() const { return memory_.head->writer; }
-  /// True if the writer should try again: the ring has room and no advert is open, or the reader has declined
-  /// the open advert. Any thread may call this while the memory is held.
+  /// True if the writer should try again: either the ring buffer has space and no advert is open, or the
+  /// reader has declined the open advert. Any thread may call this while it keeps the memory mapped.
   static bool has_room(const LaneMemory& memory);
   const LaneMemory& memory() const { return memory_; }
 
@@ -108,11 +113,11 @@ class LaneWriter {
   std::uint64_t written_ = 0, read_ = 0;
   std::uint32_t adverts_ = 0;
   std::span<const std::byte> advertised_;  // advertised and not collected
-  std::size_t ahead_ = 0;                  // in the ring and not published
+  std::size_t ahead_ = 0;                  // copied into the ring buffer and not published
 };
 
-/// Bytes that a writer advertises, as the reader has seen them. The reader copies them by PeerMemory::read(),
-/// which may take long, so the caller must not hold a lock.
+/// Bytes that a writer advertises, as the reader has seen the advert. The reader copies them by
+/// PeerMemory::read(). This may take long, so the caller must not hold a lock.
 struct LentBytes {
   std::shared_ptr<const fabric::PeerMemory> memory;
   std::uint64_t address = 0;
@@ -132,37 +137,37 @@ class LaneReader {
   LaneReader(const LaneReader&) = delete;
   LaneReader& operator=(const LaneReader&) = delete;
 
-  /// Copies as many bytes as the ring has and `out` holds; with `peek` they stay in the ring. Returns 0 if
-  /// the ring is empty or the writer's count is impossible.
+  /// Copies bytes from the ring buffer to `out`: all of them, or as many as fit. With `peek`, the bytes stay
+  /// in the ring buffer. Returns 0 if the ring buffer is empty or the writer's count is impossible.
   std::size_t read(std::span<std::byte> out, bool peek);
-  /// Returns at most `most` of the bytes that the writer advertises after the bytes in the ring. Returns
-  /// nullopt if there is no advert, or if the ring holds anything except the `peeked` bytes that the caller
-  /// has peeked at.
+  /// Returns at most `most` of the bytes that the writer advertises after the bytes in the ring buffer.
+  /// Returns nullopt if there is no advert. Also returns nullopt if the ring buffer contains anything except
+  /// the `peeked` bytes that the caller has peeked at.
   std::optional<LentBytes> lent(std::size_t most, std::size_t peeked = 0);
-  /// The first `count` of these bytes were copied; 0 means that none could be copied. Returns how many of
-  /// them count: none if the writer has cancelled meanwhile.
+  /// Must be called when the first `count` of these bytes were copied, or with 0 if no byte could be copied.
+  /// Returns how many of the copied bytes are valid: none if the writer has cancelled the advert meanwhile.
   std::size_t settle(const LentBytes& lent, std::size_t count, bool peek);
-  /// Asks the writer to send a copy of what it advertises now. It may advertise again when some of that copy
-  /// was read.
+  /// Asks the writer to write the advertised bytes to the ring buffer itself. The writer may advertise again
+  /// when some of these bytes were read.
   void decline();
-  /// Returns false if there is no advert. Cheaper than lent().
+  /// Returns false if there is no advert. This check is cheaper than lent().
   bool may_be_lent() const {
     return memory_.peer != nullptr && static_cast<std::uint32_t>(memory_.head->advert.terms.load()) != 0;
   }
   std::size_t available() { return in_ring() + advertised(memory_.head->advert.terms.load()); }
-  /// How many of the available bytes stay available, whatever the writer does.
+  /// Returns how many of the available bytes stay available, whatever the writer does.
   std::size_t in_ring();
-  /// refuse(): no more bytes are read. refuse_after(): no bytes are read after those in the ring. A writer
-  /// that writes more is refused.
+  /// After refuse(), no more bytes are read. After refuse_after(), only the bytes that are in the ring buffer
+  /// now are read. has_refused() is true if the writer has written more than that.
   void refuse() { end_ = std::min(end_, read_); }
   void refuse_after() { end_ = std::min(end_, read_ + in_ring()); }
   bool has_refused() const;
-  /// True if the writer's count is impossible. Then nothing is read any more.
+  /// True if the writer's count is impossible. Then no bytes are read any more.
   bool is_broken() const { return is_broken_; }
-  /// True if the writer wants a record now that there is room again. Clears the request.
+  /// True if the writer requests a record now that there is space again. Clears the request.
   bool take_writer_wants_record();
   LaneBell& bell() const { return memory_.head->reader; }
-  /// True if there is something to read. Any thread may call this while the memory is held.
+  /// True if there is something to read. Any thread may call this while it keeps the memory mapped.
   static bool has_bytes(const LaneMemory& memory);
   const LaneMemory& memory() const { return memory_; }
 

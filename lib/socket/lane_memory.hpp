@@ -15,15 +15,15 @@ struct LanePages {
   std::shared_ptr<LanePool> pool;
 };
 
-/// Makes lanes in `pages`, which must have LanePool::kBytes. `first`: this process made the pages, and no
-/// peer has them yet. `peer`: the memory of the peer's process, or null if it cannot be read.
+/// Makes lanes in `pages`, which must have LanePool::kBytes. `first` is true if this process made the pages
+/// and no peer has them yet. `peer` is the memory of the peer's process, or null if it cannot be read.
 inline LanePages make_lanes(memory::SharedPages pages, bool first,
                             std::shared_ptr<const fabric::PeerMemory> peer) {
   auto owner = std::make_shared<const memory::SharedPages>(std::move(pages));
   return {owner, std::make_shared<LanePool>(owner, owner->bytes(), first, std::move(peer))};
 }
 
-/// Makes lanes to be shared with one peer. Errors: those of SharedPages::make.
+/// Makes lanes that will be shared with one peer. Errors: those of SharedPages::make.
 inline Result<LanePages> make_lanes(std::shared_ptr<const fabric::PeerMemory> peer) {
   auto pages = memory::SharedPages::make(LanePool::kBytes, memory::SharedPages::Peers::may_write,
                                          memory::Touch::when_used);

@@ -1,7 +1,8 @@
-// The lanes between two processes of one host: memory that both have mapped, cut into lanes. Each side writes
-// one half of the lanes. A connection gets a lane for a direction when it has sent enough to be worth it.
-// There are few lanes, and a connection without one goes on in frames. Each side keeps its own records of the
-// lanes. The only shared state of the pool is whether a lane has a reader.
+// The lanes between two processes of one host, in memory that both processes have mapped. Each process writes
+// to one half of the lanes and reads from the other half. A connection gets a lane for a direction when it
+// has sent enough bytes to be worth a lane. There are few lanes, so a connection that gets none continues to
+// send in frames. Each process keeps its own records of the lanes. The pool shares only one kind of state:
+// whether a lane has a reader.
 #pragma once
 
 #include <array>
@@ -17,25 +18,25 @@ namespace rdmc::sockets {
 class LanePool {
  public:
   static constexpr unsigned kLanesPerSide = 32;
-  /// Two cores share a ring of this size through their caches.
+  /// Two processor cores can share a ring buffer of this size through their caches.
   static constexpr std::size_t kRingBytes = 256 * 1024;
   static constexpr std::size_t kHeadBytes = 4096;
   static constexpr std::size_t kBytes = 2 * kLanesPerSide * (kHeadBytes + kRingBytes);
 
-  /// `memory` must have kBytes, and `owner` keeps it mapped. `first`: this process made the memory, no other
-  /// process has seen it yet, and this process writes the lower half of the lanes. `peer` is the memory of
-  /// the process at the other end, or null if it cannot be read.
+  /// `memory` must have kBytes, and `owner` keeps it mapped. `first` is true if this process made the memory
+  /// and no other process has seen it yet. The process that made the memory writes to the lower half of the
+  /// lanes. `peer` is the memory of the process at the other end, or null if it cannot be read.
   LanePool(std::shared_ptr<const void> owner, std::span<std::byte> memory, bool first,
            std::shared_ptr<const fabric::PeerMemory> peer = nullptr);
 
   /// Returns a free lane of this side for a writer, or nullopt if all are in use.
   std::optional<unsigned> claim();
-  /// The claimer writes no more. If `was_told`, the peer knows of the lane and frees it when it has read
-  /// everything. Otherwise the lane is free at once.
+  /// Must be called when the claimer of `lane` writes no more. If `was_told`, the peer knows of the lane and
+  /// frees it when it has read everything. Otherwise the lane is free at once.
   void release(unsigned lane, bool was_told);
   /// True if `lane` is one of the peer's lanes.
   bool is_peers(std::uint64_t lane) const;
-  /// Gives up reading a lane that the peer has named, because its connection has ended.
+  /// Stops reading a lane that the peer has named, because its connection has ended.
   void leave(unsigned lane);
   LaneMemory memory(unsigned lane) const;
 
@@ -49,7 +50,7 @@ class LanePool {
   std::array<std::atomic<bool>, 2 * kLanesPerSide> is_written_{};
 };
 
-/// A lane that this side writes.
+/// A lane that this side writes to.
 class ClaimedLane {
  public:
   ClaimedLane(std::shared_ptr<LanePool> pool, unsigned lane, Wake wake = wake_sleepers)

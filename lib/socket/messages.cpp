@@ -12,8 +12,8 @@ namespace rdmc::sockets {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
-/// A message up to this length fits into the window wherever in the window it begins, because at least three
-/// quarters of the window are granted at any time.
+/// The greatest length of a message that may wait in the stream. Such a message fits into the window wherever
+/// in the window it begins, because at least three quarters of the window are granted at any time.
 constexpr std::size_t kMostWaiting = Stream::kWindowBytes / 2;
 
 }  // namespace
@@ -112,8 +112,8 @@ void Messages::forget() {
   share_.give_back();
 }
 
-/// Takes the head of the next message from the stream, and the bytes of a long message, which must not wait
-/// in the stream.
+/// Reads the length of the next message from the stream. Also takes the arrived bytes of a long message out
+/// of the stream, because they must not wait there.
 void Messages::look() {
   if (!length_ && stream_->available() >= kLengthBytes) {
     std::array<std::byte, kLengthBytes> head;
@@ -137,8 +137,8 @@ bool Messages::keep(std::size_t more) {
   const std::size_t all = kept() + more;
   try {
     if (begun_ == nullptr) begun_ = std::make_shared<std::vector<std::byte>>();
-    // The length is only the peer's claim. So beyond one window the memory is at most twice the bytes that
-    // have arrived.
+    // The length is only the peer's claim. So if more than one window is kept, the memory is at most twice
+    // the bytes that have arrived.
     if (const std::size_t before = begun_->capacity(); all > before) {
       const std::size_t room = std::min(*length_, std::max(2 * all, Stream::kWindowBytes));
       if (stream_->outlet() != nullptr && !share_.grow(stream_->outlet()->budget(), room - before))

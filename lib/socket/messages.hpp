@@ -1,8 +1,9 @@
-// SOCK_SEQPACKET: whole messages over a connection's bytes. Each message is its length (4 bytes, big endian)
-// and that number of bytes. The class answers like Linux's AF_UNIX (net/unix/af_unix.c), the SEQPACKET that
-// every Linux has: an error comes first, then whole messages, then the end. A shutdown or close at one end is
-// seen at the other end at once. A message may be longer than the window of a connection. Then this class
-// keeps the arrived part of the oldest message. A core without I/O. The caller must hold the sockets' lock.
+// SOCK_SEQPACKET: whole messages over the bytes of a connection. Each message is its length (4 bytes, big
+// endian), followed by this number of bytes. The class answers like the SOCK_SEQPACKET that every Linux has,
+// AF_UNIX (net/unix/af_unix.c): first an error is reported, then whole messages, then the end. A shutdown or
+// close at one end has its effect at the other end at once. A message may be longer than the window of a
+// connection. Then this class keeps the arrived part of the oldest message. A core without I/O. The caller
+// must hold the sockets' lock.
 #pragma once
 
 #include <memory>
@@ -15,23 +16,24 @@ namespace rdmc::sockets {
 
 class Messages final : public Endpoint, private Watcher {
  public:
-  /// The longest message. It is also the most that a peer can make this process keep for one connection
-  /// beyond the window. For all connections of a peer together the limit is Mux::kMostOfMessages; connections
-  /// that exceed it end with ENOBUFS.
+  /// The length of the longest message. It is also the most that a peer can make this process keep for one
+  /// connection in addition to the window. All connections of a peer together have the limit
+  /// Mux::kMostOfMessages. A connection that exceeds this limit ends with ENOBUFS.
   static constexpr std::size_t kMostBytes = 16 << 20;
 
   explicit Messages(std::shared_ptr<Stream> stream) { follow(std::move(stream)); }
   ~Messages() override { stream_->watch(nullptr); }
 
-  /// Uses another stream from now on. Precondition: nothing has arrived on `stream`.
+  /// Replaces the stream by `stream`. Precondition: nothing has arrived on `stream`.
   void follow(std::shared_ptr<Stream> stream);
   void watch(Watcher* watcher) override { watcher_ = watcher; }
 
-  /// Errors of these three: EMSGSIZE, EAGAIN, ENOTCONN, EPIPE, or the error that ended the connection.
+  /// Errors of send(), begin_send() and end_send(): EMSGSIZE, EAGAIN, ENOTCONN, EPIPE, or the error that
+  /// ended the connection.
   Answer send(std::span<const std::byte> bytes) override;
   std::expected<Draft, int> begin_send(std::size_t bytes) override;
   Answer end_send(Draft draft) override;
-  /// Errors of both: EAGAIN, ENOTCONN, or the error that ended the connection.
+  /// Errors of receive() and take(): EAGAIN, ENOTCONN, or the error that ended the connection.
   Answer receive(std::span<std::byte> out, bool peek) override;
   std::expected<Message, int> take(bool peek) override;
   std::size_t unread() const override { return has_message() ? *length_ : 0; }
@@ -56,8 +58,9 @@ class Messages final : public Endpoint, private Watcher {
 
   std::shared_ptr<Stream> stream_;
   Watcher* watcher_ = nullptr;
-  std::optional<std::size_t> length_;  // the length of the oldest message, when its head has arrived
-  std::shared_ptr<std::vector<std::byte>> begun_;  // the bytes of it that were taken out of the stream
+  std::optional<std::size_t> length_;  // the length of the oldest message, if its length field has arrived
+  std::shared_ptr<std::vector<std::byte>> begun_;  // the bytes of the oldest message that were taken out of
+                                                   // the stream
   Share share_;                                    // this connection's share of the peer's memory quota
 };
 

@@ -88,7 +88,7 @@ std::unique_ptr<ClaimedLane> Mux::claim_lane() {
   }
 }
 
-/// `stream` is null if the connection has ended here.
+/// Handles a record that names a lane. `stream` is null if the connection has ended on this side.
 Result<void> Mux::on_lane(const Record& record, Stream* stream) {
   if (lanes_ == nullptr || !lanes_->is_peers(record.limit))
     return fail(Errc::protocol_error, "a lane that is not the peer's");
@@ -106,7 +106,8 @@ Result<void> Mux::on_record(const Record& record) {
     return {};
   }
   const auto found = streams_.find(record.connection);
-  // Records that were on their way to a connection that this side has given up are ignored.
+  // The peer may have sent records before it knew that this side has ended the connection. These records are
+  // ignored.
   if (found == streams_.end()) {
     const bool is_last =
         record.kind == RecordKind::bulk || record.kind == RecordKind::fin || record.kind == RecordKind::reset;
@@ -137,7 +138,8 @@ Result<void> Mux::on_record(const Record& record) {
     case RecordKind::stop: heard = stream->on_stop(); break;
     default:
       stream->on_reset();
-      // The peer writes no more. The record below tells it that this side writes no more either.
+      // The peer writes no more. The last record, which is sent below, informs it that this side writes no
+      // more either.
       (void)stream->take_granted();
       if (stream->has_chunks()) say({.kind = RecordKind::bulk, .connection = record.connection});
       break;
@@ -152,8 +154,8 @@ std::size_t Mux::fill(std::span<std::byte> out) {
   for (; !controls_.empty() && out.size() - used >= kMostControlBytes; controls_.pop_front())
     used += encode(controls_.front(), out.subspan(used));
   if (!controls_.empty()) return used;
-  // The stream that has waited longest goes first. A stream that has more to send goes to the end of the
-  // queue.
+  // The stream that has waited longest is served first. If it has more to send afterwards, it goes to the end
+  // of the queue.
   for (std::size_t turns = ready_.size(); turns > 0 && out.size() - used >= kMostControlBytes; --turns) {
     const ConnectionId id = ready_.pop();
     const auto found = streams_.find(id);
@@ -203,8 +205,7 @@ void Mux::lose(int error) {
   chunkers_.clear();
   fenced_.clear();
   askers_.clear();
-  // The memory of lanes and slots is released with the trunk. Streams keep the parts that they have still to
-  // read.
+  // The memory of lanes and slots is freed with the trunk. Streams keep the parts that were not read yet.
   lanes_.reset();
   slots_.reset();
 }

@@ -1,4 +1,4 @@
-// The mux's part of large messages: which stream owns which slots, and which stream writes next.
+// The part of the mux for large messages: which stream owns which slots, and which stream writes next.
 #include <algorithm>
 #include <utility>
 
@@ -68,9 +68,9 @@ std::optional<std::pair<std::shared_ptr<Stream>, ChunkWrite>> Mux::next_chunk() 
   return std::nullopt;
 }
 
-/// Keeps the granted slots of a connection that has ended here. The peer may have written into them, or may
-/// still do so, unless it has ended its side. When the peer knows of the end, it sends a last record (bulk,
-/// fin or reset), and then these slots are free.
+/// Keeps the granted slots of a connection that has ended on this side. Unless the peer has ended its side,
+/// it may have written into these slots, or may still write into them. When the peer knows of the end, it
+/// sends a last record (bulk, fin or reset). Then these slots are free.
 void Mux::fence(ConnectionId id, Stream& stream) {
   auto granted = stream.take_granted();
   if (!granted.empty() && !stream.has_heard_end()) fenced_.emplace(id, std::move(granted));

@@ -38,8 +38,8 @@ void NodeEnder::run() {
     Ending next = std::move(endings_.front());
     endings_.pop_front();
     lock.unlock();
-    // If there is no memory even for the last task on the control loop, the objects that it keeps end on this
-    // thread.
+    // If there is no memory even for the last task on the control loop, the objects that this task keeps are
+    // destroyed on this thread.
     (void)or_no_memory([&]() -> Result<void> { return next(), Result<void>{}; });
     next = {};
     lock.lock();

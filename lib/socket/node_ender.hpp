@@ -1,5 +1,6 @@
-// Ends the nodes of group sockets on a thread of its own. The end of a node takes up to a second, so that its
-// last messages arrive. The control loop must not wait for that, because heartbeats run on it, too.
+// Ends the nodes of group sockets on a thread of its own. The end of a node takes up to a second, in which
+// its last messages arrive. The control loop must not wait for this, because the control loop also sends the
+// heartbeats.
 #pragma once
 
 #include <condition_variable>
@@ -22,10 +23,11 @@ class NodeEnder {
   NodeEnder& operator=(const NodeEnder&) = delete;
   ~NodeEnder() { finish(); }
 
-  /// Returns at once and destroys the node on the ender's thread. Then calls `then` there. If no thread or no
-  /// memory is available, the calling thread does both before it returns. Any thread may call this.
+  /// Returns at once, and destroys the node on the ender's thread. Then calls `then` on that thread. If no
+  /// thread or no memory is available, the calling thread destroys the node and calls `then` before this
+  /// function returns. Any thread may call this.
   void end(std::unique_ptr<Node> node, Then then);
-  /// Waits until all nodes have ended. Must not be called in `then`.
+  /// Waits until all nodes have ended. Must not be called inside `then`.
   void finish();
 
  private:

@@ -18,15 +18,15 @@ static_assert(kPeerEnded == POLLRDHUP && kHungUp == POLLHUP && kFailed == POLLER
 
 namespace {
 
-/// kBeforeYield: how long look() spins before it offers the core to other threads. A peer on another core
+/// kBeforeYield is how long look() spins before it offers the core to other threads. A peer on another core
 /// usually has answered by then. If an offer takes longer than kOfferTaken, other threads have used the core.
-/// The next look then offers the core at once, because the peer probably needs it. An offer that no thread
-/// takes costs one system call.
+/// The next call of look() then offers the core at once, because the peer probably needs it. An offer that no
+/// thread uses costs one system call.
 constexpr Duration kBeforeYield = microseconds(5), kOfferTaken = nanoseconds(1500);
 
-/// Sleeps until `word` is not `value`, or until a wake-up, a signal or the deadline. Without a deadline the
-/// kernel continues after a signal whose handler allows it (SA_RESTART). With a deadline it never continues.
-/// The kernel's own sockets behave in the same way.
+/// Sleeps until `word` is not `value`, or until a wake-up, a signal or the deadline. Without a deadline, the
+/// kernel continues the sleep after a signal whose handler allows it (SA_RESTART). With a deadline, it never
+/// continues the sleep. The kernel's own sockets behave in the same way.
 Woken sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value, int flags, Time deadline) {
   const timespec until{.tv_sec = deadline.ns / 1'000'000'000, .tv_nsec = deadline.ns % 1'000'000'000};
   const auto slept = syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | flags, value,
@@ -42,8 +42,8 @@ void OpenSocket::on_change(bool data) {
   changes.fetch_add(1);
   if (sleepers_.load() != 0) syscall(SYS_futex, &changes, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
   for (auto* const bell : bells_) {
-    // Wake the calls that sleep on a lane's bell, also if a peer has cleared the word and died before it woke
-    // them.
+    // Wakes the calls that sleep on a lane's bell. This is needed because a peer may have cleared the word
+    // and died before it woke them.
     bell->store(0);
     wake_sleepers(*bell);
   }
@@ -54,7 +54,7 @@ void OpenSocket::refresh(bool pulse) {
   if (!pollable) return;
   socket.stream()->want_records();
   int events = socket.events();
-  // A hang-up cannot be taken back, and a socket that was never connected may still connect.
+  // A hang-up cannot be revoked, but a socket that was never connected may still connect.
   if (!socket.stream()->has_been_open()) events &= ~(POLLHUP | POLLRDHUP);
   pollable->show(static_cast<short>(events), pulse);
 }

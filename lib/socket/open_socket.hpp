@@ -1,6 +1,7 @@
-// A socket in a process: the core Socket, its descriptor, its options, and the calls that sleep on it. The
-// descriptor is a kernel TCP socket that never connects, so that the kernel manages descriptor numbers,
-// limits and port numbers. Everything except the atomic members is guarded by the sockets' lock.
+// A socket in a process: the core Socket, its descriptor, its options, and the calls that sleep until it
+// changes. The descriptor is a kernel TCP socket that never connects. Through it, the kernel manages
+// descriptor numbers, limits and port numbers. Everything except the atomic members is guarded by the
+// sockets' lock.
 #pragma once
 
 #include <array>
@@ -24,12 +25,12 @@ namespace rdmc::sockets {
 
 enum class Woken { changed, timed_out, interrupted };
 
-/// The condition that a call waits for, in addition to a change of its socket: bytes in a lane, or room in a
+/// The condition that a call waits for, in addition to a change of its socket: bytes in a lane, or space in a
 /// lane.
 enum class Wants : std::uint8_t { change, bytes, room };
 
-/// The lane that one call waits for. The call first looks at the lane for a while, and then sleeps on the
-/// lane's word.
+/// The lane that one call waits for. The call first spins for a while until the lane changes, and then sleeps
+/// on the lane's futex word.
 class LaneWait {
  public:
   LaneWait(LaneMemory memory, Wants wants) : memory_(std::move(memory)), wants_(wants) {}
@@ -55,50 +56,54 @@ class OpenSocket final : public Watcher {
   ~OpenSocket() override { socket.watch(nullptr); }
 
   void on_change(bool data) override;
-  /// Makes the pollable descriptor show the current events. `pulse`: tells edge-triggered waiters again.
+  /// Updates the pollable descriptor to the current events. With `pulse`, edge-triggered waiters are notified
+  /// again.
   void refresh(bool pulse = false);
-  /// A send found no room. Shows that the socket is not writable until there is room again, so that
-  /// edge-triggered waiters get a new edge.
+  /// Must be called when a send found no space. Shows that the socket is not writable until there is space
+  /// again, so that edge-triggered waiters then get a new edge.
   void show_full();
-  /// The kernel's TCP socket. After pollfd_of(), `descriptor` is a Pollable, and `tcp` is the TCP socket.
+  /// Returns the kernel's TCP socket. After pollfd_of(), `descriptor` is a Pollable, and the TCP socket is
+  /// `tcp`.
   int kernel() const { return tcp ? tcp.get() : descriptor; }
 
-  /// Sleeps until the counter `changes` is no longer `seen`. Must be called without the lock; the caller must
-  /// read the counter with the lock.
+  /// Sleeps until the counter `changes` differs from `seen`, or until the deadline. Must be called without
+  /// the lock. The caller must have read the counter with the lock.
   Woken sleep(std::uint32_t seen, Time deadline);
-  /// Returns the lane that a call with this `wants` depends on, or nullopt if it depends on frames only.
+  /// Returns the lane that a call with these `wants` depends on, or nullopt if the call depends on frames
+  /// only.
   std::optional<LaneWait> lane(Wants wants) const;
-  /// Looks at the lane until it has changed, the counter is no longer `seen`, or `until`. Must be called
-  /// without the lock. Returns false if nothing has changed.
+  /// Spins until the lane has changed, the counter differs from `seen`, or the time `until` has come. Must be
+  /// called without the lock. Returns false if nothing has changed.
   bool look(const LaneWait& lane, std::uint32_t seen, Time until);
-  /// Sleeps until the peer rings the lane's bell, or on_change() is called. The caller must have set the
-  /// bell's word before its last attempt.
+  /// Sleeps until the peer rings the lane's bell, on_change() is called, or the deadline has come. The caller
+  /// must have set the bell's word before its last attempt.
   Woken sleep(std::unique_lock<FairMutex>& lock, const LaneWait& lane, Time deadline);
-  /// Decides from earlier waiting times whether it is worth looking at a lane before sleeping. Must be called
-  /// with the lock.
+  /// Returns the object that decides from earlier waiting times whether a call should spin before it sleeps.
+  /// Must be called with the lock.
   engine::Idle& idle(Wants wants) { return idle_[wants == Wants::bytes ? 0 : 1]; }
 
-  int descriptor = -1;  ///< the number that the application uses
+  int descriptor = -1;  ///< the descriptor number that the application uses
   Descriptor owned;     ///< owns `descriptor`
   Descriptor tcp;
   std::unique_ptr<Pollable> pollable;
   bool ipv6 = false;
   Socket socket;
   bool is_bound = false, port_was_named = false;
-  bool has_tried = false;  ///< connect() was tried since the socket was bound
+  bool has_tried = false;  ///< true if connect() was tried since the socket was bound
   bool non_blocking = false;
-  /// New calls do not find this socket any more, and calls that have found it end.
+  /// True if the socket is being closed. New calls do not find this socket any more, and calls that have
+  /// found it end.
   bool is_closing = false;
   std::optional<int> linger_seconds;
   Duration receive_timeout{}, send_timeout{};  ///< 0 means no timeout
   std::shared_ptr<GroupEnd> group;             ///< null if this is not a group socket
-  /// Set when the group begins. Must be stopped without the lock.
+  /// Set when the group begins. The session must be stopped without the lock.
   std::shared_ptr<GroupSession> session;
   std::string group_name;
   Address local, peer;  ///< the two ends of the connection
-  /// The last connect() used the process that `known_` of the Stack names for this address.
+  /// True if the last connect() used the process that `known_` of the Stack names for this address.
   bool dial_was_cached = false;
-  /// Must be destroyed without the lock, because that waits for the control loop.
+  /// Must be destroyed without the lock, because the destructor waits for the control loop.
   std::optional<control::Listener> listener;
   std::atomic<std::uint32_t> changes = 0;
 

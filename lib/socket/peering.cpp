@@ -32,13 +32,13 @@ Result<Carrier*> Stack::carrier(const Address& local) {
   return (carriers_[local] = std::move(*opened)).get();
 }
 
-/// Returns null if there is none.
+/// Returns the peering with this process, or null if there is none.
 std::shared_ptr<Peering> Peering::with(const Stack& stack, const peer::Peer& process) {
   const auto found = stack.peerings_.find(process.number());
   return found == stack.peerings_.end() ? nullptr : found->second;
 }
 
-/// If the trunk with the process was lost, everything begins anew. This side may notice the loss before the
+/// If the trunk with the process was lost, makes a new peering. This side may notice the loss before the
 /// other process does.
 void Peering::find(Stack& stack, const peer::Peer& process, const Address& at) {
   if (stack.is_ending_) return;
@@ -88,9 +88,8 @@ bool Peering::is_lost() const {
   return mux_->is_lost();
 }
 
-/// True if kMostTrunks trunks were opened by processes with this identity on the same host. Such a process
-/// dials again and again without showing that it is known here, or other processes of its host use its
-/// identity.
+/// True if processes with this identity on the same host have opened kMostTrunks trunks. Then the process
+/// dials again and again without using its connection, or other processes of its host use its identity.
 bool Peering::has_too_many(const Stack& stack, const peer::Peer& process) {
   return std::ranges::count_if(stack.peerings_, [&](const auto& entry) {
            const Peering& other = *entry.second;
@@ -99,8 +98,8 @@ bool Peering::has_too_many(const Stack& stack, const peer::Peer& process) {
          }) >= kMostTrunks;
 }
 
-/// Makes the trunk on the fabric thread. `their_blob` is empty on the opener's side, which gets the peer's
-/// blob later.
+/// Makes the trunk on the fabric thread. On the side that has opened the channel, `their_blob` is empty,
+/// because this side gets the peer's blob later.
 void Peering::make_trunk(std::vector<std::byte> their_blob) {
   const auto carrier = stack_.carrier(fabric_address(process_.local()));
   if (!carrier) return give_up(carrier.error());
@@ -128,8 +127,8 @@ void Peering::make_trunk(std::vector<std::byte> their_blob) {
 }
 
 /// Runs `work` on the fabric thread. Then runs `then` with the result on the control loop, unless the peering
-/// is over. The last reference to the peering also goes to the control loop, because the end of its
-/// control-plane members waits for that loop.
+/// has ended. The last reference to the peering also goes to the control loop, because the destructors of
+/// some members wait for that loop.
 template <typename Work, typename Then>
 void Peering::on_carrier(Work work, Then then) {
   carrier_->post(
@@ -160,13 +159,14 @@ void Peering::on_trunk(const Result<fabric::ConnectionBlob>& ours) {
 void Peering::on_opened(Result<control::Channel> channel, std::vector<std::byte> their_blob) {
   if (!channel) {
     Error cause = channel.error();
-    // The peer asks for a trunk at the same time, and its request wins. That request is on its way.
+    // The peer asks for a trunk at the same time, and the peer's request has precedence. It will arrive soon.
     if (cause.code == Errc::already_exists && !process_.was_dialed_by_us()) {
       is_crossed_ = true;
       return lose_trunk(ECONNRESET);
     }
-    if (cause.code == Errc::not_found) cause.code = Errc::peer_failed;     // the process has no sockets
-    if (cause.code == Errc::resource_limit) cause.code = Errc::cancelled;  // the limit is the peer's
+    if (cause.code == Errc::not_found) cause.code = Errc::peer_failed;  // The process has no sockets.
+    if (cause.code == Errc::resource_limit)
+      cause.code = Errc::cancelled;  // The limit is a limit of the peer.
     return give_up(cause);
   }
   start(std::move(*channel));
@@ -195,7 +195,7 @@ void Peering::set_ready() {
   finish(mux_);
 }
 
-/// Tells the sockets that wait for the dialled addresses.
+/// Reports the outcome to the sockets that wait for the dialled addresses.
 void Peering::finish(const Result<std::shared_ptr<Mux>>& mux) {
   for (const Address& at : std::exchange(dialled_, {})) stack_.on_dialled(at, mux, host_of(process_.local()));
 }
@@ -209,7 +209,7 @@ void Peering::end_trunk(End end) {
   if (carrier_ == nullptr) return;
   on_carrier(
       [this, end]() -> Result<void> {
-        // The trunk's last owner must be on this thread.
+        // The last owner of the trunk must be on this thread.
         if (const auto trunk = std::exchange(trunk_, nullptr)) end(*trunk);
         return {};
       },

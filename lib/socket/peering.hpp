@@ -1,9 +1,10 @@
-// A peering makes one trunk that two processes share for the sockets of both. The process that needs the
-// trunk first opens a channel to the other process's sockets, with the connection blob of its link, and gets
-// the peer's blob in the answer. The channel then stays open and carries nothing. Its end tells a process
-// that the other one has died. If both open a channel at the same time, the channel of the process that
-// dialled the connection counts. Two processes have one connection (controlplane/peer), and a connection has
-// at most one trunk. Everything runs on the control loop.
+// A peering makes the one trunk that the sockets of two processes share. The process that needs the trunk
+// first opens a channel to the service of the other process's sockets. With the request it sends the
+// connection blob of its link, and the answer has the peer's blob. The channel then stays open and carries
+// nothing. When it ends, this shows that the other process has died. If both processes open a channel at the
+// same time, the channel of the process that dialled the connection is used. Two processes have one
+// connection (controlplane/peer), and a connection has at most one trunk. Everything runs on the control
+// loop.
 #pragma once
 
 #include <memory>
@@ -22,12 +23,13 @@ bool is_on_this_host(const Address& local, const Address& peer);
 
 class Peering final : public std::enable_shared_from_this<Peering> {
  public:
-  /// The service that other processes ask for a trunk.
+  /// The name of the service that other processes ask for a trunk.
   static constexpr const char* kService = "sockets";
 
-  /// Finds or makes the trunk to `process`, which listens at `at`. Then calls Stack::on_dialled() with it.
+  /// Finds or makes the trunk to `process`, which listens at `at`. Then calls Stack::on_dialled() with the
+  /// result.
   static void find(Stack& stack, const peer::Peer& process, const Address& at);
-  /// Another process wants to share a trunk.
+  /// Called when another process asks to share a trunk.
   static void on_request(Stack& stack, peer::Request request);
   /// Makes the fabric thread end the trunk soon. Data that has not been received by then is lost.
   void lose_trunk(int error);
@@ -36,7 +38,7 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   Peering(Stack& stack, peer::Peer process, bool is_opener)
       : stack_(stack), process_(std::move(process)), is_opener_(is_opener) {}
 
-  /// The most trunks at a time with one process that has dialled this one.
+  /// The most trunks that one process that has dialled this process may have at a time.
   static constexpr int kMostTrunks = 4;
 
   static std::shared_ptr<Peering> with(const Stack& stack, const peer::Peer& process);
@@ -59,10 +61,10 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   const peer::Peer process_;
   const bool is_opener_;
   bool is_ready_ = false, is_over_ = false;
-  bool is_crossed_ = false;  // true if the peer's crossing request replaces this one
-  // The addresses at which sockets looked for the process, until they are told the outcome.
+  bool is_crossed_ = false;  // true if the peer's crossing request replaces the request of this peering
+  // The addresses at which sockets have dialled the process, until the outcome is reported to these sockets.
   std::vector<Address> dialled_;
-  std::optional<peer::Request> request_;  // the peer's request, until it is answered
+  std::optional<peer::Request> request_;  // the peer's request, until this process has answered it
   std::optional<control::Channel> channel_;
   Carrier* carrier_ = nullptr;
   std::shared_ptr<Mux> mux_;

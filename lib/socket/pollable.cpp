@@ -55,7 +55,7 @@ void Pollable::show(short events, bool pulse) {
 }
 
 void Pollable::set_readable(bool readable, bool pulse) {
-  if (has_ended_ || is_hung_up_) return;  // it stays readable for ever
+  if (has_ended_ || is_hung_up_) return;  // The descriptor stays readable for ever.
   if (!readable && is_readable_) drain(shown_);
   if (readable && (!is_readable_ || pulse) && !put_byte(other_.get())) {
     drain(shown_);

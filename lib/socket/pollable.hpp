@@ -1,7 +1,7 @@
-// Makes a descriptor readable, writable and hung up exactly when a socket of this library is, for epoll, poll
-// and io_uring. The descriptor is one end of a pair of UNIX sockets. A byte sent to it makes it readable. A
-// full send buffer makes it not writable. A shutdown of the other end shows the end of the stream. No payload
-// goes through it. The caller must hold the sockets' lock.
+// Makes a descriptor readable, writable and hung up exactly when a socket of this library is, so that epoll,
+// poll and io_uring can watch it. The descriptor is one end of a pair of UNIX sockets. A byte that was sent
+// to this end makes it readable. A full send buffer makes it not writable. A shutdown of the other end
+// appears as the end of the stream. No payload goes through the pair. The caller must hold the sockets' lock.
 #pragma once
 
 #include "dataplane/base/descriptor.hpp"
@@ -15,12 +15,12 @@ class Pollable {
   /// resource_limit.
   static Result<Pollable> replace(int descriptor);
 
-  /// Shows `events`, in the bits of poll(2). POLLERR cannot be shown; instead the descriptor becomes readable
-  /// and writable. `pulse`: tells edge-triggered waiters again that there is something to read. An end and a
-  /// hang-up cannot be taken back.
+  /// Makes the descriptor show `events`, in the bits of poll(2). It cannot show POLLERR; instead the
+  /// descriptor becomes readable and writable. With `pulse`, edge-triggered waiters are notified again that
+  /// there is something to read. The end of the stream and a hang-up cannot be revoked.
   void show(short events, bool pulse = false);
 
-  /// Shows that the socket is not writable, until show() says otherwise.
+  /// Makes the descriptor show that the socket is not writable, until the next show().
   void show_not_writable() { set_writable(false); }
 
  private:

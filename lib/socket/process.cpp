@@ -44,7 +44,7 @@ StackOptions options_of_environment() {
   return options;
 }
 
-/// Returns the inode number of the file that `fd` names, or 0 if there is none.
+/// Returns the inode number of the file that `fd` names, or 0 if there is no such file.
 ino_t file_of(int fd) {
   struct stat about {};
   return ::fstat(fd, &about) == 0 ? about.st_ino : 0;
@@ -107,12 +107,12 @@ void Process::in_parent() {
   process.mutex_.unlock();
 }
 
-/// The child has none of the stack's threads. So the stack's memory is left as it is and never touched again.
-/// Its descriptors are closed: otherwise they would stay open here after the parent's death, and its peers
-/// would never notice the death. The descriptor numbers that the application knows are kept in use by a
-/// useless socket.
+/// Called in the child after fork(). The child has none of the stack's threads. So the stack's memory is left
+/// as it is and never used again. The descriptors of the stack are closed. Otherwise they would stay open in
+/// the child after the parent's death, and the peers would never notice the death. The descriptor numbers
+/// that the application knows are kept in use by a useless socket.
 void Process::in_child() {
-  std::map<int, int> known;  // descriptor, and its descriptor flags (FD_CLOEXEC)
+  std::map<int, int> known;  // each descriptor and its flags (FD_CLOEXEC)
   if (process.stack_ != nullptr)
     for (const int fd : process.stack_->descriptors()) known[fd] = ::fcntl(fd, F_GETFD);
   process.stack_ = nullptr;

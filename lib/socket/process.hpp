@@ -1,6 +1,6 @@
 // The sockets of the process, which the C functions use. There is one Stack. It is made when it is first
-// needed and ended when the process exits. A child of fork() has none of its parent's sockets. Any thread may
-// call anything.
+// needed, and ended when the process exits. A child process after fork() has none of the sockets of its
+// parent. Any thread may call any function.
 #pragma once
 
 #include <sys/types.h>
@@ -18,15 +18,15 @@ class Process {
  public:
   static Process& instance();
 
-  /// Returns the stack to which `fd` may belong; -1 means no descriptor yet. Errors: EOPNOTSUPP if `fd` was a
-  /// socket of the parent process, EBADF if the process is exiting.
+  /// Returns the stack to which `fd` may belong. An `fd` of -1 means that there is no descriptor yet. Errors:
+  /// EOPNOTSUPP if `fd` was a socket of the parent process, EBADF if the process is exiting.
   std::expected<Stack*, int> stack_for(int fd);
-  /// Closes `fd` if it was a socket of the parent process. Returns true if it was one.
+  /// Closes `fd` if it was a socket of the parent process. Returns true if it closed `fd`.
   bool close_inherited(int fd);
 
  private:
-  /// Called when the process exits, while TLS still works. Other threads may be in calls. They find no socket
-  /// any more, and the memory is not freed.
+  /// Called when the process exits, while TLS can still be used. Other threads may be inside calls. They find
+  /// no socket any more, and the memory is not freed.
   static void end();
   static void before_fork();
   static void in_parent();
@@ -34,12 +34,13 @@ class Process {
   bool is_inherited(int fd);
 
   std::mutex mutex_;
-  /// The stack, if no descriptor is a socket of the parent process. Then a call needs no mutex. Otherwise
-  /// null.
+  /// The stack, if no descriptor is a socket of the parent process; otherwise null. If it is not null, a call
+  /// needs no mutex.
   std::atomic<Stack*> of_all_ = nullptr;
   Stack* stack_ = nullptr;
   bool is_registered_ = false, has_ended_ = false;
-  // Descriptors and their inode numbers. If a number means another file now, it belongs to the application.
+  // Descriptors and their inode numbers. If a descriptor has another inode now, it belongs to the
+  // application.
   std::map<int, ino_t> inherited_;
 };
 

@@ -10,7 +10,8 @@ namespace rdmc::sockets {
 namespace {
 
 constexpr std::size_t kLimitBytes = 8, kGrantBytes = 16,
-                      kAddressBytes = 19;  // address family 1 byte (4 or 6), address 16, port number 2
+                      kAddressBytes = 19;  // The fields are: address family 1 byte (4 or 6), address 16, port
+                                           // number 2.
 
 std::size_t body_bytes(RecordKind kind, std::size_t data) {
   switch (kind) {

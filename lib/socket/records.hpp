@@ -14,8 +14,9 @@
 
 namespace rdmc::sockets {
 
-/// Names a connection at both its ends. A number is never used again between the same two processes. The
-/// process that asks for a connection counts up; one of the two uses odd numbers, the other one even numbers.
+/// Names a connection at both of its ends. A number is never used again between the same two processes. The
+/// process that asks for a connection uses its next higher number. One of the two processes uses odd numbers,
+/// the other process even numbers.
 enum class ConnectionId : std::uint64_t {};
 
 enum class RecordKind : std::uint8_t {
@@ -26,25 +27,27 @@ enum class RecordKind : std::uint8_t {
   refused,  ///< No socket listens there.
   data,     ///< The next bytes of the stream. Body: bytes.
   credit,   ///< More receive credit. Body: limit.
-  /// The sender's last record of a stream that ends in order. No data comes after it.
+  /// The last record of a sender whose stream ends in order. No data comes after it.
   fin,
-  reset,          ///< The sender's last record: the connection is reset.
-  open_messages,  ///< like open, for a connection of messages (SEQPACKET)
-  stop,           ///< The sender reads no more. For messages only.
-  /// The sender has mapped the lanes that the peer has offered. The record belongs to no connection.
+  reset,          ///< The last record of the sender. The connection is reset.
+  open_messages,  ///< Like `open`, for a connection of messages (SEQPACKET).
+  stop,           ///< The sender of this record reads no more. Used for messages only.
+  /// The sender of this record has mapped the lanes that the peer has offered. The record belongs to no
+  /// connection.
   lanes,
-  /// From here on the sender's bytes go through its lane. Body: limit, which is the number of the lane.
+  /// From here on, the sender's bytes go through its lane. Body: limit, which contains the number of the
+  /// lane.
   lane,
-  /// Something was done in a lane, and the receiver has asked to be told by records.
+  /// Something was done in a lane. Sent if the receiver has requested to be informed by records.
   pulse,
-  /// The sender wants to write large messages straight into the peer's memory.
+  /// The sender of this record wants to write large messages straight into the peer's memory.
   bulk,
-  grant,  ///< The slot that the peer may write once. Body: grant.
+  grant,  ///< A slot that the peer may write once. Body: grant.
 };
 
 /// A slot grant: memory of the granter that its peer may write once.
 struct Grant {
-  /// The value of `slot` if there is no slot, and will be none.
+  /// The value of `slot` if there is no slot, and if there will be none.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::uint32_t slot = 0;
   std::uint32_t key = 0;
@@ -57,7 +60,7 @@ struct Record {
   ConnectionId connection{};
   /// How many bytes may be sent, counted from the beginning of the stream.
   std::uint64_t limit = 0;
-  /// The two ends, as getsockname() names them on the asking side.
+  /// The addresses of the two ends, as getsockname() returns them on the side that asks.
   Address from, to;
   Grant grant;
   std::span<const std::byte> bytes;
@@ -78,12 +81,12 @@ constexpr bool is_open(RecordKind kind) {
 
 /// The length of the encoded record, including the head.
 std::size_t encoded_bytes(const Record& record);
-/// Writes the record to `out`, which must have room for it, and returns its length. Fields that its kind does
-/// not have are left out.
+/// Writes the record to `out`, which must have space for it, and returns the record's length. Fields that a
+/// record of this kind does not have are left out.
 std::size_t encode(const Record& record, std::span<std::byte> out);
-/// Takes the first record from the front of `records`, which must not be empty. The record's data stay where
-/// they are. Errors: protocol_error (cut off, unknown kind, wrong length, padding that is not zero, or a bad
-/// address).
+/// Removes the first record from `records`, which must not be empty, and returns it. The record's data stay
+/// where they are. Errors: protocol_error if the record is cut off, the kind is unknown, the length is wrong,
+/// padding is not zero, or an address is bad.
 Result<Record> take_record(std::span<const std::byte>& records);
 
 }  // namespace rdmc::sockets

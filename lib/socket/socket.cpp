@@ -21,7 +21,8 @@ void Backlog::promote() {
   while (!waiting_.empty() && ready_.size() <= most_) {
     Connection next = std::move(waiting_.front());
     waiting_.pop_front();
-    // A peer that has gone meanwhile is not told anything, and the application does not see its connection.
+    // The peer has gone meanwhile. So nothing is sent to it, and the application does not get this
+    // connection.
     if (next.stream->is_over()) continue;
     if (const auto mux = next.asked.mux.lock()) mux->accept(next.asked.id);
     if (shut_ != 0 && next.asked.kind == ConnectionKind::bytes) (void)next.stream->shutdown(shut_);

@@ -1,6 +1,7 @@
-// The state of a socket in addition to its stream: whether it listens, which connections wait to be accepted,
-// and how far connect() has come. Like Stream it answers as Linux does (net/ipv4/af_inet.c), and it never
-// blocks. It does no I/O. Its owner keeps addresses and port numbers. The caller must hold the sockets' lock.
+// The state of a socket in addition to its stream: whether it listens, the connections that wait to be
+// accepted, and the progress of connect(). Like Stream, it answers as Linux does (net/ipv4/af_inet.c), and it
+// never blocks. It does no I/O. The owner of the socket keeps addresses and port numbers. The caller must
+// hold the sockets' lock.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,15 @@
 
 namespace rdmc::sockets {
 
-/// Connections that peers have asked for and that were not accepted yet. At most `most` + 1 of them are open
-/// for their peers already. The peers of the other ones wait.
+/// Connections that peers have asked for and that were not accepted yet. At most `most` + 1 of them are
+/// already open for their peers. The peers of all other connections wait.
 class Backlog {
  public:
-  /// The most peers that wait because the backlog is full. Others are refused.
+  /// The most peers that wait because the backlog is full. Further peers are refused.
   static constexpr std::size_t kMostWaiting = 4096;
 
-  /// `shut`: the directions that the listening socket had shut down. They are shut down in every connection
-  /// from its beginning.
+  /// `shut` has the directions that the listening socket had shut down. They are shut down in every new
+  /// connection from its beginning.
   Backlog(std::size_t most, unsigned shut) : most_(most), shut_(shut) {}
   ~Backlog();
   Backlog(const Backlog&) = delete;
@@ -33,7 +34,7 @@ class Backlog {
     std::shared_ptr<Stream> stream;
   };
   void set_most(std::size_t most) { most_ = most; }
-  /// Returns false if too many peers wait.
+  /// Adds a connection. Returns false if too many peers wait.
   bool add(Connection connection);
   std::optional<Connection> take();
   bool empty() const { return ready_.empty(); }
@@ -58,7 +59,7 @@ class Socket {
 
   ConnectionKind kind() const { return stream_->kind(); }
   bool keeps_messages() const { return endpoint_ != nullptr; }
-  /// Null means no watcher.
+  /// Reports changes to `watcher`. Null means no watcher.
   void watch(Watcher* watcher);
   const std::shared_ptr<Stream>& stream() const { return stream_; }
   Backlog* backlog() const { return backlog_.get(); }
@@ -66,19 +67,19 @@ class Socket {
   /// Checks if listen() would succeed. Errors: EINVAL.
   Answer check_listen() const;
   void listen(std::size_t backlog);
-  /// Errors: EINVAL (the socket does not listen), EAGAIN.
+  /// Returns the next connection. Errors: EINVAL (the socket does not listen), EAGAIN.
   std::expected<Backlog::Connection, int> accept();
 
   enum class Connecting {
-    begins,   ///< it was not connecting; the caller must find the peer and ask it
+    begins,   ///< the socket was not connecting; the caller must find the peer and ask it for the connection
     goes_on,  ///< the peer has not answered yet
     succeeded,
   };
-  /// Must be called by each connect() call, and again after a wait. Errors: EISCONN, EINVAL (shut down before
-  /// it knew of its failure), or the error with which connecting has failed.
+  /// Must be called by each connect() call, and again after each wait of that call. Errors: EISCONN, EINVAL
+  /// (the socket was shut down before it knew of its failure), or the error with which connecting has failed.
   std::expected<Connecting, int> connect();
   bool is_connecting() const { return phase_ == Phase::connecting; }
-  /// True if there is a peer whose address may be asked for.
+  /// True if there is a peer, so that the application may ask for its address.
   bool has_peer() const { return stream_->state() == Stream::State::open; }
 
   /// Errors: those of Stream::send(), or of the message endpoint.
@@ -86,13 +87,14 @@ class Socket {
   /// Null if this is a stream of bytes.
   Endpoint* endpoint() const { return endpoint_.get(); }
   bool has_message() const { return endpoint_ && endpoint_->has_message(); }
-  /// The value of SO_ERROR. It is cleared.
+  /// Returns the value of SO_ERROR and clears it.
   int take_error() { return endpoint_ ? endpoint_->take_error() : stream_->take_error(); }
-  /// For a message, returns its whole length even if that is more than out.size().
+  /// Receives bytes, or one message. For a message, returns the length of the whole message even if it is
+  /// more than out.size().
   Answer receive(std::span<std::byte> out, bool peek);
-  /// For sockets that keep messages only: see Endpoint::take().
+  /// For sockets that keep messages. See Endpoint::take().
   std::expected<Endpoint::Message, int> take_message(bool peek);
-  /// Roughly the number of bytes that receive() would copy now into a buffer that is large enough.
+  /// Returns roughly the number of bytes that receive() would copy now into a buffer that is large enough.
   std::size_t unread() const { return endpoint_ ? endpoint_->unread() : stream_->unread(); }
   /// Errors: ENOTCONN.
   Answer shutdown(unsigned how);

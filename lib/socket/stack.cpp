@@ -37,7 +37,7 @@ Stack::Stack(StackOptions options)
 std::shared_ptr<Mux> Stack::make_own(bool nearer) {
   auto mux = std::make_shared<Mux>(static_cast<Opens&>(*this), nearer);
   mux->on_kick([this] { own_ready_ = true; });
-  mux->use_slots(nullptr);  // no peer writes into slots within a process
+  mux->use_slots(nullptr);  // Within a process, no peer writes into slots.
   return mux;
 }
 
@@ -58,7 +58,7 @@ void Stack::end() {
     open = descriptors();
   }
   for (const int fd : open) close(fd, false);
-  {  // sockets that other threads are closing
+  {  // Wakes the calls that are closing sockets on other threads.
     const Lock lock(lock_);
     is_over_ = true;
     for (const auto& [fd, socket] : sockets_) socket->on_change(false);
@@ -74,13 +74,13 @@ void Stack::end() {
     dials.swap(dials_);
     for (auto& [at, dial] : dials) dial.waiting.clear();
   }
-  dials.clear();  // ends the attempts; their end waits for the control loop
+  dials.clear();  // This ends the attempts. Their destructors wait for the control loop.
   const std::vector<Carrier*> last = loop_->call([this] {
     is_ending_ = true;
     for (const auto& [number, peering] : peerings_) peering->lose_trunk(ECONNRESET);
     return carriers();
   });
-  // Not on the control loop, because a fabric thread may still post tasks to that loop.
+  // This must not run on the control loop, because a fabric thread may still post tasks to that loop.
   for (Carrier* const carrier : last) carrier->stop();
   loop_->call([this] {
     peerings_.clear();
@@ -115,7 +115,7 @@ Answer Stack::add(Descriptor kernel, bool ipv6, Socket socket, int flags, const 
   const int fd = kernel.get();
   auto held = boost::make_local_shared<OpenSocket>(std::move(kernel), ipv6, std::move(socket));
   held->non_blocking = (flags & SOCK_NONBLOCK) != 0;
-  if (like) {  // the settings that an accepted socket gets from its listener
+  if (like) {  // An accepted socket gets these settings from its listener.
     held->linger_seconds = like->linger_seconds;
     held->receive_timeout = like->receive_timeout;
     held->send_timeout = like->send_timeout;
@@ -133,7 +133,7 @@ Answer Stack::socket(int domain, int type, int protocol) {
   if (kind != SOCK_STREAM && protocol != 0) return std::unexpected(EPROTONOSUPPORT);
   Descriptor kernel(::socket(domain, SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), protocol));
   if (!kernel) return std::unexpected(errno);
-  if (domain == AF_INET6) {  // an address here belongs to one family
+  if (domain == AF_INET6) {  // A socket's address belongs to one address family only.
     const int on = 1;
     ::setsockopt(kernel.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
@@ -143,8 +143,8 @@ Answer Stack::socket(int domain, int type, int protocol) {
              Socket(kind == SOCK_STREAM ? ConnectionKind::bytes : ConnectionKind::messages), flags);
 }
 
-/// Must be called with the lock. This may wait for the control loop, but no handler on that loop can want the
-/// lock yet.
+/// Returns the peers, and makes them first if necessary. Must be called with the lock. This may wait for the
+/// control loop, but no handler on that loop can wait for the lock yet.
 Result<peer::Peers*> Stack::peers() {
   if (peers_) return peers_.get();
   if (options_.insecure && options_.encrypt)
@@ -154,7 +154,7 @@ Result<peer::Peers*> Stack::peers() {
   auto peers = options_.context->peers(
       {.key_file = options_.key_file, .certificates = options_.certificates, .insecure = options_.insecure});
   if (!peers) return std::unexpected(peers.error());
-  // Set before serving, because a request that comes at once uses both.
+  // This is set before the services start, because a request may come at once and uses both members.
   loop_ = *loop;
   peers_ = std::move(*peers);
   const auto serves = serve_peers();
@@ -178,8 +178,8 @@ Result<void> Stack::serve_peers() {
 }
 
 /// Delivers the records that the two ends of the process's own connections have for each other. If there is
-/// no memory for them, these connections are lost, like connections with another process. The result of the
-/// call that has caused this does not change.
+/// no memory for them, these connections are lost, like connections with another process. The call that has
+/// caused this still returns its own result.
 void Stack::deliver_own() noexcept {
   try {
     exchange_own();
@@ -199,7 +199,7 @@ void Stack::exchange_own() {
         frame.resize(kOwnFrameBytes);
         frame.resize(from->fill(frame));
         [[maybe_unused]] const auto heard = to->on_frame(frame);
-        assert(heard);  // both ends are this process
+        assert(heard);  // Both ends are this process, so the records are valid.
       }
     }
   }

@@ -1,8 +1,8 @@
-// The sockets of a process and what they share: one lock, the control loop and the peers of the process, a
-// carrier for each address in use, and one trunk to each process that any socket is connected with.
-// Connections of a process with itself need no trunk; their records are handed over directly. The C functions
-// of rdmc/socket.h use the one Stack that a process commonly has. Several stacks are possible. Any thread may
-// call any function.
+// The sockets of a process and the objects that they share: one lock, the control loop and the peers of the
+// process, a carrier for each address in use, and one trunk to each process that any socket is connected
+// with. Connections of a process with itself need no trunk. Their records are handed over directly. The C
+// functions of rdmc/socket.h use the one Stack that a process commonly has. Several stacks are possible. Any
+// thread may call any function.
 //
 // Calls return a count or an errno, as the kernel's calls do (see Stream and Socket). They do not hold the
 // lock while they block.
@@ -34,23 +34,26 @@ namespace rdmc::sockets {
 
 struct StackOptions {
   std::string fabric = "auto";
-  std::string device;  ///< of the fabric, if the fabric needs a name
+  std::string device;  ///< the name of the fabric's device, if the fabric needs one
   /// The file of the cluster key, which both ends of a connection must hold.
   std::string key_file;
-  bool insecure = false;                        ///< true: no cluster key; must be requested explicitly
+  bool insecure = false;                        ///< true: use no cluster key. The application must request
+                                                ///< this explicitly.
   bool encrypt = false;                         ///< encrypt everything that leaves the host
   control::CertificateFiles certificates = {};  ///< used instead of the cluster key
-  /// How long another process may take to share a trunk. Also how long a process that joins a group may take
-  /// to name the group, and then to become ready.
+  /// How long another process may take to share a trunk. It is also how long a process that joins a group may
+  /// take to name the group, and then how long it may take to become ready.
   Duration introduction = seconds(10);
-  /// How long data that was sent may take to arrive after its socket was closed, when the process ends or the
-  /// root of a group was closed. The kernel would end a process without waiting.
+  /// How long sent data may still take to arrive after its socket was closed. This limit applies if the
+  /// process ends or if a root closes its group. (A process that uses the sockets of the kernel ends without
+  /// this wait.)
   Duration farewell = seconds(2);
-  /// The context that shares its threads and connections with the sockets. Null: the stack makes its own.
+  /// The context that shares its threads and connections with the sockets. If it is null, the stack makes its
+  /// own.
   std::shared_ptr<peer::Context> context = nullptr;
 };
 
-/// Counts a call that uses objects that end() destroys, while the call runs.
+/// Counts a call that uses objects that end() destroys. end() waits until no such call runs.
 class UnderWay {
  public:
   explicit UnderWay(std::atomic<std::uint32_t>& calls) : calls_(calls) { ++calls_; }
@@ -76,13 +79,13 @@ class Stack final : private Opens {
 
   /// The context that this stack uses.
   peer::Context& context() { return *options_.context; }
-  /// The number of trunks to other processes that exist or are being made. Any thread may call this.
+  /// Returns the number of trunks to other processes that exist or are being made. Any thread may call this.
   std::size_t trunks();
-  /// The interface by which the trunks find listening sockets.
+  /// Returns the interface by which the trunks find listening sockets.
   Opens& opens() { return *this; }
 
-  /// Closes all sockets, waits for a short time until the sent data has arrived, and ends everything else. No
-  /// call may begin anything afterwards.
+  /// Closes all sockets, waits for a short time until the sent data has arrived, and ends everything else.
+  /// Afterwards no call may start anything new.
   void end();
 
   Answer socket(int domain, int type, int protocol);
@@ -91,63 +94,65 @@ class Stack final : private Opens {
   Answer accept(int fd, sockaddr* address, socklen_t* length, int flags);
   Answer connect(int fd, const sockaddr* address, socklen_t length);
   Answer send(int fd, std::span<const std::byte> bytes, int flags);
-  /// `said` gets what recvmsg() adds for messages: MSG_EOR or MSG_TRUNC.
+  /// `said` gets the flags that recvmsg() returns for messages: MSG_EOR or MSG_TRUNC.
   Answer receive(int fd, std::span<std::byte> out, int flags, int* said = nullptr) {
     return receive(fd, out, flags, said, nullptr);
   }
-  /// The same, or takes a member event of a group that comes before the next message. Then the result is 0,
-  /// and `said` is MSG_OOB.
+  /// Does the same as the function above. If a member event of a group comes before the next message, it
+  /// returns the event instead. Then the result is 0, and `said` is MSG_OOB.
   Answer receive(int fd, std::span<std::byte> out, int flags, int* said,
                  std::optional<rdmc_member_event>* event);
-  /// Like sendmsg() and recvmsg(). Errors besides those of send() and receive(): EMSGSIZE, EINVAL or EFAULT
-  /// for the pieces, EOPNOTSUPP for names and control data to be sent. Throw std::bad_alloc if there is no
-  /// memory to gather the pieces.
+  /// Do the same as sendmsg() and recvmsg(). In addition to the errors of send() and receive(), errors are:
+  /// EMSGSIZE, EINVAL or EFAULT for the pieces, EOPNOTSUPP for names and control data to be sent. Both throw
+  /// std::bad_alloc if there is no memory to gather the pieces.
   Answer send_message(int fd, const msghdr& message, int flags);
   Answer receive_message(int fd, msghdr& message, int flags);
   Answer shutdown(int fd, int how);
   Answer close(int fd) { return close(fd, true); }
   Answer poll(std::span<pollfd> descriptors, int timeout_ms);
-  /// Returns the events of `wanted` that poll() would find now, and POLLERR and POLLHUP, which are always
-  /// reported. Returns POLLNVAL if there is no such socket.
+  /// Returns those events of `wanted` that poll() would return now, and in any case POLLERR and POLLHUP if
+  /// they apply. Returns POLLNVAL if there is no such socket.
   short events(int fd, short wanted);
   Answer get_option(int fd, int level, int name, void* value, socklen_t* length);
   Answer set_option(int fd, int level, int name, const void* value, socklen_t length);
   Answer get_name(int fd, sockaddr* address, socklen_t* length, bool of_peer);
-  /// Like fcntl() with F_GETFL and F_SETFL. O_NONBLOCK is the only flag that can be changed.
+  /// Does the same as fcntl() with F_GETFL and F_SETFL. O_NONBLOCK is the only flag that can be changed.
   Answer control(int fd, int command, int argument);
   /// Makes the descriptor itself usable for epoll and similar calls, and returns it.
   Answer pollfd_of(int fd);
   bool has(int fd);
 
-  // Defined in stack_zero_copy.cpp:
+  // The following functions are defined in stack_zero_copy.cpp.
 
-  /// Allocates memory from which sends make no copy. Errors: EINVAL, ENOMEM.
+  /// Allocates memory that can be sent without a copy. Errors: EINVAL, ENOMEM.
   std::expected<void*, int> allocate(std::size_t bytes);
-  /// Frees memory of allocate(). Memory that is being sent stays until it has arrived. Errors: EINVAL.
+  /// Frees memory that allocate() has returned. Memory that is being sent stays until it has arrived. Errors:
+  /// EINVAL.
   Answer deallocate(void* memory);
-  /// Errors besides those of send(): EFAULT if the memory is not from allocate().
+  /// Sends `bytes` without a copy. Errors: EFAULT if the memory is not from allocate(), and those of send().
   Answer send_in_place(int fd, std::span<const std::byte> bytes, int flags, std::uint64_t& number);
   Answer wait_sent(int fd, std::uint64_t number, int flags);
-  /// The caller may use `bytes` until release().
+  /// Receives bytes without a copy. The caller may use `bytes` until release().
   Answer receive_in_place(int fd, void** bytes, int flags);
-  /// Errors: EINVAL.
+  /// Gives back bytes that receive_in_place() has returned. Errors: EINVAL.
   Answer release(void* bytes);
 
-  /// Must be called around fork(), by one thread at a time, so that no state is half changed in the child.
-  /// The child never touches this stack again. before_fork() stops the control loop between two tasks. So the
-  /// loop's thread holds no lock that the child may need, for example one of OpenSSL.
+  /// before_fork() and after_fork() must be called around fork(), by one thread at a time, so that no state
+  /// is half changed in the child. The child never uses this stack again. before_fork() stops the control
+  /// loop between two tasks. So the loop's thread holds no lock that the child may need, for example a lock
+  /// of OpenSSL.
   void before_fork();
   void after_fork();
-  /// Must be called with the lock.
+  /// Returns the descriptors of all sockets. Must be called with the lock.
   std::vector<int> descriptors() const;
 
  private:
   friend class Peering;
   using Lock = std::unique_lock<FairMutex>;
-  /// Copied and destroyed only while the lock is held, so its count need not be atomic.
+  /// Must be copied and destroyed only while the lock is held, so its count need not be atomic.
   using Held = boost::local_shared_ptr<OpenSocket>;
 
-  // Defined in stack.cpp:
+  // The following functions are defined in stack.cpp.
   std::expected<Held, int> find(int fd) const;
   Answer add(Descriptor kernel, bool ipv6, Socket socket, int flags, const Held& like = nullptr);
   Result<peer::Peers*> peers();
@@ -156,26 +161,28 @@ class Stack final : private Opens {
   void deliver_own() noexcept;
   void exchange_own();
   void drain(Duration longest);
-  /// Calls `attempt` until it returns something else than EAGAIN, or only once unless `may_wait`. Returns the
-  /// error `late` after the deadline. If another thread closes the socket meanwhile, the result is EBADF.
+  /// Calls `attempt` until it returns something other than EAGAIN. Calls it only once unless `may_wait`.
+  /// Returns the error `late` after the deadline. If another thread closes the socket meanwhile, the result
+  /// is EBADF.
   template <typename Attempt>
   auto until_done(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt,
                   int late = EAGAIN, Wants wants = Wants::change) -> decltype(attempt());
-  /// The same for the call that closes the socket. It goes on although the socket is closing.
+  /// Does the same as until_done(), for the call that closes the socket. It continues although the socket is
+  /// closing.
   template <typename Attempt>
   auto keep_trying(Lock& lock, const Held& socket, bool may_wait, Time deadline, Attempt attempt, int late,
                    Wants wants) -> decltype(attempt());
-  /// Returns Time::never() if there is no timeout.
+  /// Returns the time when `timeout` ends, or Time::never() if there is no timeout.
   static Time deadline_of(Duration timeout);
 
   Answer close(int fd, bool may_linger);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
-  /// Called by calls that copy bytes once more than send() and receive() do.
+  /// Counts copied bytes. Called by calls that copy bytes once more often than send() and receive() do.
   void count_copied(int fd, std::size_t bytes);
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
 
-  // Defined in stack_copies.cpp:
+  // The following functions are defined in stack_copies.cpp.
   static Answer send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool is_touched,
                           const void* caller);
   static Answer send_draft(Lock& lock, Endpoint& endpoint, std::span<const std::byte> bytes);
@@ -187,7 +194,7 @@ class Stack final : private Opens {
   Answer receive_whole(Lock& lock, const Held& held, std::span<std::byte> out, int flags, int* said,
                        std::optional<rdmc_member_event>* event, Bounce& bounce);
 
-  // Defined in stack_connect.cpp:
+  // The following functions are defined in stack_connect.cpp.
   bool on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) override;
   bool on_refused(const std::shared_ptr<Stream>& stream) override;
   int begin_connect(const Held& socket, const Address& to);
@@ -196,7 +203,7 @@ class Stack final : private Opens {
   void dial(const Held& socket);
   void on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local);
 
-  // Defined in stack_group.cpp:
+  // The following functions are defined in stack_group.cpp.
   Answer make_group_socket(Descriptor kernel, bool ipv6, int flags);
   GroupSessionOptions session_options(const OpenSocket& socket);
   void begin_group(OpenSocket& socket);
@@ -205,18 +212,18 @@ class Stack final : private Opens {
   void linger_for_group(Lock& lock, const Held& socket);
   struct Leaving {
     std::shared_ptr<GroupSession> session;
-    Duration longest;            // for the sent messages to reach all members
-    bool is_waited_for = false;  // the end of the process waits for it
+    Duration longest;            // the limit for the sent messages to reach all members
+    bool is_waited_for = false;  // true if the end of the process waits for this session
   };
   Leaving leaving_of(const OpenSocket& socket, bool has_lingered) const;
   void leave_group(const Leaving& leaving);
   void end_groups();
 
-  // Defined in stack_options.cpp:
+  // The following functions are defined in stack_options.cpp.
   Answer set_group_name(OpenSocket& socket, std::string_view name);
   Answer set_own_option(OpenSocket& socket, int name, const void* value, socklen_t length);
 
-  // Defined in peering.cpp and stack.cpp:
+  // The following functions are defined in peering.cpp and stack.cpp.
   Result<Carrier*> carrier(const Address& local);
   std::vector<Carrier*> carriers() const;
 
@@ -240,9 +247,10 @@ class Stack final : private Opens {
   std::shared_ptr<Mux> own_near_, own_far_;              // the connections of this process with itself
   bool own_ready_ = false;
   std::map<const std::byte*, std::shared_ptr<memory::Arena>> allocations_;
-  std::unordered_map<const std::byte*, LentChunk> loans_;  // received in place and not released yet
-  std::map<GroupSession*, Leaving> leaving_;               // groups whose sockets are closed
-  std::condition_variable_any has_left_;                   // notified when an entry of `leaving_` has gone
+  std::unordered_map<const std::byte*, LentChunk> loans_;  // chunks that were received in place and not
+                                                           // released yet
+  std::map<GroupSession*, Leaving> leaving_;               // sessions of groups whose sockets are closed
+  std::condition_variable_any has_left_;                   // notified when an entry of `leaving_` was removed
   std::map<Address, Dial> dials_;
   std::map<Address, Known> known_;              // the process that listens at an address, as far as is known
   std::shared_ptr<control::ControlLoop> loop_;  // set when there are peers
@@ -251,17 +259,18 @@ class Stack final : private Opens {
   NodeEnder ender_;
 
   std::optional<UnderWay> fork_;
-  std::atomic<bool> is_parked_ = false;       // the control loop is stopped for a fork
-  std::atomic<std::uint32_t> under_way_ = 0;  // calls that end() waits for
-  bool is_over_ = false;                      // no close lingers any more
+  std::atomic<bool> is_parked_ = false;       // true while the control loop is stopped for a fork
+  std::atomic<std::uint32_t> under_way_ = 0;  // the number of calls that end() waits for
+  bool is_over_ = false;                      // true if calls to close() no longer linger
 
-  // Used on the control loop only, and by the destructor after that loop has ended.
+  // The following members are used on the control loop only, and by the destructor after that loop has ended.
   bool is_ending_ = false;
   std::map<Address, std::unique_ptr<Carrier>> carriers_;
-  std::map<std::uint64_t, std::shared_ptr<Peering>> peerings_;  // by the number of the control connection
+  std::map<std::uint64_t, std::shared_ptr<Peering>> peerings_;  // the key is the number of the control
+                                                                // connection
 };
 
-/// True if a call has moved bytes. An accepted connection counts as bytes.
+/// True if a call has moved bytes. An accepted connection counts as moved bytes.
 template <typename Value>
 bool has_moved_bytes(const std::expected<Value, int>& answer) {
   if constexpr (std::is_same_v<Value, std::size_t>)
@@ -275,8 +284,8 @@ auto Stack::until_done(Lock& lock, const Held& socket, bool may_wait, Time deadl
                        int late, Wants wants) -> decltype(attempt()) {
   const auto while_open = [&]() -> decltype(attempt()) {
     if (socket->is_closing) return std::unexpected(EBADF);
-    auto answer = attempt();  // may release the lock for a while
-    // After a close, a 0 does not mean that the peer has ended the stream.
+    auto answer = attempt();  // The attempt may release the lock for a while.
+    // After a close, a result of 0 does not mean that the peer has ended the stream.
     if (socket->is_closing && !has_moved_bytes(answer)) return std::unexpected(EBADF);
     return answer;
   };

@@ -32,20 +32,22 @@ void set_host(Address& address, Address host) {
   address = host;
 }
 
-/// True if `address` belongs to this host, that is, if data sent to it has it as its source address.
+/// True if `address` belongs to this host. This is so if packets to `address` also have it as their source
+/// address.
 bool is_own(const Address& address) {
   if (is_loopback(address)) return true;
   const auto from = port::local_address_towards(address);
   return from && host_string(*from) == host_string(address);
 }
 
-/// Errors: EFAULT (null), EINVAL (too short), EOPNOTSUPP (AF_UNSPEC), EAFNOSUPPORT.
+/// Converts a socket address. Errors: EFAULT (null), EINVAL (too short), EOPNOTSUPP (AF_UNSPEC),
+/// EAFNOSUPPORT.
 std::expected<Address, int> parse(const sockaddr* address, socklen_t length, bool ipv6) {
   if (address == nullptr) return std::unexpected(EFAULT);
   if (length < sizeof(sa_family_t)) return std::unexpected(EINVAL);
   const socklen_t least = ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (address->sa_family == AF_UNSPEC)
-    return std::unexpected(EOPNOTSUPP);  // would undo a connect, which is impossible here
+    return std::unexpected(EOPNOTSUPP);  // This would undo a connect, which is impossible here.
   if (length < least) return std::unexpected(EINVAL);
   if (address->sa_family != (ipv6 ? AF_INET6 : AF_INET)) return std::unexpected(EAFNOSUPPORT);
   sockaddr_storage storage{};
@@ -63,7 +65,7 @@ int bind_anywhere(OpenSocket& socket) {
   return 0;
 }
 
-/// Gives the port back, as Linux does after a connection whose port number the application had not chosen.
+/// Gives the port back. Linux does this after a connection if the application had not chosen the port number.
 /// Only listen() followed by shutdown() makes the kernel unbind the port.
 void give_port_back(OpenSocket& socket) {
   socket.has_tried = false;
@@ -86,7 +88,7 @@ Answer Stack::bind(int fd, const sockaddr* address, socklen_t length) {
   const auto wanted = parse(address, length, at.ipv6);
   at.port_was_named = wanted && wanted->port != 0;
   at.is_bound = true;
-  at.local = {};  // it may be of a connection that has ended
+  at.local = {};  // This address may belong to a connection that has ended.
   return 0;
 }
 
@@ -121,8 +123,8 @@ Answer Stack::listen(int fd, int backlog) {
   return 0;
 }
 
-/// Must be called with the lock. The caller must destroy the result without the lock, because that waits for
-/// the control loop.
+/// Stops listening. Must be called with the lock. The caller must destroy the result without the lock,
+/// because the destructor waits for the control loop.
 std::optional<control::Listener> Stack::stop_listening(OpenSocket& socket) {
   std::erase_if(listeners_, [&](const auto& entry) { return entry.second == &socket; });
   return std::exchange(socket.listener, std::nullopt);
@@ -134,7 +136,7 @@ Answer Stack::accept(int fd, sockaddr* address, socklen_t* length, int flags) {
   Lock lock(lock_);
   const auto listener = find(fd);
   if (!listener) return std::unexpected(listener.error());
-  // Make the descriptor first: if none is left, the connection stays for the next call.
+  // The descriptor is made first. If there is none left, the connection stays for the next call.
   Descriptor kernel(::socket((*listener)->ipv6 ? AF_INET6 : AF_INET,
                              SOCK_STREAM | SOCK_NONBLOCK | (flags & SOCK_CLOEXEC), 0));
   if (!kernel) return std::unexpected(errno);
@@ -184,12 +186,13 @@ Answer Stack::connect(int fd, const sockaddr* address, socklen_t length) {
       EINPROGRESS);
 }
 
-/// Returns 0, or an errno if no process can be asked. Later errors go to the stream.
+/// Starts to connect. Returns 0, or an errno if no process can be asked. Later errors are reported to the
+/// stream.
 int Stack::begin_connect(const Held& socket, const Address& to) {
   socket->has_tried = true;
   socket->dial_was_cached = false;
   socket->peer = to;
-  if (is_wildcard(to)) {  // it means this host, as in Linux
+  if (is_wildcard(to)) {  // A wildcard address means this host, as in Linux.
     if (to.ipv6)
       socket->peer.bytes[15] = 1;
     else
@@ -203,7 +206,7 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
       if (!from) return EHOSTUNREACH;
       set_host(socket->local, *from);
     }
-    if (own_near_->is_lost()) {  // memory was missing then, and may be available again
+    if (own_near_->is_lost()) {  // There was no memory then, but there may be memory now.
       auto far = make_own(false);
       own_near_ = make_own(true);
       own_far_ = std::move(far);
@@ -229,8 +232,8 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
   return 0;
 }
 
-/// Returns this stack's socket that listens at `at`: a group's root if `of_group`, otherwise another socket.
-/// Null if there is none.
+/// Returns the socket of this stack that listens at `at`. Returns the root of a group if `of_group`,
+/// otherwise another socket. Returns null if there is no such socket.
 OpenSocket* Stack::find_listener(const Address& at, bool of_group) const {
   const auto [first, last] = listeners_.equal_range(at.port);
   const auto found = std::find_if(first, last, [&](const auto& entry) {
@@ -242,8 +245,8 @@ OpenSocket* Stack::find_listener(const Address& at, bool of_group) const {
 }
 
 bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
-  // The peer itself names the address. A trunk from another host must not reach sockets that listen for this
-  // host only.
+  // The peer itself chooses the address `asked.to`. A trunk from another host must not reach sockets that
+  // listen for this host only.
   const auto mux = asked.mux.lock();
   if (mux && mux->is_elsewhere() && is_loopback(asked.to)) return false;
   OpenSocket* const listener = find_listener(asked.to, false);
@@ -253,8 +256,8 @@ bool Stack::on_open(const Asked& asked, const std::shared_ptr<Stream>& stream) {
   return true;
 }
 
-/// The process that was known at that address has refused. Another process may listen there now, so dial
-/// again.
+/// Called when the process that was known at that address has refused. Another process may listen there now,
+/// so this dials again.
 bool Stack::on_refused(const std::shared_ptr<Stream>& stream) {
   const auto found = std::ranges::find_if(
       sockets_, [&](const auto& entry) { return entry.second->socket.stream() == stream; });
@@ -272,7 +275,7 @@ void Stack::dial(const Held& socket) {
   }
   const Address at = socket->peer;
   const auto [dial, is_new] = dials_.try_emplace(at);
-  // Each socket is in the list once, also if it has given up and tries again.
+  // Each socket is in the list only once, even if it has given up and tries again.
   auto& waiting = dial->second.waiting;
   if (std::ranges::find(waiting, socket) == waiting.end()) waiting.push_back(socket);
   if (!is_new) return;
@@ -283,7 +286,7 @@ void Stack::dial(const Held& socket) {
       });
 }
 
-/// Runs on the control loop.
+/// Called with the outcome of a dial, on the control loop.
 void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mux, const Address& local) {
   Dial dial;
   const Lock lock(lock_);
@@ -291,7 +294,8 @@ void Stack::on_dialled(const Address& at, const Result<std::shared_ptr<Mux>>& mu
     dial = std::move(found->second);
     dials_.erase(found);
   }
-  const auto waiting = std::move(dial.waiting);  // destroyed before the lock is released, whatever is thrown
+  const auto waiting = std::move(dial.waiting);  // This is destroyed before the lock is released, even if an
+                                                 // exception is thrown.
   if (mux) known_[at] = {*mux, local};
   for (const Held& socket : waiting) {
     const auto& stream = socket->socket.stream();

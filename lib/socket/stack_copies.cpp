@@ -1,5 +1,5 @@
-// Copies between an application's memory and the library's. The lock is never held while a call waits for a
-// page of the application's memory (callers_memory.hpp), or while it copies many bytes.
+// Copies between an application's memory and the library's memory. The lock is never held while a call waits
+// for a page of the application's memory (see callers_memory.hpp), or while a call copies many bytes.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,13 +12,14 @@
 namespace rdmc::sockets {
 namespace {
 
-/// How often a reader tries to take an advert that the writer cancels each time. Then the reader returns with
-/// the bytes that it has.
+/// How often a reader tries to copy the bytes of an advert if the writer cancels the advert each time. Then
+/// the reader returns with the bytes that it has.
 constexpr int kTries = 4;
 
 }  // namespace
 
-/// `is_touched`: the caller has just touched the first kMostCopied bytes.
+/// Sends as many bytes as there is space for. `is_touched` is true if the caller has just touched the first
+/// kMostCopied bytes.
 Answer Stack::send_some(Lock& lock, Socket& socket, std::span<const std::byte> bytes, bool is_touched,
                         const void* caller) {
   if (is_touched && bytes.size() <= kMostBounced) return socket.send(bytes, caller);
@@ -53,8 +54,8 @@ Answer Stack::send_draft(Lock& lock, Endpoint& endpoint, std::span<const std::by
   return endpoint.end_send(std::move(*draft));
 }
 
-/// Copies what a peer's call lends, in pieces and without the lock. A piece is copied only if its pages are
-/// present, because an absent page could block this thread for ever.
+/// Copies the bytes that a peer's call lends, in pieces and without the lock. A piece is copied only if its
+/// pages are present, because an absent page could block this thread for ever.
 std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte> out, std::size_t peeked,
                                 bool peek) {
   std::size_t done = 0;
@@ -81,10 +82,10 @@ std::size_t Stack::receive_lent(Lock& lock, Stream& stream, std::span<std::byte>
   return done;
 }
 
-/// Returns memory into which the available bytes can be received under the lock. This is the bounce buffer if
-/// they are few, otherwise the first part of `out`, whose pages are touched. Bytes that arrive meanwhile stay
-/// for later. The memory has room for one byte more than what is available, which tells a writer that lends
-/// that its bytes are wanted, too.
+/// Returns memory into which the available bytes can be received under the lock. If there are few bytes, this
+/// is the bounce buffer. Otherwise it is the first part of `out`, whose pages this function touches. Bytes
+/// that arrive meanwhile stay for later. The memory has space for one byte more than what is available. This
+/// shows a writer that lends bytes that these bytes are wanted, too.
 std::span<std::byte> Stack::make_room(Lock& lock, const Socket& socket, std::span<std::byte> out,
                                       Bounce& bounce) {
   if (!bounce.is_empty()) {
@@ -107,7 +108,7 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
   while (!peek && done < out.size()) {
     auto chunk = socket.stream()->take_chunk(out.size() - done);
     if (!chunk) break;
-    const auto stream = socket.stream();  // the socket may get another stream while the lock is released
+    const auto stream = socket.stream();  // The socket may get another stream while the lock is released.
     {
       const Unlocked unlocked(lock);
       std::memcpy(out.data() + done, chunk->bytes.data(), chunk->bytes.size());
@@ -128,15 +129,15 @@ Answer Stack::receive_some(Lock& lock, Socket& socket, std::span<std::byte> out,
   return done != 0 ? Answer(done) : got;
 }
 
-/// Receives a message, or the member event before it. A long message is taken out with the lock and copied
-/// without it.
+/// Receives a message, or the member event before the next message. The socket gives up a long message under
+/// the lock, and its bytes are copied without the lock.
 Answer Stack::receive_whole(Lock& lock, const Held& held, std::span<std::byte> out, int flags, int* said,
                             std::optional<rdmc_member_event>* event, Bounce& bounce) {
   if (held->group) held->group->want_events(event != nullptr);
   Socket& socket = held->socket;
   const bool peek = (flags & MSG_PEEK) != 0;
   Endpoint::Message message;
-  bool is_message = false;  // false at the end of the messages
+  bool is_message = false;  // False if no message will come any more.
   const auto got =
       until_done(lock, held, may_wait(*held, flags), deadline_of(held->receive_timeout), [&]() -> Answer {
         if (event != nullptr && held->group && (*event = held->group->take_event())) return 0;

@@ -1,4 +1,5 @@
-// The beginning and the end of group sockets. In between, send and receive work as for other sockets.
+// The beginning and the end of group sockets. Between these, send and receive do the same as for other
+// sockets.
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ namespace rdmc::sockets {
 namespace {
 
 constexpr std::size_t kMostNameBytes = 255;
-/// How much longer the end of the process waits, so that members learn that a closed root has ended its
-/// group.
+/// The time that the end of the process waits in addition, so that the members of a closed root learn that
+/// the group has ended.
 constexpr Duration kGoodbye = seconds(2);
 
 }  // namespace
@@ -57,7 +58,8 @@ void Stack::begin_group(OpenSocket& socket) {
   socket.session->attach();
 }
 
-/// On the control loop: a process asks to join the group whose root listens at the address in its greeting.
+/// Called on the control loop when a process asks to join the group whose root listens at the address in the
+/// greeting.
 void Stack::on_group_request(peer::Request request) {
   const auto& greeting = request.offer().greeting;
   const auto at = parse_address({reinterpret_cast<const char*>(greeting.data()), greeting.size()}, 0);
@@ -95,7 +97,7 @@ Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
       lock, socket, true, deadline_of(socket->send_timeout),
       [&]() -> Answer {
         if (group.state() == GroupEnd::State::joining) return std::unexpected(EAGAIN);
-        // The socket was in the group, and the group has ended since. receive() reports that.
+        // The socket was in the group, and the group has ended since then. receive() reports the end.
         if (group.state() == GroupEnd::State::ended && group.members > 0) return 0;
         if (const int error = group.take_error()) return std::unexpected(error);
         if (group.state() == GroupEnd::State::open) return 0;
@@ -104,7 +106,7 @@ Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
       EINPROGRESS);
 }
 
-/// A close that lingers waits until all members have the root's messages.
+/// Called by a close that lingers. Waits until all members have the root's messages.
 void Stack::linger_for_group(Lock& lock, const Held& socket) {
   GroupEnd& group = *socket->group;
   const int longest = socket->linger_seconds.value_or(0);
@@ -117,8 +119,8 @@ void Stack::linger_for_group(Lock& lock, const Held& socket) {
                     Wants::change);
 }
 
-/// How the group of a closed socket ends. A root gets time for its messages, as its linger option says,
-/// unless its close has waited for them already.
+/// Returns how the group of a closed socket ends. A root gets time for its messages, according to its linger
+/// option, unless its close has waited for them already.
 Stack::Leaving Stack::leaving_of(const OpenSocket& socket, bool has_lingered) const {
   Leaving leaving{.session = socket.session, .longest = {}, .is_waited_for = false};
   if (!socket.group || !socket.group->is_root() || is_over_) return leaving;
@@ -130,7 +132,7 @@ Stack::Leaving Stack::leaving_of(const OpenSocket& socket, bool has_lingered) co
   return leaving;
 }
 
-/// The group session goes on without its socket, on the control loop.
+/// Ends the group session of a closed socket. The session continues on the control loop without its socket.
 void Stack::leave_group(const Leaving& leaving) {
   GroupSession* const key = leaving.session.get();
   const auto forget = [this, key] {

@@ -19,7 +19,7 @@ bool Stack::may_wait(const OpenSocket& socket, int flags) {
 
 void Stack::raise_broken_pipe(Lock& lock) {
   const Unlocked unlocked(lock);
-  ::raise(SIGPIPE);  // the signal goes to this thread
+  ::raise(SIGPIPE);  // raise() sends the signal to this thread.
 }
 
 Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
@@ -52,15 +52,15 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
           Wants::room);
       done += sent.value_or(0);
     } while (sent && done < bytes.size() && goes_on());
-    // Copies as many of the lent bytes as there is room for. The result is the same as if they had never been
-    // lent.
+    // Copies as many of the lent bytes as there is space for. The result is the same as if these bytes had
+    // never been lent.
     if (take_back() && done < bytes.size() && goes_on()) done += send_rest(nullptr).value_or(0);
-  } catch (const std::bad_alloc&) {  // the bytes that the call lends become the caller's again
+  } catch (const std::bad_alloc&) {  // The bytes that the call lends belong to the caller again.
     take_back();
     if (done == 0) throw;
     return done;
   }
-  // Also a caller that has sent less than it wanted takes the socket for full (epoll(7)) and waits for an
+  // A caller that has sent less than it wanted also takes the socket for full (epoll(7)) and waits for an
   // edge.
   if (!sent && sent.error() == EAGAIN) socket->show_full();
   if (sent || done > 0) return done;
@@ -70,7 +70,7 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
 
 Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
                       std::optional<rdmc_member_event>* event) {
-  Bounce bounce(out);  // outlives the lock
+  Bounce bounce(out);  // The bounce buffer must outlive the lock.
   Lock lock(lock_);
   auto found = find(fd);
   if (!found) return std::unexpected(found.error());
@@ -101,7 +101,7 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
 }
 
 Answer Stack::shutdown(int fd, int how) {
-  std::optional<control::Listener> listener;  // destroyed without the lock
+  std::optional<control::Listener> listener;  // This must be destroyed without the lock.
   const Lock lock(lock_);
   const auto found = find(fd);
   if (!found) return std::unexpected(found.error());
@@ -112,7 +112,7 @@ Answer Stack::shutdown(int fd, int how) {
   if (socket.listener && socket.socket.backlog() == nullptr) {
     listener = stop_listening(socket);
     ::shutdown(socket.kernel(), SHUT_RD);
-    socket.is_bound = socket.port_was_named;  // as the kernel's socket is
+    socket.is_bound = socket.port_was_named;  // The state must be the same as that of the kernel's socket.
   }
   socket.on_change(false);
   deliver_own();
@@ -121,7 +121,7 @@ Answer Stack::shutdown(int fd, int how) {
 
 Answer Stack::close(int fd, bool may_linger) {
   const UnderWay counted(under_way_);
-  std::optional<control::Listener> listener;  // destroyed without the lock
+  std::optional<control::Listener> listener;  // This must be destroyed without the lock.
   Lock lock(lock_);
   auto found = find(fd);
   if (!found) return std::unexpected(found.error());
@@ -145,13 +145,13 @@ Answer Stack::close(int fd, bool may_linger) {
     (void)keep_trying(lock, socket, true, deadline, is_flushed, EAGAIN, Wants::change);
     stream->watch(nullptr);
   }
-  // With the lock, so that no thread sees an open descriptor that is not a socket.
+  // This is done under the lock, so that no thread sees an open descriptor that is not a socket.
   sockets_.erase(fd);
   socket->tcp.reset();
   socket->owned.reset();
   const auto session = socket->session;
   const Leaving leaving = leaving_of(*socket, may_linger);
-  socket.reset();  // also with the lock, because it destroys its stream
+  socket.reset();  // This is also done under the lock, because it destroys the socket's stream.
   lock.unlock();
   listener.reset();
   if (session) leave_group(leaving);
@@ -199,7 +199,7 @@ Answer Stack::poll(std::span<pollfd> descriptors, int timeout_ms) {
     std::size_t count = 0;
     for (std::size_t i = 0; i < descriptors.size(); ++i) {
       pollfd& each = descriptors[i];
-      // POLLNVAL if the socket was closed meanwhile.
+      // The result is POLLNVAL if the socket was closed meanwhile.
       if (is_ours[i]) each.revents = events(each.fd, each.events);
       count += each.revents != 0;
     }

@@ -14,9 +14,9 @@
 namespace rdmc::sockets {
 namespace {
 
-/// True if the kernel's own socket keeps this option. Such an option concerns the port number or the domain,
-/// or its value changes nothing here: no data waits for more data (TCP_NODELAY), and a dead peer is always
-/// noticed (SO_KEEPALIVE).
+/// True if the kernel's own socket keeps this option. Such an option is about the port number or the domain,
+/// or its value changes nothing in this library: no data waits for more data (TCP_NODELAY), and a dead peer
+/// is always noticed (SO_KEEPALIVE).
 bool is_the_kernels(int level, int name) {
   if (level == SOL_SOCKET) {
     return name == SO_REUSEADDR || name == SO_REUSEPORT || name == SO_KEEPALIVE || name == SO_DOMAIN;
@@ -35,13 +35,13 @@ timeval to_timeval(Duration duration) {
   return {.tv_sec = duration.ns / 1'000'000'000, .tv_usec = duration.ns % 1'000'000'000 / 1000};
 }
 
-/// Errors: EINVAL, EDOM.
+/// Converts a timeval. Errors: EINVAL, EDOM.
 std::expected<Duration, int> to_duration(const void* value, socklen_t length) {
   timeval time;
   if (length < sizeof time) return std::unexpected(EINVAL);
   std::memcpy(&time, value, sizeof time);
   if (time.tv_usec < 0 || time.tv_usec >= 1'000'000) return std::unexpected(EDOM);
-  // In Linux a negative time means not to wait at all. Here it becomes the shortest time.
+  // In Linux, a negative time means that calls do not wait at all. Here it becomes the shortest time.
   if (time.tv_sec < 0) return nanoseconds(1);
   return seconds(std::min<std::int64_t>(time.tv_sec, 1'000'000'000)) + microseconds(time.tv_usec);
 }

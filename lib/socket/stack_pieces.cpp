@@ -13,8 +13,8 @@
 namespace rdmc::sockets {
 namespace {
 
-/// Returns the total length. Errors: EMSGSIZE (too many pieces), EINVAL (more bytes than an ssize_t can
-/// count), EFAULT.
+/// Returns the total length of the pieces. Errors: EMSGSIZE (too many pieces), EINVAL (more bytes than an
+/// ssize_t can count), EFAULT.
 Answer bytes_in(const msghdr& message) {
   if (message.msg_iovlen > IOV_MAX) return std::unexpected(EMSGSIZE);
   if (message.msg_iov == nullptr && message.msg_iovlen != 0) return std::unexpected(EFAULT);
@@ -28,7 +28,7 @@ Answer bytes_in(const msghdr& message) {
   return bytes;
 }
 
-/// Returns the only piece, which needs no gathering, or nullopt if there is not exactly one.
+/// Returns the only piece, which needs no gathering. Returns nullopt if there are several pieces or none.
 std::optional<std::span<std::byte>> only_piece(const msghdr& message) {
   if (message.msg_iovlen != 1) return std::nullopt;
   return std::span(static_cast<std::byte*>(message.msg_iov[0].iov_base), message.msg_iov[0].iov_len);

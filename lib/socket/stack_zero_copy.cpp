@@ -1,5 +1,5 @@
-// Calls that make no copy: memory of the library for data to be sent, and received chunks that the
-// application reads in the slots.
+// The calls that make no copy. Data to be sent is in memory of the library, and the application reads
+// received chunks in the slots.
 #include <poll.h>
 
 #include <cerrno>
@@ -36,7 +36,7 @@ std::expected<void*, int> Stack::allocate(std::size_t bytes) {
 }
 
 Answer Stack::deallocate(void* memory) {
-  // Destroyed without the lock, because unmapping much memory takes long.
+  // This is destroyed without the lock, because unmapping much memory takes long.
   std::shared_ptr<memory::Arena> last;
   const Lock lock(lock_);
   const auto found = allocations_.find(static_cast<const std::byte*>(memory));
@@ -46,7 +46,7 @@ Answer Stack::deallocate(void* memory) {
   return 0;
 }
 
-/// Returns the allocation that holds all of `bytes`, or null if there is none.
+/// Returns the allocation that contains all of `bytes`, or null if there is no such allocation.
 std::shared_ptr<const void> Stack::owner_of(std::span<const std::byte> bytes) const {
   auto after = allocations_.upper_bound(bytes.data());
   if (after == allocations_.begin()) return nullptr;
@@ -102,7 +102,7 @@ Answer Stack::receive_in_place(int fd, void** bytes, int flags) {
       [&]() -> Answer {
         std::optional<ArrivedChunk> chunk;
         if (socket->socket.backlog() == nullptr) chunk = socket->socket.stream()->take_chunk();
-        if (!chunk) {  // a copied piece, or the end, or an error
+        if (!chunk) {  // Without a chunk, the result is a copied piece, the end of the stream, or an error.
           room.resize(kCopiedAtOnce);
           const auto got = receive_some(lock, socket->socket, room, false, bounce);
           if (!got || *got == 0) return got;

@@ -23,7 +23,7 @@ Answer Stream::send(std::span<const std::byte> bytes, const void* caller) {
   }
   if (const auto error = refusal()) return std::unexpected(*error);
   if (bytes.empty()) return 0;
-  if (has_chunk()) return send_staged(bytes);  // after the chunks that wait
+  if (has_chunk()) return send_staged(bytes);  // These bytes must follow the chunks that wait.
   if (outgoing_ || takes_lane()) return send_in_lane(bytes, caller);
   if (takes_slots(bytes.size())) return send_staged(bytes);
   const std::size_t count = std::min(bytes.size(), kSendBytes - send_.size());
@@ -64,8 +64,8 @@ Answer Stream::receive(std::span<std::byte> out, bool peek) {
   if (has_unread()) {
     const std::size_t count = receive_due(out, peek);
     copied_ += count;
-    stir();  // there may be receive credit to send
-    // The count is 0 if the peer has taken back what it had advertised.
+    stir();  // There may be receive credit to send now.
+    // The count is 0 if the peer has cancelled its advert.
     if (count != 0 || out.empty()) return count;
   }
   if (incoming_ && incoming_->is_broken() && state_ != State::closed) {
@@ -96,7 +96,7 @@ void Stream::close(bool abort) {
   is_orphan_ = true;
   cancel_advert();
   const bool leaves_unread = has_unread();
-  if (chunks_) chunks_->arrived.clear();  // their slots must be given back now, under the lock
+  if (chunks_) chunks_->arrived.clear();  // Their slots must be given back now, under the lock.
   if (state_ == State::closed) return;
   refuse_more();
   if (abort || leaves_unread || state_ == State::connecting) {
@@ -107,7 +107,9 @@ void Stream::close(bool abort) {
   ends_ = stops_ = true;
   if (fin_sent_ && fin_received_ && !owes_stop()) {
     set_closed();
-    if (outlet_ != nullptr) outlet_->on_wants_to_send(*this);  // the outlet notices that the stream is over
+    if (outlet_ != nullptr)
+      outlet_->on_wants_to_send(*this);  // The outlet notices that the stream has
+                                         // ended.
   }
   stir();
 }
@@ -134,7 +136,7 @@ short Stream::events() const {
   return static_cast<short>(events);
 }
 
-/// True if a send like the last one would be taken. As in Linux, a third of the buffer must be free.
+/// True if a send like the last one would be accepted. As in Linux, a third of the buffer must be free.
 bool Stream::has_room() const {
   if (chunks_ && chunks_->must_wait && !takes_in_place()) return false;
   const bool may_copy = !chunks_ || chunks_->staged <= kMostStaged / 3 * 2;
@@ -205,21 +207,21 @@ void Stream::let_go_on() {
 }
 
 Result<void> Stream::on_data(std::span<const std::byte> bytes) {
-  if (is_over_) return {};  // the record was on its way when this side gave up
+  if (is_over_) return {};  // The peer has sent this record before it knew that this side has ended.
   if (state_ != State::open || fin_received_ || incoming_)
     return fail(Errc::protocol_error, "data where no stream is, or after its end");
   arrived_ += bytes.size();
   if (arrived_ > granted_) return fail(Errc::protocol_error, "more data than was granted");
   if (bytes.empty()) return fail(Errc::protocol_error, "data of no bytes");
   if (is_orphan_ || (ends_ && shut_read() && kind_ == ConnectionKind::bytes)) {
-    // The application will never read it (RFC 1122, 4.2.2.13).
+    // The application will never read these bytes (RFC 1122, 4.2.2.13).
     error_ = ECONNRESET;
     reset_peer();
     return {};
   }
   received_.push(bytes);
   changed(true);
-  stir();  // at the beginning of a connection, receive credit may be due
+  stir();  // At the beginning of a connection, receive credit may be due.
   return {};
 }
 
@@ -260,7 +262,7 @@ void Stream::on_lost(int error) {
 
 int Stream::reset_error() const {
   if (state_ == State::connecting) return ECONNREFUSED;
-  // As in Linux's tcp_reset().
+  // The result is the same as in Linux's tcp_reset().
   return fin_received_ && !ends_ && kind_ == ConnectionKind::bytes ? EPIPE : ECONNRESET;
 }
 
@@ -271,7 +273,8 @@ void Stream::fail_with(int error) {
   changed();
 }
 
-/// Nothing more is sent, and what arrives is ignored. Bytes that have arrived can still be read.
+/// Ends the stream. Nothing more is sent, and data that arrives is ignored. Bytes that have arrived before
+/// can still be read.
 void Stream::set_closed() {
   state_ = State::closed;
   shut_ = kShutRead | kShutWrite;
@@ -291,8 +294,8 @@ void Stream::reset_peer() {
   stir();
 }
 
-/// Receive credit is sent in steps of a quarter of the window. None is sent before bytes have arrived, so an
-/// idle connection costs no such record.
+/// True if receive credit must be sent. It is sent in steps of a quarter of the window. No credit is sent
+/// before bytes have arrived, so an idle connection costs no such record.
 bool Stream::owes_credit() const {
   return state_ == State::open && !fin_received_ && !is_narrow_ && (granted_ > kFirstBytes || arrived_ > 0) &&
          arrived_ - received_.size() + kWindowBytes - granted_ >= kWindowBytes / 4;

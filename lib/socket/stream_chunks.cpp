@@ -1,5 +1,5 @@
-// A stream's part of large messages that are written straight into the peer's memory (chunks.hpp): when a
-// chunk may leave, and in which order arrived bytes are read.
+// The part of a stream for large messages, which are written straight into the peer's memory (see
+// chunks.hpp). It decides when a chunk may leave, and in which order arrived bytes are read.
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -12,7 +12,7 @@
 namespace rdmc::sockets {
 namespace {
 
-/// The most sends that wait for slots of the peer. One more send in place must wait.
+/// The most sends that wait for slots of the peer. One more send in place waits until one of them has left.
 constexpr std::size_t kMostQueued = 16;
 
 }  // namespace
@@ -49,15 +49,16 @@ void Stream::ask_for_slots() {
   stir();
 }
 
-/// True if a send of this length goes to slots, as a copy. Asks for slots when enough was sent.
+/// True if a send of this length goes to slots, as a copy. Also asks for slots when the stream has sent
+/// enough bytes.
 bool Stream::takes_slots(std::size_t bytes) {
   if (bytes < kLeastInSlot || outgoing_ || kind_ != ConnectionKind::bytes) return false;
   if (sent_ >= kBytesBeforeSlots) ask_for_slots();
   return chunks_ && chunks_->is_answered && !chunks_->is_refused;
 }
 
-/// Appends the bytes after everything that waits to be written: to the last copy while it has room, otherwise
-/// to a new copy.
+/// Appends `bytes` to everything that waits to be written. They go to the last copy while it has space, and
+/// otherwise to a new copy.
 Answer Stream::send_staged(std::span<const std::byte> bytes) {
   if (needs_copy()) {
     auto copy = new_copy();
@@ -113,7 +114,7 @@ bool Stream::is_sent(std::uint64_t number) const {
   return chunks_->is_refused || (state_ == State::closed && chunks_->under_way == 0);
 }
 
-/// A chunk may leave only after all records before it. The channel keeps the order of what it is given.
+/// Returns the next chunk. A chunk may leave only after all records before it. The channel keeps the order.
 std::optional<ChunkWrite> Stream::next_chunk() {
   if (state_ != State::open || !has_chunk() || chunks_->grants.empty() || !send_.empty()) return std::nullopt;
   if (outgoing_ && !outgoing_->was_told()) return std::nullopt;
@@ -191,7 +192,7 @@ Result<void> Stream::on_chunk(std::uint32_t slot, std::size_t bytes) {
     reset_peer();
     return {};
   }
-  if (incoming_) {  // a chunk ends the lane
+  if (incoming_) {  // A chunk ends the use of the lane.
     if (const std::size_t last = incoming_->in_ring(); last > 0) {
       ArrivedChunk& rest = chunks_->arrived.emplace_back();
       rest.copied.resize(last);

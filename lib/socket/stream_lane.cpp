@@ -1,5 +1,5 @@
-// A stream's part of lanes. The application's bytes do not pass through the stream, but the state of the
-// connection does.
+// The part of a stream for lanes. The application's bytes do not pass through the stream, but the stream
+// keeps the state of the connection.
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -9,10 +9,12 @@
 
 namespace rdmc::sockets {
 
-/// Takes a lane for everything that is sent from now on. The peer is told of the lane after all records
-/// before it, so the order stays.
+/// Gets a lane for everything that is sent from now on. The peer is informed of the lane after all records
+/// before it, so the order is kept.
 bool Stream::takes_lane() {
-  if (chunks_ && chunks_->has_asked) return false;  // records keep their order among chunks
+  if (chunks_ && chunks_->has_asked)
+    return false;  // Records keep their order among chunks, but a lane would
+                   // not.
   sends_ += sends_ < kSendsBeforeLane;
   if (sent_ < kBytesBeforeLane && sends_ < kSendsBeforeLane) return false;
   outgoing_ = outlet_->claim_lane();
@@ -31,7 +33,8 @@ Answer Stream::send_in_lane(std::span<const std::byte> bytes, const void* caller
   LaneWriter& writer = outgoing_->writer;
   const bool was_advertised = writer.is_advertising();
   if (was_advertised && caller != advertiser_) return std::unexpected(EAGAIN);
-  // The reader has taken nothing of the advert. So cancel it, and copy as many bytes as there is room for.
+  // The reader has copied no byte of the advert. So this cancels the advert, and copies as many bytes as
+  // there is space for.
   if (was_advertised) cancel_advert();
   if (gone_ != 0 && was_advertised) return std::exchange(gone_, 0);
   const bool is_worth_it = would_lend(bytes.size(), caller);
@@ -66,7 +69,7 @@ std::optional<std::size_t> Stream::take_back(const void* caller) {
   advertiser_ = nullptr;
   const bool was_advertised = outgoing_ && outgoing_->writer.is_advertising();
   cancel_advert();
-  if (was_advertised) changed();  // other calls may have waited for the end of the advert
+  if (was_advertised) changed();  // Other calls may have waited for the end of the advert.
   return std::exchange(gone_, 0);
 }
 
@@ -76,7 +79,7 @@ std::size_t Stream::receive_from_lane(std::span<std::byte> out, bool peek) {
   return count;
 }
 
-/// The peer's writer may have asked for a record when there is room.
+/// Sends a record if the peer's writer has requested one for the time when there is space.
 void Stream::answer_writer() {
   if (state_ != State::open || !incoming_->take_writer_wants_record()) return;
   must_pulse_ = true;
@@ -91,7 +94,7 @@ std::optional<Loan> Stream::lent(std::size_t most, std::size_t peeked) {
 }
 
 std::size_t Stream::settle(const Loan& loan, std::size_t count, bool peek) {
-  if (loan.lane != incoming_) return 0;  // the lane has ended meanwhile
+  if (loan.lane != incoming_) return 0;  // The lane has ended meanwhile.
   const std::size_t counted = incoming_->settle(loan.bytes, count, peek);
   copied_ += counted;
   answer_writer();
@@ -107,13 +110,13 @@ void Stream::want_records() {
   if (outgoing_ && !outgoing_->writer.is_writable()) outgoing_->writer.bell().by_record = 1;
 }
 
-/// Nobody reads what arrives from now on, and the peer must be told. What has arrived before a shutdown can
-/// still be read.
+/// Called when no bytes that arrive from now on will be read, so that the peer is informed. Bytes that have
+/// arrived before a shutdown can still be read.
 void Stream::refuse_more() {
   want_records();
   if (!incoming_) return;
   is_orphan_ ? incoming_->refuse() : incoming_->refuse_after();
-  if (state_ == State::open && incoming_->has_refused()) on_pulse();  // the peer is sending already
+  if (state_ == State::open && incoming_->has_refused()) on_pulse();  // The peer is sending already.
 }
 
 Result<void> Stream::on_lane(std::unique_ptr<LaneReader> lane) {
@@ -131,7 +134,7 @@ Result<void> Stream::on_lane(std::unique_ptr<LaneReader> lane) {
 
 void Stream::on_pulse() {
   if (is_over_) return;
-  // Nobody will ever read these bytes. The same rule holds for data in frames (see on_data()).
+  // These bytes will never be read. The same rule applies to data in frames (see on_data()).
   if (incoming_ && incoming_->has_refused()) {
     error_ = ECONNRESET;
     return reset_peer();

@@ -9,12 +9,12 @@
 namespace rdmc::sockets {
 namespace {
 
-/// A peer that is stopped, in a debugger or by an operator, must still be connected when it goes on. It may
-/// be silent for 224 acknowledgement timeouts, which is 15 s. The control channel reports a peer's death at
-/// once.
+/// A peer may be stopped for a while, in a debugger or by an operator. It must still be connected when it
+/// continues. It may be silent for 224 acknowledgement timeouts, which is 15 s. The control channel reports a
+/// peer's death at once.
 constexpr std::uint8_t kRetries = 223;
-/// How many frames and writes are handled while the lock is held once. Other trunks and the application want
-/// the lock, too.
+/// The number of frames and writes that are handled before the lock is released. Other trunks and the
+/// application also need the lock.
 constexpr std::size_t kHeardAtOnce = 256;
 
 }  // namespace
@@ -34,7 +34,7 @@ std::size_t Trunk::work(bool kicked) {
   std::size_t done = 0, count = 0;
   std::unique_lock lock(lock_, std::defer_lock);
   Result<void> well;
-  if (!has_lanes_) {  // without the lock, because memory is made and mapped
+  if (!has_lanes_) {  // This is done without the lock, because memory is made and mapped.
     auto lanes = exchange_lanes();
     if (!lanes) {
       well = std::unexpected(lanes.error());
@@ -49,7 +49,9 @@ std::size_t Trunk::work(bool kicked) {
     done += count;
     if (count != 0 && !lock.owns_lock()) lock.lock();
     for (std::size_t i = 0; i < count && well; ++i) well = on_completion(completions[i]);
-    if (count < completions.size() || done >= kHeardAtOnce) break;  // the rest is handled in the next turn
+    if (count < completions.size() || done >= kHeardAtOnce)
+      break;  // The rest is handled in the next turn of
+              // the engine.
   }
   const bool are_all_heard = count < completions.size();
   if (well && are_all_heard && link_->has_failed()) well = fail(Errc::peer_failed, link_->error_cause());
@@ -74,12 +76,12 @@ std::size_t Trunk::end_turn(std::size_t done) {
   return 1;
 }
 
-/// Returns the memory for lanes, once: the side that dialled makes it, if both processes are on one host.
-/// Returns null if there is none now.
+/// Makes or receives the memory for lanes, once. If both processes are on one host, the side that dialled
+/// makes it. Returns null if there is no memory for lanes now.
 Result<std::shared_ptr<LanePool>> Trunk::exchange_lanes() {
   if (mux_->offers_lanes()) {
     if (!link_->can_share_pages()) return nullptr;
-    has_lanes_ = true;  // tried once only
+    has_lanes_ = true;  // The exchange is tried only once.
     const auto made = make_lanes(link_->peer_memory());
     return made && link_->share_pages(*made->pages) ? made->pool : nullptr;
   }
@@ -122,9 +124,9 @@ Result<void> Trunk::on_chunk(const fabric::Completion& completion) {
 }
 
 /// Makes the slots for the peer's large messages. Without memory for slots, large messages are copied as
-/// small ones are. The memory is made and registered without the lock, because a NIC pins it, which takes
-/// milliseconds. On other fabrics a slot gets its pages when it is first written, because most trunks never
-/// use all slots.
+/// small messages are. The memory is made and registered without the lock, because registering pins it for a
+/// NIC, which takes milliseconds. On other fabrics, a slot gets its pages when it is first written to,
+/// because most trunks never use all slots.
 void Trunk::make_slots(std::unique_lock<FairMutex>& lock) {
   constexpr std::size_t kBytes = SlotMemory::kSlots * SlotMemory::kSlotBytes;
   lock.unlock();
@@ -138,7 +140,7 @@ void Trunk::make_slots(std::unique_lock<FairMutex>& lock) {
                                                slots_region_->remote_address()));
 }
 
-/// Writes chunks after the frames that were written before. A frame that is still open is flushed first.
+/// Writes chunks after the frames that were written before. Flushes an open frame first.
 Result<std::size_t> Trunk::write_chunks() {
   std::size_t count = 0;
   for (; link_->can_write(); ++count) {
@@ -173,7 +175,7 @@ Result<std::size_t> Trunk::say(std::unique_lock<FairMutex>& lock) {
   const auto chunks = write_chunks();
   if (!chunks) return chunks;
   frames += *chunks;
-  // Returns credit for frames that no other frame answers.
+  // Gives the peer credit for its frames if no frame of this side does so.
   if (auto flushed = link_->flush(); !flushed) return std::unexpected(flushed.error());
   return frames;
 }

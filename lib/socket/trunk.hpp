@@ -1,6 +1,6 @@
-// The channel of two processes: a link (one queue pair, and a frame ring on each side) and the connections
-// that share it. The link belongs to the fabric thread. The connections, in their Mux, are guarded by the
-// sockets' lock. A trunk that was lost once stays lost.
+// The channel between two processes: a link (one queue pair, and a frame ring on each side) and the
+// connections that share this link. The link belongs to the fabric thread. The connections, in their Mux, are
+// guarded by the sockets' lock. A trunk that was lost once stays lost.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@ class Trunk {
   /// The size of the frame ring on each side.
   static constexpr std::uint32_t kRingBytes = 256 * 1024;
 
-  /// `lock` guards `mux`. Errors: those of group::Link::create.
+  /// Makes a trunk. `lock` guards `mux`. Errors: those of group::Link::create.
   static Result<std::shared_ptr<Trunk>> create(fabric::Fabric& fabric, FairMutex& lock,
                                                std::shared_ptr<Mux> mux);
 
@@ -31,20 +31,21 @@ class Trunk {
   fabric::ConnectionBlob local_blob() const { return link_->local_blob(); }
   Result<void> connect(std::span<const std::byte> blob) { return link_->connect(blob); }
 
-  /// One turn: hands what has arrived to the connections, and sends what they want to send. Returns how much
-  /// it has done. Takes the lock if something has arrived, or if `kicked`.
+  /// Does one turn's work: passes everything that has arrived to the connections, and sends what the
+  /// connections want to send. Returns the amount of work that was done. Takes the lock if something has
+  /// arrived, or if `kicked`.
   std::size_t work(bool kicked);
-  /// `lost` is called once, by lose(), on the fabric thread.
+  /// Sets the function `lost`, which is called once, by lose(), on the fabric thread.
   void on_lost(std::function<void()> lost) { on_lost_ = std::move(lost); }
   /// Ends every connection with `error`. Nothing is sent or received any more. Takes the lock.
   void lose(int error);
-  /// The peer has gone. The trunk sends nothing more. It is lost when everything that has arrived was
-  /// handled.
+  /// Must be called when the peer has gone. The trunk sends nothing more. It is lost when everything that has
+  /// arrived was handled.
   void leave(int error) {
     if (!leaving_) leaving_.emplace(Leaving{.error = error, .last_turns = {}});
   }
-  /// Must be called after each turn. `done` is how much this trunk and the fabric have done in the turn.
-  /// Returns how much it has done itself.
+  /// Must be called after each turn. `done` is the amount of work that this trunk and the fabric have done in
+  /// the turn. Returns the amount of work that this call has done.
   std::size_t end_turn(std::size_t done);
   bool is_lost() const { return !link_->is_open(); }
   /// True if everything that the connections have sent has arrived. Must be called with the lock.
@@ -75,7 +76,7 @@ class Trunk {
   std::optional<Leaving> leaving_;
   bool has_lanes_ = false;
   std::unique_ptr<fabric::MemoryRegion> slots_region_;
-  // The chunks in flight. The oldest completes first.
+  // The chunks in flight. The oldest chunk completes first.
   std::deque<std::pair<std::shared_ptr<Stream>, Chunk>> under_way_;
 };
 

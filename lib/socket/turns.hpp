@@ -1,5 +1,5 @@
-// A queue of connections that wait for their turn. The code that registers a connection makes room for it
-// here. So pushing it later, in the middle of a call that has sent bytes already, cannot fail. No I/O. The
+// A queue of connections that wait until they may send. The code that registers a connection reserves memory
+// for it here. So push() cannot fail later, in the middle of a call that has already sent bytes. No I/O. The
 // caller must hold the sockets' lock.
 #pragma once
 
@@ -17,8 +17,8 @@ class Turns {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  /// Makes room for `others` more connections: each connection that is not in the queue may be pushed once.
-  /// If it throws std::bad_alloc, nothing has changed.
+  /// Reserves memory for `others` more connections. Each connection that is not in the queue may then be
+  /// pushed once. If this function throws std::bad_alloc, nothing has changed.
   void make_room(std::size_t others) {
     if (size_ + others <= ring_.size()) return;
     std::vector<ConnectionId> larger(std::bit_ceil(size_ + others));
@@ -26,7 +26,7 @@ class Turns {
     ring_ = std::move(larger);
     begin_ = 0;
   }
-  /// Precondition: there is room for it.
+  /// Adds `connection` at the end. Precondition: memory was reserved for it.
   void push(ConnectionId connection) noexcept {
     assert(size_ < ring_.size());
     ring_[at(size_++)] = connection;

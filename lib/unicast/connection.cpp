@@ -27,7 +27,7 @@ Result<void> check_atomic(const RemoteMemory& memory, std::uint64_t offset) {
   return check_range(memory, offset, kAtomicBytes);
 }
 
-/// `link` may be null.
+/// Asks the link for a write. `link` may be null.
 Result<void> ask_for_write(unicast::Link* link, std::span<const std::byte> bytes, const RemoteMemory& to,
                            std::uint64_t offset, std::uint64_t work_id,
                            std::optional<std::uint32_t> immediate) {

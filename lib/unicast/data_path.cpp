@@ -10,10 +10,10 @@
 namespace rdmc::unicast {
 namespace {
 
-/// How long a failed link waits for the peer's cause. The control plane learns of a peer's end at about the
-/// same time as the fabric.
+/// The time for which a failed link waits for the peer's cause. The control plane learns of a peer's end at
+/// about the same time as the fabric.
 constexpr Duration kWordPatience = seconds(5);
-/// The most completions of one link in one turn, so that other links get their turns.
+/// The maximum number of completions of one link in one turn. It lets the other links get their turns.
 constexpr std::size_t kMostInTurn = 1024;
 
 }  // namespace
@@ -94,7 +94,7 @@ void DataPath::add(std::shared_ptr<Link> link) {
   added_.try_emplace(id, std::move(link), std::nullopt);
 }
 
-/// Moves the map nodes that add() allocated, and so needs no memory.
+/// Takes over the links of add(). It moves map nodes that add() has allocated, so it needs no memory.
 void DataPath::take_added() {
   const std::lock_guard lock(tasks_mutex_);
   links_.merge(added_);
@@ -201,7 +201,8 @@ std::size_t DataPath::turn(Entry& entry, Time now) {
     if (count == 0) break;
     done += count + link.post_asked();
   } while (taken < kMostInTurn);
-  // If the application was never told of the connection, it waits for nothing that may still arrive there.
+  // If the application never learned of the connection, it waits for nothing on it. Then the link ends at
+  // once.
   if (auto cause = link.take_end_wish()) end(link, std::move(*cause), !link.was_opened());
   // All completions were taken, including the one that gives the cause of a fault.
   if (count == 0)
@@ -222,8 +223,8 @@ bool DataPath::may_finish(Entry& entry, std::size_t done, Time now) const {
   return ending.at_once || ending.last_turns.are_over(done + thread_->last_progress());
 }
 
-/// Revokes the keys first, then delivers the completions that the queue pair still has. Operations without a
-/// completion are flushed last.
+/// Ends the link. Revokes the keys first, then delivers the completions that the queue pair still has.
+/// Operations without a completion are flushed last.
 void DataPath::finish(Entry& entry) {
   Link& link = *entry.link;
   for (const auto& [raw, region] : regions_) region->grants.erase(link.id());
@@ -331,7 +332,7 @@ void DataPath::remove(RegionState& region) noexcept {
     return;
   }
   kick();
-  // The application may never give another turn, so this function does not wait for one.
+  // The application may never give the engine another turn, so this function does not wait for a turn.
   if (!thread_->options().own_thread) return;
   lock.lock();
   some_removed_.wait(lock, [&] { return region.is_removed || has_left_; });

@@ -63,8 +63,8 @@ class DataPath final : private engine::Poller, public std::enable_shared_from_th
   ~DataPath() override = default;
   /// Adds this object to the engine of the fabric thread. Call it once.
   void start();
-  // The next three functions end this object. Call them on another thread, or on the thread that drives the
-  // engine, outside of a turn.
+  // The next three functions end this object. They must be called on a thread other than the fabric thread.
+  // If the application drives the engine, the thread that drives it may also call them, outside of a turn.
 
   /// Ends all links, and waits until all of them have ended.
   void end_links();
@@ -75,21 +75,21 @@ class DataPath final : private engine::Poller, public std::enable_shared_from_th
 
   peer::FabricThread& thread() { return *thread_; }
 
-  // -- any thread --
+  // -- Any thread may call these functions. --
 
   /// Runs `task` on the fabric thread in its next turn, in the order of the calls. Never waits. The task must
   /// handle std::bad_alloc itself and must not throw.
   void run(std::move_only_function<void()> task);
   /// Makes the engine give this object a turn.
   void kick() noexcept;
-  /// Gives the link turns from the next turn on, before any task that is handed over later runs. Must not be
-  /// called after end_links().
+  /// Adds a link, which gets its turns from the next turn of this object on. The link is added before any
+  /// task runs that is handed over later. Must not be called after end_links().
   void add(std::shared_ptr<Link> link);
-  /// Takes completions in the order in which the operations ended, and returns their number. Waits for the
-  /// first one for at most `longest`.
+  /// Takes completions in the order in which the operations ended, and returns their number. If there is
+  /// none, waits for at most `longest`.
   std::size_t take(std::span<Completion> out, Duration longest);
 
-  // -- the fabric thread, in tasks and upcalls --
+  // -- Only the fabric thread may call these functions, in tasks and upcalls. --
 
   fabric::Fabric& fabric() { return thread_->fabric(); }
   /// Closes the link to new operations and ends it a few turns later. In these turns the peer's last messages
@@ -97,11 +97,11 @@ class DataPath final : private engine::Poller, public std::enable_shared_from_th
   /// failed and waits for the peer's explanation, `cause` is taken as this explanation.
   void end(Link& link, Error cause, bool at_once = false);
 
-  // -- any thread; these functions wait for the fabric thread --
+  // -- Any thread may call these functions. They wait for the fabric thread. --
 
   Capabilities capabilities();
   Result<void> add(const std::shared_ptr<RegionState>& region);
-  /// Needs no memory.
+  /// Ends the region. Needs no memory.
   void remove(RegionState& region) noexcept;
   Result<RemoteMemory> grant(RegionState& region, Link& link, const GrantOptions& options);
   Result<void> revoke(RegionState& region, const Link& link);
@@ -114,7 +114,7 @@ class DataPath final : private engine::Poller, public std::enable_shared_from_th
     /// Set if the queue pair failed. Until this time, the peer may give the cause on the control plane, or
     /// confirm that it has received the local side's refusal.
     std::optional<Time> word_until = std::nullopt;
-    bool is_explained = false;  ///< the cause is known, and what the peer says does not change it
+    bool is_explained = false;  ///< the cause is known, and the peer's explanation does not change it
   };
   struct Entry {
     std::shared_ptr<Link> link;
@@ -139,7 +139,7 @@ class DataPath final : private engine::Poller, public std::enable_shared_from_th
 
   const std::shared_ptr<peer::FabricThread> thread_;
   const Handlers handlers_;
-  /// Shared, because a region may end at the same time as the endpoint.
+  /// The counters are shared, because a region may end at the same time as the endpoint.
   const std::shared_ptr<Counters> counters_;
 
   std::mutex tasks_mutex_;

@@ -35,7 +35,7 @@ Result<void> check(const EndpointOptions& options) {
   return {};
 }
 
-/// The state that a waiting connect() shares with its upcall. The upcall may come after that call has
+/// The state that a waiting connect() shares with its upcall. The upcall may come after connect() has
 /// returned.
 struct Awaited {
   std::mutex mutex;
@@ -61,7 +61,7 @@ struct Endpoint::State {
     if (introductions) introductions->close();
     if (!data_path) return;
     data_path->end_links();
-    // An upcall may have called connect() until now. It gets an error.
+    // An upcall may have called connect() until now. That call of connect() gets an error.
     introductions->stop();
     data_path->finish_tasks();
     introductions->stop();
@@ -116,7 +116,7 @@ Result<void> Endpoint::State::may_wait() const {
   return {};
 }
 
-/// Runs on the fabric thread.
+/// Called on the fabric thread when a link has ended.
 void Endpoint::State::on_ended(const std::shared_ptr<unicast::Link>& link, const Error& cause) {
   introductions->forget(link->id(), cause);
   try {

@@ -1,5 +1,5 @@
-// `example KEYFILE` serves a counter at a port number that it prints. `example KEYFILE PORT` adds 2 to the
-// counter of the process that serves there, and then sends that process an empty message.
+// `example KEYFILE` offers a counter at a port number that it prints. `example KEYFILE PORT` adds 2 to the
+// counter of the process at that port number, and then sends that process an empty message.
 #include <cstdio>
 #include <cstdlib>
 #include <rdmc/unicast.hpp>
@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   const auto next = [&](rdmc::Endpoint& endpoint) {
     return endpoint.poll(done, rdmc::seconds(30)) == 1 && done[0].status == rdmc::WorkStatus::success;
   };
-  if (argc == 2) {  // this process serves the counter
+  if (argc == 2) {  // this process offers the counter
     alignas(8) std::array<std::byte, 8> counter{};
     rdmc::Region region;
     rdmc::EndpointCallbacks on;

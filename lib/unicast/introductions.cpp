@@ -45,8 +45,8 @@ Introductions::Entry* Introductions::find(ConnectionId id) {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-/// Wraps `step` as a function that the control loop can run later. It does nothing if the connection has been
-/// given up by then. If `step` runs out of memory, the connection is given up.
+/// Wraps `step` as a function that the control loop can run later. The function does nothing if the
+/// connection was given up before it runs. If `step` runs out of memory, the connection is given up.
 template <typename Step>
 auto Introductions::step(ConnectionId id, Step step) {
   return [weak = weak_from_this(), id, step = std::move(step)]<typename... With>(With&&... with) mutable {
@@ -86,7 +86,7 @@ Bytes Introductions::greeting(const Bytes& private_data) const {
   return encode(Greeting{options_.name, private_data.empty() ? options_.private_data : private_data});
 }
 
-// ---- The dialing side
+// ---- Functions of the dialing side
 
 void Introductions::connect(Endpoint::Target to, Duration timeout, Endpoint::ConnectDone done) {
   // The endpoint is being destroyed. Only an upcall can call this function now.
@@ -168,7 +168,7 @@ void Introductions::on_answer(ConnectionId id, Result<control::Channel> channel,
       });
 }
 
-// ---- The accepting side
+// ---- Functions of the accepting side
 
 void Introductions::on_request(peer::Request request) {
   if (is_closed_) return request.refuse({Errc::cancelled, "the endpoint is being destroyed"});
@@ -220,7 +220,7 @@ void Introductions::answer(ConnectionId id, fabric::ConnectionBlob blob) {
   start(id);
 }
 
-// ---- Both sides
+// ---- Functions of both sides
 
 void Introductions::start(ConnectionId id) {
   find(id)->channel->start(
@@ -281,7 +281,7 @@ void Introductions::forget(ConnectionId id, const Error& cause) {
   peers_.loop().post(step(id, [id, cause](Introductions& self) { self.give_up(id, cause); }));
 }
 
-/// Sends the cause to the peer, which may not receive it.
+/// Sends the cause to the peer. The message may be lost.
 void Introductions::say_last(Entry& entry, const Error& cause) {
   if (entry.request) {
     ++counters_.peers_refused;

@@ -1,10 +1,10 @@
-// Makes and ends an endpoint's connections, on the control plane. The dialing side makes a queue pair and
-// opens a channel to the other endpoint's service, with its connection blob. The other side makes and
-// connects its queue pair, and accepts the channel. The dialing side then connects its own queue pair and
-// sends Ready on the channel. From then on both sides have a connection. The channel stays open: Ended gives
-// the cause of the connection's end, and the end of the channel shows that the peer has left or died.
-// Everything runs on the control loop, except where a comment says otherwise. Only the fabric thread uses the
-// queue pairs. If memory runs out, only the connection that lacks it ends.
+// Makes and ends an endpoint's connections, on the control plane. The dialing side makes a queue pair, opens
+// a channel to the other endpoint's service, and sends its connection blob with this request. The other side
+// makes and connects its queue pair, and accepts the channel. The dialing side then connects its own queue
+// pair and sends Ready on the channel. From then on both sides have a connection. The channel stays open:
+// Ended gives the cause of the connection's end, and the end of the channel shows that the peer has left or
+// died. Everything runs on the control loop, except where a comment says otherwise. Only the fabric thread
+// uses the queue pairs. If memory runs out, only the connection that lacks it ends.
 #pragma once
 
 #include <atomic>
@@ -37,21 +37,24 @@ class Introductions final : public std::enable_shared_from_this<Introductions> {
   Introductions(const Introductions&) = delete;
   Introductions& operator=(const Introductions&) = delete;
 
-  /// Any thread. Allows other endpoints to connect from now on. Errors: those of Peers::serve and
-  /// Peers::listen.
+  /// Allows other endpoints to connect from now on. Any thread may call this function. Errors: those of
+  /// Peers::serve and Peers::listen.
   Result<void> listen(const Address& address);
   bool listens() const { return listener_.has_value(); }
   /// The address at which this object listens.
   const Address& address() const { return listener_->address(); }
 
-  /// Any thread. Throws std::bad_alloc if there is no memory to begin; `done` is then never called.
+  /// Begins to connect. Any thread may call this function. Throws std::bad_alloc if there is no memory to
+  /// begin; `done` is then never called.
   void connect(Endpoint::Target to, Duration timeout, Endpoint::ConnectDone done);
-  /// Any thread. Forgets the connection, whose link has ended, and sends `cause` to the peer.
+  /// Forgets a connection whose link has ended, and sends `cause` to the peer. Any thread may call this
+  /// function.
   void forget(ConnectionId connection, const Error& cause);
-  /// Any thread except the control loop's. Refuses new connections, and cancels those that are not ready yet.
+  /// Refuses new connections, and cancels those that are not ready yet. Any thread except the control loop
+  /// may call this function.
   void close();
-  /// Any thread except the control loop's, after DataPath::end_links(). Stops listening and closes all
-  /// channels.
+  /// Stops listening and closes all channels. Must be called after DataPath::end_links(). Any thread except
+  /// the control loop may call this function.
   void stop();
 
  private:
@@ -59,7 +62,7 @@ class Introductions final : public std::enable_shared_from_this<Introductions> {
   struct Entry {
     std::shared_ptr<Link> link;
     PeerInfo peer;
-    std::optional<peer::Request> request;  // only on the side that is dialed, until the request is answered
+    std::optional<peer::Request> request;  // on the side that is dialed, until it is answered
     bool dials = false, is_ready = false;
     std::optional<control::Channel> channel;
     peer::Peers::Handle dialing;

@@ -85,7 +85,8 @@ Result<void> Link::check(const Work& work) const {
   return {};
 }
 
-/// Precondition: mutex_ is held. The error texts for a full queue are short, so they need no memory.
+/// Counts a new operation against the depth. Precondition: mutex_ is held. The error texts are short, so they
+/// need no memory.
 Result<void> Link::reserve(bool receives) {
   if (state_ != State::open) return fail(Errc::peer_failed, "the connection is over");
   std::atomic<std::uint32_t>& held = receives ? receives_held_ : sends_held_;
@@ -95,7 +96,7 @@ Result<void> Link::reserve(bool receives) {
   return {};
 }
 
-/// Precondition: mutex_ is held. The first operation of a batch wakes the fabric thread.
+/// Stores an operation. The first operation of a batch wakes the fabric thread. Precondition: mutex_ is held.
 void Link::note(Asked asked) {
   asked_.push_back(std::move(asked));
   if (asked_.size() > 1) return;
@@ -200,9 +201,9 @@ Result<void> Link::post(const Work& work) {
   return std::visit(Post{*queue_pair_}, work);
 }
 
-/// If the queue pair refuses an operation, this operation and all later ones are flushed in order. If memory
-/// runs out while an operation is posted, the queue pair may or may not have it. So the operation is not
-/// posted again.
+/// Posts the stored operations. If the queue pair refuses an operation, this operation and all later ones are
+/// flushed in order. If memory runs out while an operation is posted, it is not known whether the queue pair
+/// has the operation. So the operation is not posted again.
 std::size_t Link::post_asked() {
   if (!has_asked_) return 0;
   {

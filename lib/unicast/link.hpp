@@ -38,11 +38,12 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // -- any thread --
+  // -- Any thread may call these functions. --
 
   ConnectionId id() const { return id_; }
   bool is_open() const { return state_ == State::open; }
-  /// Errors: would_block, peer_failed, invalid_argument (too long), unsupported.
+  /// Stores an operation, which the fabric thread will post. Errors: would_block, peer_failed,
+  /// invalid_argument if the operation is too long, unsupported.
   Result<void> ask(const Work& work);
   Result<void> ask_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
                         std::optional<std::uint32_t> immediate);
@@ -63,11 +64,11 @@ class Link {
   void set_done(Endpoint::ConnectDone done) { done_ = std::move(done); }
   Endpoint::ConnectDone take_done() { return std::exchange(done_, {}); }
 
-  // -- the fabric thread --
+  // -- Only the fabric thread may call these functions. --
 
-  /// Errors: those of the fabric.
+  /// Makes the queue pair, and returns its connection blob. Errors: those of the fabric.
   Result<fabric::ConnectionBlob> make_queue_pair(fabric::Fabric& fabric);
-  /// Errors: those of QueuePair::connect.
+  /// Connects the queue pair with the peer's blob. Errors: those of QueuePair::connect.
   Result<void> connect(std::span<const std::byte> blob) { return queue_pair_->connect(blob); }
   /// Allows operations from now on. Returns false if the link was closed before.
   bool open(PeerInfo peer);
@@ -87,7 +88,7 @@ class Link {
     /// the queue pair can repeat it.
     bool is_our_refusal = false;
   };
-  /// Returns why the link cannot go on, or nullopt if it can.
+  /// Returns the reason why the link cannot go on, or nullopt if it can.
   std::optional<Fault> fault() const;
   /// Closes the link to new operations.
   void close();
@@ -95,8 +96,8 @@ class Link {
   std::optional<Error> take_end_wish();
   /// Destroys the queue pair. From then on flush() returns the operations that have no completion.
   void destroy_queue_pair();
-  /// Writes the flushed completions of operations that had none, in order. Returns their number, and 0 when
-  /// none is left.
+  /// Writes a flushed completion for each operation that has no completion yet, in order. Returns the number
+  /// of completions that it has written. This is 0 when no operation is left.
   std::size_t flush(std::span<Completion> out);
   /// The queue pair, for registering regions. Null if it was not made yet or was destroyed.
   fabric::QueuePair* queue_pair() { return queue_pair_.get(); }
@@ -127,8 +128,8 @@ class Link {
   PeerInfo peer_;  // written before state_ becomes open
   Endpoint::ConnectDone done_;
   std::atomic<State> state_ = State::connecting;
-  // The operations whose completions the application does not have yet. They grow only while the mutex is
-  // held.
+  // The numbers of operations whose completions the application does not have yet. They increase only while
+  // the mutex is held.
   std::atomic<std::uint32_t> sends_held_ = 0, receives_held_ = 0;
   // These flags allow a turn without new work to skip the mutex.
   std::atomic<bool> has_asked_ = false, has_end_wish_ = false;

@@ -22,7 +22,7 @@ bool parse(Wire& wire, std::span<const std::byte> bytes) {
   return wire.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-/// An unknown code, from a later version, becomes peer_failed.
+/// Converts a code of a message. A code that only a later version knows becomes peer_failed.
 Errc code_of(std::uint32_t code) {
   const bool is_known = code >= 1 && code <= static_cast<std::uint32_t>(Errc::resource_limit) + 1;
   return is_known ? static_cast<Errc>(code - 1) : Errc::peer_failed;

@@ -21,7 +21,7 @@ using Bytes = std::vector<std::byte>;
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kMostNameBytes = 255;
 inline constexpr std::size_t kMostPrivateBytes = 4096;
-/// The most bytes of the text of Ended. Longer texts are cut.
+/// The maximum length of the text of Ended, in bytes. Longer texts are cut.
 inline constexpr std::size_t kMostTextBytes = 1024;
 
 struct Greeting {
@@ -38,11 +38,12 @@ struct Ended {
 using Message = std::variant<Ready, Ended>;
 
 Bytes encode(const Greeting& greeting);
-/// Errors: protocol_error if the bytes are no greeting or exceed a bound, version_mismatch.
+/// Decodes a greeting. Errors: protocol_error if the bytes are not a greeting or exceed a bound,
+/// version_mismatch.
 Result<Greeting> decode_greeting(std::span<const std::byte> bytes);
 
 Bytes encode(const Message& message);
-/// Errors: protocol_error if the bytes are no message.
+/// Decodes a message. Errors: protocol_error if the bytes are not a message.
 Result<Message> decode_message(std::span<const std::byte> bytes);
 
 }  // namespace rdmc::unicast

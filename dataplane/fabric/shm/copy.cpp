@@ -12,11 +12,11 @@
 namespace rdmc::fabric::shm {
 namespace {
 
-/// In units of 1024 bytes. Used if the system does not report the size of the last-level cache.
+/// The assumed size of the last-level cache, in units of 1024 bytes, if the system does not report the size.
 constexpr std::size_t kUsualCache = 16 << 10;
 
-/// The size of the last-level cache that this core shares with its neighbours. (On some machines, sysconf()
-/// returns the sum of all such caches.)
+/// Returns the size of one last-level cache, in units of 1024 bytes. (On some machines, sysconf() returns the
+/// sum of all last-level caches.)
 std::size_t last_level_kilobytes() {
   std::size_t size = 0;
   char unit = 0;
@@ -25,8 +25,8 @@ std::size_t last_level_kilobytes() {
 }
 
 #if defined(__SSE2__)
-/// True if a string move is the fastest copy ("enhanced REP MOVSB"). It fills whole cache lines without
-/// reading them first, and leaves them in the cache.
+/// True if a string move is the fastest copy ("enhanced REP MOVSB"). A string move fills whole cache lines
+/// without reading them first, and leaves them in the cache.
 bool moves_strings_fast() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & 1U << 9) != 0;
@@ -57,7 +57,8 @@ void copy_through_cache(std::span<std::byte> to, std::span<const std::byte> from
 void copy_past_cache(std::span<std::byte> to, std::span<const std::byte> from) {
 #if defined(__SSE2__)
   constexpr std::size_t kLine = 64;
-  /// The distance of the prefetch. The hardware prefetcher stops at the end of each page.
+  /// The distance of the prefetch in bytes. The loop prefetches, because the hardware prefetcher stops at the
+  /// end of each page.
   constexpr std::size_t kAhead = 8 * kLine;
   std::byte* out = to.data();
   const std::byte* in = from.data();

@@ -24,8 +24,8 @@ Result<Doorbell> Doorbell::attach(Descriptor descriptor) {
 void Doorbell::sleep(Time deadline, Time now) {
   const Duration longest = std::min(std::max(deadline - now, Duration{}), kLongestSleep);
   const timespec patience{.tv_sec = longest.ns / 1'000'000'000, .tv_nsec = longest.ns % 1'000'000'000};
-  // The return value is not needed: after a wake-up, a changed word, a timeout or a signal, the caller looks
-  // for work.
+  // The return value is not needed. The caller checks for work in any case: after a wake-up, a changed word,
+  // a timeout or a signal.
   syscall(SYS_futex, &word(), FUTEX_WAIT, static_cast<std::uint32_t>(Sleep::on_futex), &patience, nullptr, 0);
 }
 

@@ -1,5 +1,5 @@
-// The memory of a fabric that its peers can map: the arenas that it made, by number. It holds weak
-// references, because other memory may be at an arena's addresses when the arena is gone. Owned by the
+// The memory of a fabric that its peers can map: the arenas that the fabric made, by number. The references
+// to the arenas are weak, because other memory may have the addresses of an arena that is gone. Owned by the
 // fabric; used by one thread.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace rdmc::fabric::shm {
 class LocalArenas {
  public:
   struct Found {
-    std::uint32_t number = 0;  ///< Never used again for another arena.
+    std::uint32_t number = 0;  ///< This number is never used for another arena.
     std::uint64_t offset = 0;
     std::shared_ptr<const memory::SharedPages> pages;
   };
@@ -29,7 +29,7 @@ class LocalArenas {
     const auto known = std::ranges::find(arenas_, number, &Entry::number);
     return known != arenas_.end() && !known->pages.expired();
   }
-  /// Finds the arena that contains all of `bytes`.
+  /// Finds the arena that contains all of `bytes`. Returns nullopt if there is none.
   std::optional<Found> find(std::span<const std::byte> bytes) {
     std::erase_if(arenas_, [](const Entry& entry) { return entry.pages.expired(); });
     for (const Entry& entry : arenas_) {

@@ -20,7 +20,8 @@ struct LocalAddress {
   socklen_t bytes = 0;
 };
 
-/// An address in the abstract namespace. It needs no file, and nothing is left when the socket is closed.
+/// Returns an address in the abstract namespace. Such an address needs no file, and nothing is left when the
+/// socket is closed.
 LocalAddress address_of(const Token& name) {
   LocalAddress result;
   result.address.sun_family = AF_UNIX;

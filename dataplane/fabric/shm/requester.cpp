@@ -56,7 +56,7 @@ bool Requester::publish_piece(Posted& posted) {
   slot.source = Source::staged;
   if (!rest.empty()) {
     const bool small = work.bytes.size() <= kAlwaysStaged;
-    // Once the first piece of a message is staged, the other pieces are staged too.
+    // If the first piece of a message was staged, the other pieces are staged too.
     const auto locator = small || slot.offset != 0 ? std::nullopt : payload_.offer(work.bytes);
     if (locator) {
       slot.source = locator->source;
@@ -76,13 +76,13 @@ bool Requester::publish_piece(Posted& posted) {
   posted.published = slot.bytes == rest.size();
   posted.end = posted_ + 1;
   posted.piece_offset = posted.published ? 0 : slot.offset + slot.bytes;
-  // Sequentially consistent with the peer's look before it sleeps (Doorbell).
+  // This store is sequentially consistent with the peer's last check before it sleeps (see Doorbell).
   ours_.control.posted.store(++posted_, std::memory_order_seq_cst);
   published_ = true;
   return true;
 }
 
-/// Returns this number of contiguous bytes of the staging memory, or null if they are not free yet.
+/// Reserves this number of contiguous bytes of the staging memory. Returns null if they are not free yet.
 std::byte* Requester::stage(std::size_t bytes) {
   std::uint64_t begin = staged_;
   if (begin % kStagingBytes + bytes > kStagingBytes) begin += kStagingBytes - begin % kStagingBytes;
@@ -100,8 +100,8 @@ std::size_t Requester::turn() {
 
 std::size_t Requester::complete() {
   const QueueControl& theirs = peers_->control;
-  // The order of these reads matters: an answer belongs to the request whose number `handled` was when it was
-  // published.
+  // `answered` must be read before `handled`. An answer belongs to the request whose number was the value of
+  // `handled` when the answer was published.
   const std::uint32_t answered = theirs.answered.load(std::memory_order_seq_cst);
   const auto refused = static_cast<Refusal>(theirs.refused.load(std::memory_order_acquire));
   const std::uint32_t handled = theirs.handled.load(std::memory_order_seq_cst);

@@ -8,17 +8,17 @@ namespace rdmc::fabric::shm {
 namespace {
 
 constexpr std::uint32_t kMostMessageBytes = 0x7FFF'FFFF;
-/// After this number of bytes, the rights are checked again and a sign of life is given.
+/// The number of bytes after which the rights are checked again and a sign of life is given.
 constexpr std::size_t kCopyAtOnce = 1 << 20;
-/// A copy of this size or more is not begun in a turn in which a message has arrived.
+/// A copy of at least this size does not begin in a turn in which a message has arrived.
 constexpr std::uint32_t kLongCopy = 64 << 10;
-/// The cost of a request in addition to its bytes. So a turn ends even if the peer posts as fast as requests
-/// are done.
+/// The part of the budget that a request uses in addition to its bytes. So a turn ends even if the peer posts
+/// as fast as requests are done.
 constexpr std::size_t kRequestCost = 1 << 10;
 constexpr std::string_view kOutside = "the peer reached outside of what it was granted";
 constexpr std::string_view kInvalid = "the peer sent an invalid request";
 
-/// True if `slot` is a further piece of the message that `first` began: all fields that name memory must be
+/// True if `slot` is another piece of the message that `first` began. All fields that name memory must be
 /// equal.
 bool continues(const RequestSlot& slot, const RequestSlot& first) {
   return slot.operation == first.operation && slot.flags == first.flags &&
@@ -49,14 +49,15 @@ std::byte* Responder::resolve(RemoteAccess access) const {
   return regions_.resolve(RemoteKey{slot_.key}, slot_.remote_address, bytes, access, holder_);
 }
 
-/// The target of the write in progress; null if it is not permitted.
+/// Returns the target of the write in progress; null if the write is not permitted.
 std::byte* Responder::place_of_write() const {
   std::byte* const begin = resolve(RemoteAccess::write);
   const auto* const instead = redirection();
   return begin == nullptr || instead == nullptr ? begin : instead->data();
 }
 
-/// The memory to use instead of the region for the write in progress; null if it goes into its region.
+/// Returns the memory that replaces the region for the write in progress; null if the write goes into its
+/// region.
 const std::span<std::byte>* Responder::redirection() const {
   const auto found = std::ranges::find(redirects_, slot_.key, &Redirect::key);
   return found == redirects_.end() || found->where.size() != slot_.message_bytes ? nullptr : &found->where;
@@ -66,7 +67,7 @@ bool Responder::redirect(RemoteKey key, std::span<std::byte> where) {
   const bool lands_now = next_offset_ != 0 || (has_slot_ && progress_ != 0);
   if (lands_now && slot_.operation == Operation::write && slot_.key == value_of(key)) return false;
   std::erase_if(redirects_, [&](const Redirect& one) {
-    // The region of the redirection is gone.
+    // Redirections whose region is gone are erased as well.
     return one.key == value_of(key) || regions_.extent(RemoteKey{one.key}) == 0;
   });
   if (!where.empty()) redirects_.push_back({value_of(key), where});
@@ -157,8 +158,8 @@ Responder::Step Responder::copy(std::span<std::byte> to, std::size_t extent, std
       case PayloadSource::Outcome::gone: return end("the peer has gone");
       case PayloadSource::Outcome::malformed: return refuse(Refusal::invalid_request, kInvalid);
     }
-    // When its queue pair is closed, the sender's application may change the memory. So the bytes are valid
-    // only if the queue pair is still open after the copy.
+    // The sender's application may change the memory as soon as the sender's queue pair is closed. So the
+    // copied bytes are valid only if that queue pair is still open after the copy.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (peers_->control.closed.load(std::memory_order_acquire) != 0) return end("the peer has gone");
   }

@@ -1,9 +1,9 @@
 // The responder of a shm queue pair. It executes the peer's requests on local memory, in order, one after the
-// other. It pulls payload: the peer's request says where the payload is, and this side copies it to where the
-// request may put it. So no peer ever writes local memory. Every field of a request is checked. The rights of
-// a key are checked again for each piece that is copied, so nothing is written to a revoked region. It is a
-// core: apart from the memory that it shares with the peer, it does no I/O. Owned by a ShmQueuePair; one
-// thread.
+// other. It pulls payload: the peer's request contains the location of the payload, and this side copies the
+// payload to the target of the request. So no peer ever writes local memory. Every field of a request is
+// checked. The rights of a key are checked again for each piece that is copied, so nothing is written to a
+// revoked region. The responder is a core: apart from the memory that it shares with the peer, it does no
+// I/O. Owned by a ShmQueuePair; one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +24,23 @@ class Responder {
  public:
   using Completions = roce::FixedRing<Completion>;
 
-  /// Precondition: `done` has space for the completion of each receive. `holder`: the peer may use the keys
-  /// of this holder, and the keys that any connection may use.
+  /// Precondition: `done` has space for the completion of each receive. The peer may use the keys of
+  /// `holder`, and the keys that any connection may use.
   Responder(QueueMemory& ours, PayloadSource& payload, roce::RegionTable& regions, KeyHolder holder,
             Completions& done, std::uint32_t depth)
       : ours_(ours), payload_(payload), regions_(regions), holder_(holder), done_(done), receives_(depth) {}
 
   void attach(const QueueMemory& peers) { peers_ = &peers; }
 
-  /// The caller must not exceed `depth` posted receives.
+  /// Posts a receive. The caller must not have more than `depth` posted receives.
   void post_receive(const ReceiveRequest& receive) { receives_.push(receive); }
 
   /// Implements QueuePair::redirect_write.
   bool redirect(RemoteKey key, std::span<std::byte> where);
 
-  /// Executes requests until about `budget` bytes are copied, none is left, or one has to wait. Returns how
-  /// much was done. Once a message has arrived, it returns before a long copy, because the caller may have to
-  /// send the message on.
+  /// Executes requests until about `budget` bytes are copied, until no request is left, or until a request
+  /// has to wait. If a message has arrived in this turn, it also returns before a long copy, because the
+  /// caller may have to send the message on. Returns a measure of the work done.
   std::size_t turn(std::size_t budget);
   /// Completes all posted receives: the oldest with `status`, the others as flushed.
   void fail(WorkStatus status);
@@ -51,9 +51,9 @@ class Responder {
   bool not_ready() const { return not_ready_; }
   /// The fault that ended the queue pair; empty if there is none.
   std::string_view fault() const { return fault_; }
-  /// The status for the oldest receive after a fault.
+  /// The status that the oldest receive gets after a fault.
   WorkStatus receive_status() const { return receive_status_; }
-  /// The number of requests done, modulo 2^32.
+  /// The number of requests that are done, modulo 2^32.
   std::uint32_t handled() const { return handled_; }
   /// True if a piece of an answer was published since the last call.
   bool take_answered() { return std::exchange(answered_now_, false); }
@@ -86,17 +86,17 @@ class Responder {
   std::uint32_t handled_ = 0, answered_ = 0;
   bool answered_now_ = false;
   bool not_ready_ = false;
-  bool arrived_now_ = false;  // A message arrived in this turn.
+  bool arrived_now_ = false;  // True if a message arrived in this turn.
   bool has_slot_ = false;
   RequestSlot slot_;               // A copy of the request in progress, because the peer may change its own.
-  std::uint32_t progress_ = 0;     // Bytes of the slot that are copied or answered.
+  std::uint32_t progress_ = 0;     // The number of bytes of the slot that are copied or answered.
   std::uint32_t next_offset_ = 0;  // The offset of the message's next piece.
-  RequestSlot first_;              // The first piece of the message in progress, if next_offset_ is not 0.
+  RequestSlot first_;  // The first piece of the message in progress. Only valid if next_offset_ is not 0.
   struct Redirect {
     std::uint32_t key = 0;
     std::span<std::byte> where;
   };
-  std::vector<Redirect> redirects_;  // At most one for each key.
+  std::vector<Redirect> redirects_;  // Contains at most one entry for each key.
   std::string_view fault_;
   WorkStatus receive_status_ = WorkStatus::flushed;
   std::uint64_t bytes_copied_ = 0;

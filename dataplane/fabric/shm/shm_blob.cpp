@@ -9,9 +9,9 @@
 namespace rdmc::fabric::shm {
 namespace {
 
-// Layout: "RSHM", version, then the fields in order; big endian.
+// The layout of a blob: "RSHM", version, then the fields of ShmBlob in order. Numbers are big endian.
 constexpr std::uint32_t kMagic = 0x5253484D;
-/// Also the version of the layout of QueueMemory and of the messages on the socket.
+/// The version of the blob, of the layout of QueueMemory, and of the messages on the socket.
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 4 + 1;
 constexpr std::size_t kBlobBytes = kHeaderBytes + 16 + 16 + 8 + 4;

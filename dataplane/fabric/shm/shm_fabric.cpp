@@ -16,16 +16,17 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::uint64_t kListenerTag = 0;
-/// The most connections whose hello has not arrived. Further ones are closed.
+/// The maximum number of connections whose hello has not arrived. Further connections are closed.
 constexpr std::size_t kMostPendingConnections = 256;
-/// The most connections accepted in a turn, so that others get their turn; and how long each may wait for its
-/// hello. A peer sends its hello right after it connects.
+/// The maximum number of connections accepted in one turn, so that other work is not delayed; and the time
+/// that a connection may wait for its hello. A peer sends its hello right after it connects.
 constexpr std::size_t kConnectionsPerTurn = 64;
 constexpr Duration kPendingPatience = seconds(1);
 constexpr std::uint32_t kMostDepth = 1 << 20;
-/// The number of turns without work before the core is offered to other processes. On a core of one's own, an
-/// answer usually arrives before that. If another process took the core when it was last offered, the answer
-/// that this process waits for is likely to be computed there, so the core is offered sooner.
+/// The number of turns without work before the core is offered to other processes. If this process has the
+/// core to itself, an answer usually arrives before that. The second number applies if another process used
+/// the core when it was last offered. That process probably computes the answer that this process waits for,
+/// so the core is offered sooner.
 constexpr std::uint32_t kTurnsBeforeYield = 32, kTurnsBesideOthers = 1;
 /// If sched_yield() takes longer than this, another process has used the core.
 constexpr Duration kOfferTaken = nanoseconds(1500);
@@ -59,8 +60,8 @@ Result<std::unique_ptr<ShmFabric>> ShmFabric::open(ShmFabricOptions options) {
   auto watch = shm::SocketWatch::open([fabric = self.get()] {
     fabric->attention_ = true;
     fabric->wake();
-    // The peer that sent this message may have reset the doorbell's word. So it is not known here whether the
-    // engine sleeps in the port.
+    // The other fabric is always woken, because the doorbell's word does not reliably show whether the engine
+    // sleeps in that fabric. A peer may have reset the word.
     if (fabric->options_.wake_elsewhere) fabric->options_.wake_elsewhere();
   });
   if (!watch) return std::unexpected(watch.error());
@@ -71,7 +72,7 @@ Result<std::unique_ptr<ShmFabric>> ShmFabric::open(ShmFabricOptions options) {
 }
 
 ShmFabric::~ShmFabric() {
-  watch_.reset();  // Its thread calls this object.
+  watch_.reset();  // The thread of the watch calls this object.
 }
 
 FabricInfo ShmFabric::info() const {
@@ -133,7 +134,7 @@ Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes, memory::Touch tou
 }
 
 std::size_t ShmFabric::progress(Time now) {
-  ring_all();  // For what was posted since the last turn, before anything is copied.
+  ring_all();  // Wakes peers for what was posted since the last turn, before anything is copied.
   std::size_t done = attention_.exchange(false) ? serve_sockets(now) : 0;
   drop_silent_visitors(now);
   for (ShmQueuePair* const queue_pair : queue_pairs_) done += queue_pair->turn(now);
@@ -167,7 +168,7 @@ bool ShmFabric::has_news() const {
 }
 
 bool ShmFabric::begin_sleep(shm::Sleep how) {
-  ring_all();  // For what was posted since the last turn.
+  ring_all();  // Wakes peers for what was posted since the last turn.
   for (ShmQueuePair* const queue_pair : queue_pairs_) queue_pair->requester_.ask_to_be_woken();
   sleeping_ = how;
   doorbell_.announce(how);
@@ -186,7 +187,7 @@ void ShmFabric::wait(Time deadline) {
 
 void ShmFabric::wake() noexcept {
   woken_ = true;
-  // The shared word is not used here: a peer may have reset it and not woken this process yet.
+  // The shared word is not used here, because a peer may have reset it and not woken this process yet.
   const shm::Sleep sleeping = sleeping_;
   if (sleeping == shm::Sleep::on_futex) doorbell_.wake();
   if (const int watched = watched_wake_; watched >= 0 && sleeping == shm::Sleep::elsewhere) {
@@ -195,7 +196,8 @@ void ShmFabric::wake() noexcept {
   }
 }
 
-/// The eventfd is never read, because each write is an edge.
+/// Returns an eventfd, which is never read. Each write to it is a new event for a caller that watches for
+/// edges.
 Result<std::vector<int>> ShmFabric::wait_descriptors() {
   if (!own_wake_) {
     own_wake_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -227,8 +229,8 @@ std::size_t ShmFabric::serve_sockets(Time now) {
 }
 
 void ShmFabric::take_visitors(Time now) {
-  // This comes first, because a lack of memory may end the loop early. Connections that arrive in the
-  // meantime wake this thread once more.
+  // The listener is watched again before the loop, because a lack of memory may end the loop early.
+  // Connections that arrive during the loop cause another event.
   (void)watch_->watch(listener_.descriptor(), kListenerTag);
   for (std::size_t taken = 0; taken < kConnectionsPerTurn; ++taken) {
     auto socket = listener_.accept();
@@ -236,7 +238,7 @@ void ShmFabric::take_visitors(Time now) {
     if (pending_connections_.size() == kMostPendingConnections) continue;
     const std::uint64_t tag = next_serial_++;
     pending_connections_.emplace(tag, PendingConnection{std::move(*socket), now});
-    on_visitor(tag);  // In most cases, its hello has arrived already.
+    on_visitor(tag);  // In most cases, the hello of the connection has arrived already.
   }
 }
 

@@ -1,8 +1,9 @@
 // The shm provider: queue pairs between processes of one host, through shared memory. Requests go through
-// ordered rings. The receiver pulls the payload directly to where it belongs: one copy, and no system call
-// while both sides run. An engine with nothing to do sleeps on a futex (Doorbell). Meanwhile, a thread of the
-// fabric waits on its sockets, to notice peers that connect or end. One thread owns the fabric and everything
-// made from it. The fabric must outlive its queue pairs and memory regions.
+// ring buffers, in order. The receiver pulls the payload directly to where it belongs: with one copy, and
+// without a system call while both sides run. An engine with nothing to do sleeps on a futex (Doorbell).
+// During this sleep, a thread of the fabric waits on the sockets, to notice peers that connect or end. One
+// thread owns the fabric and everything made from it. The fabric must outlive its queue pairs and memory
+// regions.
 #pragma once
 
 #include <atomic>
@@ -25,29 +26,31 @@ namespace rdmc::fabric {
 class ShmQueuePair;
 
 struct ShmFabricOptions {
-  /// Unguessable numbers, as in SoftwareFabricOptions.
+  /// Returns unguessable numbers, as in SoftwareFabricOptions.
   std::function<std::uint32_t()> entropy;
-  /// See host_identity(). 0 if unknown; then open() fails.
+  /// See host_identity(). If it is 0 (not known), open() fails.
   std::uint64_t host_id = 0;
-  /// Called when the sockets have something, to wake an engine that sleeps in another fabric's wait(); any
-  /// thread. Empty if the engine always sleeps in wait().
+  /// Called when a socket has an event, on any thread. Must wake an engine that sleeps in another fabric's
+  /// wait(). Empty if the engine always sleeps in wait() of this fabric.
   std::function<void()> wake_elsewhere;
-  /// Let the kernel copy payload that is in no arena between address spaces (process_vm_readv), if it permits
-  /// that.
+  /// True if the kernel may be used to copy payload between address spaces (process_vm_readv). This is done
+  /// for payload that is in no arena, if the kernel permits it.
   bool read_processes = true;
 };
 
-/// How payload was copied. The counts only grow.
+/// Counts the bytes of payload by the method of the copy. The counts only grow.
 struct ShmFabricCounters {
-  std::uint64_t bytes_from_arenas = 0;     ///< One copy by this process.
-  std::uint64_t bytes_from_processes = 0;  ///< One copy by the kernel.
-  std::uint64_t bytes_copied = 0;          ///< All copies by this process, including bytes_from_arenas.
-  std::uint64_t sleeps = 0, rings = 0;     ///< System calls that sleep, and those that wake peers.
+  std::uint64_t bytes_from_arenas = 0;  ///< Bytes that this process copied once, from an arena of a peer.
+  std::uint64_t bytes_from_processes =
+      0;                           ///< Bytes that the kernel copied once, from a peer's address space.
+  std::uint64_t bytes_copied = 0;  ///< All bytes that this process copied, including bytes_from_arenas.
+  std::uint64_t sleeps = 0,
+                rings = 0;  ///< The number of system calls that sleep, and of those that wake peers.
 };
 
 class ShmFabric final : public Fabric {
  public:
-  /// Errors: unsupported (no host identity; a kernel without sealed memory), resource_limit.
+  /// Opens a fabric. Errors: unsupported (no host identity; a kernel without sealed memory), resource_limit.
   static Result<std::unique_ptr<ShmFabric>> open(ShmFabricOptions options);
   ~ShmFabric() override;
 
@@ -56,8 +59,8 @@ class ShmFabric final : public Fabric {
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         MemoryUse use = MemoryUse::general,
                                                         RemoteAccess access = RemoteAccess::write) override;
-  /// Registers the memory with a key and an address that another provider of this process gave it. Errors:
-  /// already_exists.
+  /// Registers the memory with the key and the address that another provider of this process chose for it.
+  /// Errors: already_exists.
   Result<std::unique_ptr<MemoryRegion>> register_as(RemoteKey key, std::uint64_t remote_address,
                                                     std::span<std::byte> memory, RemoteAccess access);
   Result<memory::Arena> make_arena(std::size_t bytes, memory::Touch touch = memory::Touch::now) override;
@@ -72,8 +75,8 @@ class ShmFabric final : public Fabric {
   void finish_wait() override { end_sleep(); }
   std::uint64_t bytes_copied() const override { return counters().bytes_copied; }
 
-  /// For an engine that sleeps elsewhere: announces the sleep to the peers. Returns false if there is
-  /// something to do. In both cases, the caller must call end_sleep() afterwards.
+  /// Announces to the peers that the engine is about to sleep, here or in another fabric. Returns false if
+  /// there is something to do. In both cases, the caller must call end_sleep() afterwards.
   bool begin_sleep(shm::Sleep how);
   void end_sleep() {
     doorbell_.awake();
@@ -93,7 +96,8 @@ class ShmFabric final : public Fabric {
         name_(name),
         listener_(std::move(listener)) {}
   void forget(ShmQueuePair& queue_pair);
-  /// `holder`: the only connection that may use the key.
+  /// Registers memory. `holder` is the only connection that may use the key; KeyHolder::anyone permits all
+  /// connections.
   Result<std::unique_ptr<MemoryRegion>> add_region(RemoteKey key, std::uint64_t remote_address,
                                                    std::span<std::byte> memory, RemoteAccess access,
                                                    KeyHolder holder);
@@ -121,14 +125,16 @@ class ShmFabric final : public Fabric {
   // Connections whose hello has not arrived, in the order of their arrival.
   std::map<std::uint64_t, PendingConnection> pending_connections_;
   std::uint64_t next_serial_ = 1;
-  std::atomic<bool> attention_{false};  // The watch has found a socket with something to read.
+  // True if the watch has found a socket with an event.
+  std::atomic<bool> attention_{false};
   std::atomic<bool> woken_{false};
-  // Only this process writes it, unlike the doorbell's word.
+  // How this process sleeps. Unlike the doorbell's word, it is written only by this process.
   std::atomic<shm::Sleep> sleeping_{shm::Sleep::awake};
-  Descriptor own_wake_;                // An eventfd; empty until wait_descriptors() is called.
-  std::atomic<int> watched_wake_{-1};  // The same descriptor, for all threads.
+  Descriptor own_wake_;  // An eventfd; empty until wait_descriptors() is called.
+  // The number of the same descriptor, for any thread. -1 if there is none.
+  std::atomic<int> watched_wake_{-1};
   std::uint32_t idle_turns_ = 0, turns_before_yield_ = 1;
-  ShmFabricCounters counters_;  // Includes those of destroyed queue pairs.
+  ShmFabricCounters counters_;  // Includes the counts of destroyed queue pairs.
 };
 
 }  // namespace rdmc::fabric

@@ -1,5 +1,5 @@
-// The shm handshake, by which a queue pair meets its peer: one side dials, then both send a hello with their
-// memory. Also how a queue pair finds payload in the peer's memory afterwards.
+// The shm handshake, by which two queue pairs connect: one side dials, and then both sides send a hello with
+// their memory. This file also contains the functions that find payload in the peer's memory later.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -17,13 +17,16 @@ using shm::LocalSocket;
 using shm::Message;
 using shm::MessageKind;
 
-constexpr std::size_t kMostArenas = 1024;  // Of one peer, at a time.
-/// Messages taken in one turn, so that others get their turn; and messages taken to find an arena, which is
-/// more than can be queued before its message.
+// The maximum number of arenas of one peer at a time.
+constexpr std::size_t kMostArenas = 1024;
+/// The maximum number of messages read in one turn, so that other work is not delayed; and the maximum number
+/// of messages read to find an arena. The second number is more than can be queued before the message with
+/// the arena.
 constexpr std::size_t kMessagesPerTurn = 64, kMessagesBeforeArena = 2 * kMostArenas;
-/// The time until a peer whose listener's queue is full is dialled again.
+/// If the queue of a peer's listener is full, the peer is dialled again after this time.
 constexpr Duration kDialAgain = milliseconds(10);
-/// The kernel's copy needs a system call. Below this size, staging with two copies in the cache is cheaper.
+/// The smallest payload that the kernel copies. Such a copy needs a system call. Below this size, staging
+/// with two copies in the cache is cheaper.
 constexpr std::size_t kLeastFromProcess = 16 << 10;
 
 }  // namespace
@@ -57,7 +60,7 @@ Result<void> ShmQueuePair::connect(std::span<const std::byte> peer_blob) {
   return {};
 }
 
-/// True on the side that dials: the one with the smaller token.
+/// True on the side that dials. This is the side with the smaller token.
 bool ShmQueuePair::dials() const {
   return local_.queue_pair < peer_->queue_pair;
 }
@@ -100,7 +103,8 @@ Result<void> ShmQueuePair::send_hello() {
 
 void ShmQueuePair::visit(LocalSocket socket, LocalSocket::Received hello) {
   if (socket_ || failed_ || (peer_ && dials()))
-    return;  // A second or unwanted connection. Its other side sees that it is closed.
+    // This is a second or unwanted connection. Its other side sees that it is closed.
+    return;
   socket_ = std::move(socket);
   if (!peer_) {
     early_hello_ = std::move(hello);
@@ -135,7 +139,8 @@ Result<void> ShmQueuePair::on_hello(LocalSocket::Received& hello) {
 
 void ShmQueuePair::on_socket() {
   if (failed_ || !peer_ || !socket_) return;
-  const bool ended = socket_.has_process_ended();  // Checked before its last messages are read.
+  // This is checked first, so that all messages that the process sent before its end are read.
+  const bool ended = socket_.has_process_ended();
   const auto done = read_socket(kMessagesPerTurn);
   if (ended || (!done && done.error().code == Errc::peer_failed)) return on_hang_up();
   if (!done) return fail(WorkStatus::retry_exceeded, done.error().what);
@@ -162,7 +167,8 @@ Result<void> ShmQueuePair::read_socket(std::size_t most) {
   return {};
 }
 
-// What the peer did last still counts: it may have refused a request, or completed one that waits here.
+// The last actions of the peer still count: the peer may have refused a request, or completed a request that
+// is in flight here.
 void ShmQueuePair::on_hang_up() {
   requester_.turn();
   check_cores();
@@ -214,8 +220,8 @@ Result<void> ShmQueuePair::on_forget(const Message& forget) {
   return {};
 }
 
-/// Reports to the peer which arenas are gone here and are named by no open request. The peer keeps their
-/// pages until it receives this message.
+/// Reports to the peer which arenas are gone in this process, except arenas that an unfinished request names.
+/// The peer keeps the pages of an arena until it receives this message.
 void ShmQueuePair::forget_arenas() {
   std::erase_if(arenas_sent_, [&](const auto& sent) {
     if (fabric_.arenas_.is_alive(sent.first) || !requester_.is_handled(sent.second)) return false;
@@ -224,7 +230,8 @@ void ShmQueuePair::forget_arenas() {
   });
 }
 
-/// True if the peer has the arena, or will have it before the request that names it.
+/// Sends the arena to the peer, unless the peer has it. Returns true if the peer has the arena, or will have
+/// it before the request that names it.
 bool ShmQueuePair::send_arena(const shm::LocalArenas::Found& arena) {
   if (arenas_sent_.contains(arena.number)) return true;
   forget_arenas();
@@ -235,8 +242,8 @@ bool ShmQueuePair::send_arena(const shm::LocalArenas::Found& arena) {
   return sent && *sent;
 }
 
-/// Finds the arena that contains `bytes` and makes sure that the peer knows it. The caller must name it in
-/// the next request or offer.
+/// Finds the arena that contains `bytes`, and makes sure that the peer knows this arena. The caller must name
+/// the arena in the next request or offer.
 std::optional<shm::LocalArenas::Found> ShmQueuePair::named_arena(std::span<const std::byte> bytes) {
   auto found = fabric_.arenas_.find(bytes);
   if (!found || !send_arena(*found)) return std::nullopt;
@@ -259,8 +266,9 @@ Result<MappedMemory> ShmQueuePair::map(const MappingOffer& offer, std::uint64_t 
   return MappedMemory{all.subspan(offer.offset, bytes), std::move(*pages)};
 }
 
-/// The message with an arena is sent before the arena is first named. Errors: protocol_error if it was not
-/// sent, and the errors of the socket.
+/// Returns the peer's arena with this number. If it is not known yet, reads further messages from the socket:
+/// an arena is sent before a request first names it. Errors: protocol_error if the arena was not sent, and
+/// the errors of the socket.
 Result<std::shared_ptr<const memory::SharedPages>> ShmQueuePair::peer_arena(std::uint32_t number) {
   auto found = peer_arenas_.find(number);
   if (found == peer_arenas_.end()) {
@@ -308,7 +316,8 @@ shm::PayloadSource::Outcome ShmQueuePair::pull_from_arena(const shm::PayloadLoca
   return Outcome::copied;
 }
 
-// After the process has ended, its process id may belong to another one. But then the socket has ended too.
+// After the peer's process has ended, its process id may belong to another process. Then the socket has ended
+// too, which is checked after the copy.
 shm::PayloadSource::Outcome ShmQueuePair::pull_from_process(std::uint64_t address, std::span<std::byte> to) {
   if (ours_.control.reads_processes.load(std::memory_order_relaxed) == 0) return Outcome::malformed;
   if (shm::read_process(socket_.process(), address, to) != to.size() || !socket_ || socket_.is_hung_up())

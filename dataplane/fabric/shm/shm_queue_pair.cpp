@@ -12,19 +12,21 @@ namespace {
 using shm::Operation;
 using shm::RequestSlot;
 
-/// A turn of one queue pair pulls about this number of bytes. Then other queue pairs get their turns.
+/// In one turn, a queue pair pulls about this number of bytes. After that, other queue pairs have their
+/// turns.
 constexpr std::size_t kBytesPerTurn = 2 << 20;
 constexpr std::size_t kMostMessageBytes = 0x7FFF'FFFF;
-/// On a machine with more processes than cores, the scheduler may delay an answer for a long time.
+/// The least ACK timeout. On a machine with more processes than cores, the scheduler may delay an answer for
+/// a long time.
 constexpr Duration kLeastAckTimeout = milliseconds(40);
 /// The limit for a peer that shows signs of life but completes no request.
 constexpr Duration kMostForOneRequest = seconds(60);
-/// A look at a peer that owes an answer counts as at most this time, even if it comes later. If this process
-/// got no core, the peer may have got none either, and needs turns of its own before its silence means
-/// anything.
+/// At each check of a peer that owes an answer, at most this time is added to its waiting time, even if the
+/// check is late. If this process got no core, the peer may have got none either. The peer needs turns of its
+/// own before its silence means anything.
 constexpr Duration kMostPerLook = milliseconds(20);
-/// While a peer waits for a receive, this side takes a turn at this interval, which the peer takes as a sign
-/// of life.
+/// While a peer waits for a receive, this side takes a turn at this interval. The peer regards these turns as
+/// a sign of life.
 constexpr Duration kHeartbeat = milliseconds(10);
 
 }  // namespace
@@ -176,7 +178,7 @@ void ShmQueuePair::ring() {
   const std::uint32_t handled = responder_.handled();
   if (!ring_for_requests_ && handled == told_handled_) return;
   if (peer_doorbell_->is_asleep()) {
-    // The peer wants to be woken when enough is done for it, or when no more will be done for now.
+    // The peer wants to be woken when enough of its requests are done, or when no more will be done for now.
     const auto wanted = static_cast<std::int32_t>(handled - peers().control.wake_at.load());
     if (!ring_for_requests_ && wanted < 0 && responder_.has_more()) return;
     const shm::Sleep slept = peer_doorbell_->ring();
@@ -195,7 +197,7 @@ Duration ShmQueuePair::patience() const {
   return std::max(options_.ack_timeout, kLeastAckTimeout) * (options_.retry_limit + 1);
 }
 
-/// 0 = no limit.
+/// Returns how long this side waits until the peer posts a receive; 0 means that there is no limit.
 Duration ShmQueuePair::receive_patience() const {
   constexpr std::uint8_t kForEver = 7;
   if (options_.rnr_retry_limit == kForEver) return options_.rnr_patience;
@@ -229,13 +231,14 @@ Time ShmQueuePair::next_deadline() const {
   if (failed_) return Time::never();
   const Time turn = std::min(dial_at_, responder_.not_ready() ? turned_at_ + kHeartbeat : Time::never());
   if (requester_.idle()) return turn;
-  return waits_ ? std::min(turn, looked_at_ + kMostPerLook) : Time{};  // A work request was just posted.
+  // If waits_ is false, a work request was just posted.
+  return waits_ ? std::min(turn, looked_at_ + kMostPerLook) : Time{};
 }
 
 void ShmQueuePair::close(shm::Closed how) {
   if (failed_) return;
   ours_.control.closed.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
-  // Before anything that the application does with its memory afterwards.
+  // `closed` must be visible to the peer before the application changes its memory.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   socket_.close();
 }

@@ -1,6 +1,6 @@
 // A queue pair between two processes of one host. It connects the two cores to the memory that it shares with
-// its peer, to the socket of the shm handshake, and to the ways in which payload is copied. The caller that
-// created it owns it. Its fabric finds it by serial number until it is destroyed.
+// its peer, to the socket of the shm handshake, and to the methods of copying payload. The caller that
+// created the queue pair owns it. The fabric finds it by its serial number until it is destroyed.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ShmFabric;
 
 class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
  public:
-  /// `serial` names it within its fabric and is never used again. `memory` is its QueueMemory.
+  /// `serial` identifies the queue pair in its fabric and is never used again. `memory` is its QueueMemory.
   ShmQueuePair(ShmFabric& fabric, const QueuePairOptions& options, const shm::ShmBlob& local,
                std::uint64_t serial, memory::SharedPages memory);
   ~ShmQueuePair() override;
@@ -54,25 +54,25 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   }
   std::shared_ptr<const PeerMemory> peer_memory() const override;
   ConnectionBlob local_blob() const override { return shm::encode(local_); }
-  /// Additional errors: unsupported if the peer is on another host or belongs to another user, peer_failed if
-  /// its process is gone.
+  /// Has the errors of QueuePair::connect, and in addition: unsupported if the peer is on another host or
+  /// belongs to another user, peer_failed if the peer's process is gone.
   Result<void> connect(std::span<const std::byte> peer_blob) override;
 
  private:
   friend class ShmFabric;
 
-  // Called by the fabric.
+  // The fabric calls the following functions.
   std::size_t turn(Time now);
-  /// Wakes the peer if it sleeps and has something to do now.
+  /// Wakes the peer if the peer sleeps and now has something to do.
   void ring();
   bool has_news() const;
   Time next_deadline() const;
-  /// Called when the socket has something, or the peer's process has ended.
+  /// Called when the socket has an event, or the peer's process has ended.
   void on_socket();
-  /// Called when the peer, which is the side that dials, has connected and sent its hello.
+  /// Called when the peer has connected and sent its hello. In this case, the peer is the side that dials.
   void visit(shm::LocalSocket socket, shm::LocalSocket::Received hello);
 
-  // shm_handshake.cpp
+  // Defined in shm_handshake.cpp.
   bool dials() const;
   Result<void> dial();
   void dial_again(Time now);
@@ -114,33 +114,37 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   std::uint64_t serial_;
   memory::SharedPages memory_;
   shm::QueueMemory& ours_;
-  std::uint64_t probe_;  // A random number. A peer that can read this process's memory finds it there.
+  // A random number. The hello contains its address, so that the peer can find out whether it can read this
+  // process's memory.
+  std::uint64_t probe_;
   roce::FixedRing<Completion> done_;
   shm::Requester requester_;
   shm::Responder responder_;
-  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // Posted and not yet polled.
+  // The numbers of work requests and of receives that are posted and whose completions are not yet polled.
+  std::uint32_t sends_held_ = 0, receives_held_ = 0;
 
   std::optional<shm::ShmBlob> peer_;
   shm::LocalSocket socket_;
   std::optional<shm::LocalSocket::Received> early_hello_;
   std::optional<memory::SharedPages> peer_memory_;
-  std::optional<memory::SharedPages> shared_pages_;  // From the peer, and not taken yet.
+  // The pages that the peer has given and that were not taken yet.
+  std::optional<memory::SharedPages> shared_pages_;
   std::optional<shm::Doorbell> peer_doorbell_;
   std::unordered_map<std::uint32_t, std::shared_ptr<const memory::SharedPages>> peer_arenas_;
-  // By number: the count of slots up to the last one that named the arena.
+  // For each arena, by its number: the count of slots up to the last slot that named the arena.
   std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;
   bool said_hello_ = false;
   bool failed_ = false;
   std::string cause_;
-  std::uint32_t told_handled_ = 0;  // The count of handled() for which the peer was last woken.
+  std::uint32_t told_handled_ = 0;  // The value of handled() for which the peer was last woken.
   bool ring_for_requests_ = false;
 
   bool peer_left_ = false;
 
-  Time dial_at_ = Time::never();  // The time of the next attempt.
+  Time dial_at_ = Time::never();  // The time of the next attempt to dial.
   Time turned_at_{};
 
-  // How long the peer has made this side wait, counted in looks at the peer.
+  // How long the peer has made this side wait. The time is added up at each check of the peer.
   bool waits_ = false;
   Time looked_at_{};
   Duration waited_{}, silent_{};

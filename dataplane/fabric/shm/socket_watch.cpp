@@ -44,8 +44,8 @@ Result<void> SocketWatch::watch(const Descriptor& socket, std::uint64_t tag) {
 std::span<const std::uint64_t> SocketWatch::take() {
   std::array<epoll_event, kMostTaken> events;
   const int count = epoll_wait(sockets_.get(), events.data(), static_cast<int>(events.size()), 0);
-  // The kernel checks the sockets again when this is armed. So an event that is left, or that has come since,
-  // wakes the thread again.
+  // When this event is armed again, the kernel checks the sockets again. So an event that was not taken, or
+  // that has occurred since then, wakes the thread again.
   epoll_event news{.events = EPOLLIN | EPOLLONESHOT, .data = {.u64 = kNews}};
   [[maybe_unused]] const int armed = epoll_ctl(thread_waits_.get(), EPOLL_CTL_MOD, sockets_.get(), &news);
   assert(armed == 0);

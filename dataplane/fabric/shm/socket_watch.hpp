@@ -1,7 +1,7 @@
 // A thread that waits on a fabric's sockets while the engine sleeps on a futex or in a port. It only reports
-// to the fabric that some socket has an event. It stores no events, so it allocates no memory. The engine
-// then takes the list of these sockets. A socket is watched for one event. When the engine has handled that
-// event, it must call watch() again. A socket that is closed is no longer watched.
+// to the fabric that some socket has an event. The thread stores no events, so it allocates no memory. The
+// engine then takes the list of the sockets that have events. A socket is watched for one event. When the
+// engine has handled that event, it must call watch() again. A socket that is closed is no longer watched.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@ namespace rdmc::fabric::shm {
 
 class SocketWatch {
  public:
-  /// `tell` is called on the watch's thread when there is something to take. It is not called again before
-  /// take(). Errors: resource_limit.
+  /// `tell` is called on the watch's thread when a socket has an event. It is not called again before take().
+  /// Errors: resource_limit.
   static Result<std::unique_ptr<SocketWatch>> open(std::function<void()> tell);
   ~SocketWatch();
   SocketWatch(const SocketWatch&) = delete;
   SocketWatch& operator=(const SocketWatch&) = delete;
 
-  /// Errors: resource_limit.
+  /// Watches `socket` for one event, which is reported as `tag`. Errors: resource_limit.
   Result<void> watch(const Descriptor& socket, std::uint64_t tag);
-  /// Returns the tags of sockets that have events. The span is valid until the next call. If there are more,
-  /// `tell` is called again.
+  /// Returns the tags of sockets that have events. The span is valid until the next call. If more sockets
+  /// have events, `tell` is called again.
   std::span<const std::uint64_t> take();
 
  private:

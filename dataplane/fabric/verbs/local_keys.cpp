@@ -106,7 +106,7 @@ Result<LocalKeys::Registration*> LocalKeys::make(std::span<const std::byte> memo
     if (last_use(*oldest) != UINT64_MAX) forget(oldest);
   }
   const auto pages = pages_around(memory);
-  // Watch the pages first and then register them, so that no later change of the mapping is missed.
+  // The pages are watched before they are registered, so that no later change of the mapping is missed.
   const bool watched = mappings_ && mappings_->watch(pages).has_value();
   const auto address = reinterpret_cast<std::uint64_t>(pages.data());
   auto handle = register_with_device(domain_, pages, address, IBV_ACCESS_LOCAL_WRITE);

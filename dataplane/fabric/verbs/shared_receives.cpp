@@ -46,7 +46,8 @@ void SharedReceives::post(std::uint64_t tag) {
   if (ibv_post_srq_recv(queue_.get(), works_.data(), &refused) == 0) {
     free_.clear();
   } else if (refused != nullptr) {
-    free_.erase(free_.begin(), free_.begin() + (refused - works_.data()));  // The rest is posted next time.
+    // The other slots are posted next time.
+    free_.erase(free_.begin(), free_.begin() + (refused - works_.data()));
   }
 }
 

@@ -1,7 +1,7 @@
 // The receive queue that the queue pairs of a verbs fabric share, and its buffers. For any number of groups
-// and neighbours, the device uses only this queue of small slots, which it can keep in its cache. A message
-// is copied from its slot into the receive that its queue pair has posted. Owned by a VerbsFabric; used on
-// its thread.
+// and neighbours, the device uses only this queue of small slots, which the device can keep in its cache. A
+// message is copied from its slot into the receive that the queue pair of the message has posted. Owned by a
+// VerbsFabric; used on its thread.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,10 @@ namespace rdmc::fabric {
 
 class SharedReceives {
  public:
-  /// Several times the length of the longest control frame.
+  /// The size of a slot: several times the length of the longest control frame.
   static constexpr std::uint32_t kSlotBytes = 256;
-  /// The most messages that may wait to be read. The senders of further ones get RNR NAKs and try again.
+  /// The maximum number of messages that may wait to be read. The senders of further messages get RNR NAKs
+  /// and try again.
   static constexpr std::uint32_t kSlots = 1024;
 
   /// Makes the queue. No slot is posted before the first post(). Errors: unsupported if the device has no
@@ -30,9 +31,9 @@ class SharedReceives {
   std::span<const std::byte> slot(std::uint32_t index, std::size_t bytes) const {
     return slots_.bytes().subspan(index * kSlotBytes).first(bytes);
   }
-  /// Must be called when slot `index` has been read. The next post() posts it again.
+  /// Must be called when slot `index` has been read. The next post() posts the slot again.
   void give_back(std::uint32_t index) { free_.push_back(index); }
-  /// Posts all slots that were given back. In the completion of a slot, the work id is `tag` | index.
+  /// Posts all slots that were given back. The completion of a slot has the work id `tag` | index.
   void post(std::uint64_t tag);
 
  private:

@@ -1,5 +1,5 @@
-// Connecting: a BringUp configures the device with what the two blobs agree on. Work requests that are posted
-// meanwhile wait here.
+// Connecting. A BringUp configures the device with the values from the two blobs. Work requests that are
+// posted during the bring-up wait in this object.
 #include <algorithm>
 #include <cstring>
 
@@ -10,10 +10,11 @@
 namespace rdmc::fabric {
 namespace {
 
-// The most retries that every device counts. For Soft-RoCE, 7 means "for ever".
+// The largest number of retries that every device counts. For Soft-RoCE, 7 means that the number is not
+// limited.
 constexpr std::uint8_t kRetries = 6;
-/// 640 us (IBTA vol. 1, table 45). By then, a receive queue that the poll loop has let run empty is full
-/// again.
+/// The value for 640 us (IBTA vol. 1, table 45). A peer that gets an RNR NAK tries again after this time. By
+/// then, the poll loop has filled an empty receive queue again.
 constexpr std::uint8_t kMinRnrTimer = 12;
 constexpr std::uint8_t kHopLimit = 64;
 
@@ -70,7 +71,8 @@ void VerbsQueuePair::check_introduction() {
   const int error = bring_up_->error();
   bring_up_.reset();
   --fabric_.introductions_;
-  if (failed_) return to_error();  // It failed for another reason during the bring-up.
+  // The queue pair failed for another reason during the bring-up.
+  if (failed_) return to_error();
   if (error != 0)
     return fail("connecting through " + fabric_.device_.name + " to " + peer_ + ": " + std::strerror(error));
   for (; !waiting_.empty(); waiting_.pop_front()) {
@@ -83,7 +85,8 @@ void VerbsQueuePair::check_introduction() {
   }
 }
 
-/// Completes the work requests that the device never got as flushed, after those that it got.
+/// Completes as flushed the work requests that were never given to the device. Does nothing until the device
+/// has completed all other work requests.
 void VerbsQueuePair::flush_unseen() {
   if (unseen_ == 0 || posted_.size() != unseen_) return;
   for (; unseen_ > 0; --unseen_) {

@@ -13,7 +13,7 @@
 namespace rdmc::fabric {
 namespace {
 
-/// More than any device has.
+/// A number that exceeds the size of every device's GID table.
 constexpr std::size_t kMostGids = 1024;
 
 std::optional<ibv_gid_entry> entry_of(ibv_context* context, const ibv_gid& wanted) {
@@ -59,7 +59,8 @@ Result<VerbsDevice> VerbsDevice::open(const Address& address) {
     return fail_errno("the list of RDMA devices", errno);
   }
   const ibv_gid wanted = gid_of(address);
-  std::optional<Error> refused;  // The error of a device that could not be opened and may be the right one.
+  // The error of a device that could not be opened. This device may be the wanted one.
+  std::optional<Error> refused;
   for (ibv_device* const candidate : std::span(list.get(), static_cast<std::size_t>(count))) {
     VerbsHandle<ibv_context> context(ibv_open_device(candidate));
     if (!context) {

@@ -1,4 +1,4 @@
-// Polls the completions and the asynchronous events of the device, and sleeps until it has some.
+// Polls the completions and the asynchronous events of the device, and sleeps until there are some.
 #include <poll.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace rdmc::fabric {
 namespace {
 
-/// How often the device's events and the time limits of the queue pairs are checked.
+/// The interval at which the device's events and the time limits of the queue pairs are checked.
 constexpr Duration kCheckInterval = milliseconds(20);
 
 }  // namespace
@@ -98,7 +98,8 @@ void VerbsFabric::poll_events() {
       case IBV_EVENT_CQ_ERR:
       case IBV_EVENT_SRQ_ERR:
       case IBV_EVENT_DEVICE_FATAL: fail_all(what); break;
-      default: break;  // Changes of ports and addresses show as retries.
+      // Changes of ports and addresses need no action here. They become visible as retries.
+      default: break;
     }
     ibv_ack_async_event(&event);
   }
@@ -111,8 +112,8 @@ void VerbsFabric::fail_all(const std::string& cause) {
 
 Time VerbsFabric::prepare_wait(Time deadline) {
   if (undelivered_ != 0 || news_) return Time{};
-  // Request the notification first, then poll once more. So a completion that arrives in between is not
-  // missed.
+  // The notification is requested first, and then the device is polled once more. So a completion that
+  // arrives between the two steps is not missed.
   if (ibv_req_notify_cq(completions_.get(), 0) != 0 || poll_device() != 0) return Time{};
   return deadline;
 }

@@ -25,15 +25,16 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::uint16_t kRocePort = 4791;
-/// For payload in flight to a NIC. A NIC does not report the size of its packet buffers; this value suits all
-/// of them.
+/// The window for payload in flight to a NIC. A NIC does not report the size of its packet buffers. This
+/// value suits the buffers of all NICs.
 constexpr std::uint32_t kReceiveWindow = 512 * 1024;
 constexpr std::uint32_t kFirstCompletions = 16'384;
-/// As in SoftwareFabric.
+/// The maximum depth of a queue, as in SoftwareFabric.
 constexpr std::uint32_t kMaxDepth = 1 << 16;
-/// Twice what a group needs for a file.
+/// The smallest usable limit on locked memory. It is twice the memory that a group needs for a file.
 constexpr rlim_t kLeastLockedBytes = 64 << 20;
-/// A device reports that it has drained a queue pair within microseconds, or never.
+/// The maximum time to wait until the device has drained a queue pair. A device reports the end of draining
+/// within microseconds, or never.
 constexpr Duration kDrainPatience = milliseconds(10);
 
 bool set_nonblocking(int fd) {
@@ -54,7 +55,8 @@ VerbsFabric::VerbsFabric(const Address& address, VerbsDevice device, std::functi
 
 VerbsFabric::~VerbsFabric() {
   assert(by_serial_.empty());
-  leaving_.clear();  // Their threads wake this object.
+  // This waits for the threads of the bring-ups, which wake this object.
+  leaving_.clear();
 }
 
 Result<std::unique_ptr<VerbsFabric>> VerbsFabric::open(const Address& address,
@@ -146,7 +148,8 @@ Result<std::unique_ptr<QueuePair>> VerbsFabric::create_queue_pair(const QueuePai
                         .qp_type = IBV_QPT_RC,
                         .sq_sig_all = 1};
   made.handle.reset(ibv_create_qp(device_.domain.get(), &wish));
-  if (!made.handle) {  // Try again without inline data, which not every device supports.
+  // Tries again without inline data, which not every device supports.
+  if (!made.handle) {
     made.inline_bytes = wish.cap.max_inline_data = 0;
     made.handle.reset(ibv_create_qp(device_.domain.get(), &wish));
   }
@@ -194,9 +197,9 @@ void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
       .shares_receives = shares};
   bool stays = true;
   if (under_way) {
-    // From here on, the device refuses what the bring-up does, and places nothing more in memory that the
-    // application owns again. But the kernel cannot destroy a queue pair while a thread waits in a call for
-    // it.
+    // From here on, the device refuses the further steps of the bring-up. It also writes nothing more into
+    // memory that the application owns again. But the kernel cannot destroy a queue pair while a thread waits
+    // in a call for that queue pair.
     queue_pair.to_error();
   } else {
     leaving.bring_up.reset();
@@ -212,12 +215,14 @@ void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
   stays ? leaving_.push_back(std::move(leaving)) : make_room_of(leaving);
 }
 
-/// Tries to empty the queue pair before it is destroyed. True if it is empty. A queue pair that is destroyed
-/// takes with it the shared receive that it has fetched, unless it has drained first and reported that
-/// (ibv_destroy_qp; IBV_EVENT_QP_LAST_WQE_REACHED). So a queue pair without memory of the application drains
-/// while other queue pairs are served: its work requests complete as flushed, which most devices do at once.
-/// A queue pair that is not empty in time is destroyed at once. Then a shared receive is lost until the queue
-/// is renewed.
+/// Tries to empty the queue pair before it is destroyed. Returns true if all its work requests have
+/// completed.
+///
+/// A queue pair that is destroyed takes with it the shared receive that it has fetched, unless it has drained
+/// first and reported that (ibv_destroy_qp; IBV_EVENT_QP_LAST_WQE_REACHED). Therefore the work requests of
+/// the queue pair are made to complete as flushed, which most devices do at once. The queue pair then uses no
+/// memory of the application, and drains while other queue pairs run. If the work requests do not complete in
+/// time, the queue pair is destroyed at once. A shared receive is then lost until the queue is renewed.
 bool VerbsFabric::gives_memory_back(VerbsQueuePair& queue_pair) {
   queue_pair.to_error();
   for (int left = completions_->cqe; left > 0 && !queue_pair.posted_.empty(); left -= kPolledAtOnce)
@@ -227,7 +232,7 @@ bool VerbsFabric::gives_memory_back(VerbsQueuePair& queue_pair) {
 
 void VerbsFabric::finish_those_leaving(Time now) {
   const auto drains = [](const Leaving& leaving) { return !leaving.bring_up && !leaving.drained; };
-  // An event may report that a queue pair has drained.
+  // Polls the events, because an event may report that a queue pair has drained.
   if (std::ranges::any_of(leaving_, drains)) poll_events();
   std::erase_if(leaving_, [&](Leaving& leaving) {
     if (leaving.bring_up && !leaving.bring_up->is_over()) return false;
@@ -240,7 +245,7 @@ void VerbsFabric::finish_those_leaving(Time now) {
 }
 
 /// Destroys the queue pair. Then polls all completions that the device made before, so that no later
-/// completion names it.
+/// completion belongs to this queue pair.
 void VerbsFabric::destroy(VerbsHandle<ibv_qp>& handle) {
   handle.reset();
   for (int left = completions_->cqe; left > 0 && poll_device() != 0; left -= kPolledAtOnce) {

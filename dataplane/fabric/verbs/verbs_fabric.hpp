@@ -1,8 +1,8 @@
-// The verbs provider: RC queue pairs of an RDMA NIC, which runs the protocol. The packets are RoCEv2, as
-// those of the software fabric, which talks to a NIC in standard mode. So members with and without a NIC can
-// join one group. One completion queue and one receive queue serve all queue pairs. A thread with nothing to
-// do sleeps on the device's completion channel. One thread owns the fabric and everything made from it. The
-// fabric must outlive its queue pairs and memory regions.
+// The verbs provider: RC queue pairs of an RDMA NIC, which runs the protocol. The packets are RoCEv2, like
+// those of the software fabric, which communicates with a NIC in standard mode. So members with and without a
+// NIC can join one group. One completion queue and one receive queue serve all queue pairs. A thread with
+// nothing to do sleeps on the device's completion channel. One thread owns the fabric and everything made
+// from it. The fabric must outlive its queue pairs and memory regions.
 #pragma once
 
 #include <poll.h>
@@ -28,22 +28,23 @@ namespace rdmc::fabric {
 class VerbsQueuePair;
 
 struct VerbsFabricCounters {
-  std::uint64_t registrations = 0;  ///< Of local memory, without the registrations that give rights to peers.
+  /// Registrations of local memory, without the registrations that give rights to peers.
+  std::uint64_t registrations = 0;
   std::uint64_t shared_receives = 0;  ///< Messages that arrived in the shared receive queue.
-  std::uint64_t bytes_copied = 0;     ///< The bytes that were copied from its slots.
+  std::uint64_t bytes_copied = 0;     ///< The bytes that were copied from the slots of this queue.
   std::uint64_t asynchronous_events = 0;
 };
 
 class VerbsFabric final : public Fabric {
  public:
-  /// Opens the device that has `address` as RoCE v2 GID. `entropy`: as in SoftwareFabricOptions.
-  /// `traffic_class`: for the IP headers of all packets; the device sets the two ECN bits. Errors: those of
+  /// Opens the device that has `address` as a RoCE v2 GID. `entropy` is the same as in SoftwareFabricOptions.
+  /// `traffic_class` is for the IP headers of all packets; the device sets the two ECN bits. Errors: those of
   /// VerbsDevice::open, resource_limit.
   static Result<std::unique_ptr<VerbsFabric>> open(const Address& address,
                                                    std::function<std::uint32_t()> entropy,
                                                    std::uint8_t traffic_class = 0);
-  /// Waits until the kernel has stopped looking for the peers of destroyed queue pairs, for about a second at
-  /// most.
+  /// If queue pairs were destroyed during their bring-up, waits until the kernel has stopped looking for
+  /// their peers: for about a second at most.
   ~VerbsFabric() override;
 
   FabricInfo info() const override;
@@ -66,7 +67,7 @@ class VerbsFabric final : public Fabric {
   std::uint64_t bytes_copied() const override { return counters_.bytes_copied; }
 
   const std::string& device() const { return device_.name; }
-  /// True if the kernel emulates the device (Soft-RoCE). It then reports this vendor id.
+  /// True if the kernel emulates the device (Soft-RoCE). Such a device has this vendor id.
   bool is_emulated() const { return device_.limits.vendor_id == 0xFFFFFF; }
   VerbsFabricCounters counters() const;
 
@@ -75,7 +76,8 @@ class VerbsFabric final : public Fabric {
   class Region;
 
   static constexpr int kPolledAtOnce = 64;
-  /// Marks the work id of a shared receive, in addition to the queue's generation and the slot.
+  /// The bit that marks the work id of a shared receive. Such a work id also contains the queue's generation
+  /// and the slot.
   static constexpr std::uint64_t kSharedReceive = std::uint64_t{1} << 63;
 
   VerbsFabric(const Address& address, VerbsDevice device, std::function<std::uint32_t()> entropy,
@@ -84,15 +86,16 @@ class VerbsFabric final : public Fabric {
     return std::uint64_t{serial} << 1 | (receive ? 1 : 0);
   }
   Result<void> make_room_in_completion_queue(std::uint32_t more);
-  /// What the device still has of a destroyed queue pair. The queue pair is in the error state and refers to
-  /// no memory of the application.
+  /// The part of a destroyed queue pair that the device still has. The queue pair is in the error state and
+  /// refers to no memory of the application.
   struct Leaving {
     VerbsHandle<ibv_qp> handle;
-    std::unique_ptr<BringUp> bring_up;  // Destroyed before the handle. Null if it is over.
+    // Destroyed before the handle. Null if the bring-up has ended.
+    std::unique_ptr<BringUp> bring_up;
     std::uint32_t completions = 0;
     bool shares_receives = false;
     Time drained_at_latest{};
-    bool drained = false;  ///< The device has reported that the queue pair is drained.
+    bool drained = false;  ///< True if the device has reported that the queue pair is drained.
   };
   void forget(VerbsQueuePair& queue_pair);
   bool gives_memory_back(VerbsQueuePair& queue_pair);
@@ -118,20 +121,23 @@ class VerbsFabric final : public Fabric {
   Descriptor wake_;
   VerbsHandle<ibv_comp_channel> channel_;
   VerbsHandle<ibv_cq> completions_;
-  std::uint32_t completions_wanted_ = 0;  // For all work requests that are or may be posted.
+  // The number of completion queue entries for all work requests that are posted or may be posted.
+  std::uint32_t completions_wanted_ = 0;
   LocalKeys local_keys_;
   std::optional<SharedReceives> shared_receives_;  // Empty if the device has no shared receive queues.
   std::unordered_map<std::uint32_t, VerbsQueuePair*> by_serial_, by_number_;
   std::uint32_t next_serial_ = 1;
-  std::uint32_t sharing_ = 0;            // Queue pairs that use the shared receive queue.
-  std::uint32_t shared_generation_ = 0;  // Of the shared receive queue.
-  std::size_t undelivered_ = 0;          // Completions that wait to be polled.
-  bool news_ = false;                    // A queue pair has failed since the last progress().
-  bool broken_ = false;                  // The device has failed, or did not revoke a remote key.
-  std::uint32_t waiting_ = 0;            // Queue pairs with posted work requests.
-  std::uint32_t introductions_ = 0;      // Queue pairs in QP bring-up.
+  std::uint32_t sharing_ = 0;            // The number of queue pairs that use the shared receive queue.
+  std::uint32_t shared_generation_ = 0;  // The number of times that the shared receive queue was renewed.
+  std::size_t undelivered_ = 0;          // The number of completions that wait to be polled.
+  bool news_ = false;                    // True if a queue pair has failed since the last progress().
+  // True if the device has failed, or did not revoke a remote key.
+  bool broken_ = false;
+  std::uint32_t waiting_ = 0;        // The number of queue pairs with posted work requests.
+  std::uint32_t introductions_ = 0;  // The number of queue pairs in QP bring-up.
   Time now_{}, next_check_{};
-  std::vector<Leaving> leaving_;  // Kept until the device has drained them and their bring-up is over.
+  // They are kept until the device has drained them and their bring-up has ended.
+  std::vector<Leaving> leaving_;
   VerbsFabricCounters counters_;
 };
 

@@ -1,4 +1,4 @@
-// Memory that peers may access through a NIC.
+// Registers memory that peers may access through a NIC.
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
 #include "dataplane/fabric/verbs/verbs_queue_pair.hpp"
 #include "dataplane/fabric/verbs/verbs_terms.hpp"
@@ -6,14 +6,15 @@
 namespace rdmc::fabric {
 namespace {
 
-/// If both addresses agree in these bits, the device can map large pages as large pages.
+/// If the address that peers use equals the local address modulo this number, the device can map large pages
+/// as large pages.
 constexpr std::uint64_t kAlikeBytes = 2 << 20;
 
 }  // namespace
 
-/// The remote key belongs to this registration and ends with it: from then on, the device refuses requests
-/// that name it. Work requests use another registration without rights for peers, which may be shared and may
-/// be kept.
+/// A region and its registration with a remote key. The remote key ends with the registration: from then on,
+/// the device refuses requests that name the key. Work requests use another registration, which gives peers
+/// no rights. It may be shared and may be kept.
 class VerbsFabric::Region final : public MemoryRegion {
  public:
   Region(VerbsFabric& fabric, LocalKeys::Lease local, VerbsHandle<ibv_mr> handle, std::uint64_t address)
@@ -37,13 +38,13 @@ class VerbsFabric::Region final : public MemoryRegion {
 };
 
 void VerbsFabric::revoke(VerbsHandle<ibv_mr> region) {
-  // Peers might still write this memory and so spread wrong bytes. No queue pair may continue while the key
-  // is valid.
+  // If the key stays valid, peers can still write this memory and so spread wrong bytes. Therefore no queue
+  // pair may continue.
   if (ibv_dereg_mr(region.release()) != 0) fail_all("the RDMA device did not take back a remote key");
 }
 
-/// A random address. It does not reveal the layout of this process's memory. A device may use a key again,
-/// but then with another address, so an old key with its old address does not fit.
+/// Returns a random address for peers. It does not reveal the layout of this process's memory. A device may
+/// use a key again, but then with another address. So an old key with its old address is not valid.
 std::uint64_t VerbsFabric::fresh_address(std::span<const std::byte> memory) {
   const std::uint64_t random = std::uint64_t{entropy_()} << 14 ^ entropy_();
   return random % (std::uint64_t{1} << 25) * kAlikeBytes +

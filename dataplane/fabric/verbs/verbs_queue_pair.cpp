@@ -13,10 +13,10 @@
 namespace rdmc::fabric {
 namespace {
 
-/// The most shared slots that one queue pair may hold while no receives are posted for them.
+/// The maximum number of shared slots that one queue pair may keep while no receives are posted for them.
 constexpr std::size_t kMostEarly = SharedReceives::kSlots / 4;
-/// Time that is added for each byte of a work request before it counts as stuck. It corresponds to a link of
-/// 1 Mb/s.
+/// The time that each byte of a work request adds to the time after which the work request counts as stuck.
+/// It corresponds to a link of 1 Mb/s.
 constexpr std::int64_t kNanosecondsPerByte = 8'000;
 
 }  // namespace
@@ -139,7 +139,7 @@ Result<void> VerbsQueuePair::post_atomic(const AtomicRequest& request) {
               std::as_bytes(std::span(*result, 1)), false);
 }
 
-/// The memory into which the device puts the old value, for the atomic that is posted next.
+/// Returns the memory into which the device puts the old value of the atomic that is posted next.
 Result<std::uint64_t*> VerbsQueuePair::atomic_result() {
   if (fabric_.device_.limits.atomic_cap == IBV_ATOMIC_NONE)
     return rdmc::fail(Errc::unsupported, fabric_.device_.name + " has no atomics");
@@ -234,7 +234,7 @@ void VerbsQueuePair::on_work(const ibv_wc& completion) {
   if (posted_.empty()) --fabric_.waiting_;
   push_done(result);
   flush_unseen();
-  // An event may report the reason.
+  // The device may have reported the reason of the failure as an event.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && !failed_) fabric_.poll_events();
   if (completion.status != IBV_WC_SUCCESS) fail(text_of(completion.status));
 }
@@ -276,7 +276,7 @@ bool VerbsQueuePair::on_shared_receive(const ibv_wc& completion, std::uint32_t s
   return false;
 }
 
-/// Copies the message into the oldest posted receive.
+/// Copies the message into the oldest posted receive. Fails if the message is longer than the receive.
 void VerbsQueuePair::deliver(const ibv_wc& completion, std::uint32_t slot) {
   const bool in_slot = completion.opcode == IBV_WC_RECV;
   const auto bytes = fabric_.shared_receives_->slot(
@@ -294,7 +294,8 @@ void VerbsQueuePair::deliver(const ibv_wc& completion, std::uint32_t slot) {
   finish_receive(completion);
 }
 
-/// Everything posted completes as flushed. The queue pair may be in the error state already.
+/// Moves the device's queue pair to the error state. All posted work requests then complete as flushed. The
+/// queue pair may already be in the error state.
 void VerbsQueuePair::to_error() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
@@ -318,7 +319,8 @@ void VerbsQueuePair::fail(std::string cause) {
   while (!receives_.empty()) finish_receive(flushed);
 }
 
-/// Precondition: the device has nothing left of this queue pair.
+/// Ends all leases and gives back all shared slots. Precondition: the device has nothing left of this queue
+/// pair.
 void VerbsQueuePair::give_everything_back() {
   if (!posted_.empty()) --fabric_.waiting_;
   for (; !posted_.empty(); posted_.pop())
@@ -335,7 +337,8 @@ void VerbsQueuePair::check_patience(Time now) {
   if (options_.rnr_retry_limit < kRnrRetryForEver || options_.rnr_patience.ns == 0) return;
   const Duration silence = options_.ack_timeout * (options_.retry_limit + 1);
   const Duration transfer{static_cast<std::int64_t>(posted_.front().bytes) * kNanosecondsPerByte};
-  // Only RNR NAKs can delay a work request for so long, because a NIC counts all other retries.
+  // Only RNR NAKs can delay a work request for this long, because a NIC limits the number of all other
+  // retries.
   if (now - waiting_since_ > silence * 4 + options_.rnr_patience + transfer) {
     verdict_ = WorkStatus::rnr_retry_exceeded;
     fail("the peer posted no receive");

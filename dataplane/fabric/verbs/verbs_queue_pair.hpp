@@ -1,7 +1,7 @@
 // A queue pair of an RDMA NIC. Work requests go to the device at once, or as soon as the queue pair can send.
-// Completions of the device wait here until they are polled. connect() returns at once, while the kernel
-// still looks for the peer. If that fails, it is reported like a failure of the connection. The caller that
-// created the queue pair owns it. Its fabric finds it by number until it is destroyed.
+// Completions of the device wait in this object until they are polled. connect() returns at once, while the
+// kernel still looks for the peer. If the kernel does not find the peer, the connection fails. The caller
+// that created the queue pair owns it. The fabric finds it by its number until it is destroyed.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ namespace rdmc::fabric {
 
 class VerbsFabric;
 
-/// IBTA's value for an unlimited number of RNR retries. check_patience() limits the time.
+/// IBTA's value for an unlimited number of RNR retries. check_patience() limits the time instead.
 inline constexpr std::uint8_t kRnrRetryForEver = 7;
 
 class VerbsQueuePair final : public QueuePair {
@@ -33,8 +33,8 @@ class VerbsQueuePair final : public QueuePair {
   static constexpr std::uint32_t kInlineBytes = 64;
   struct Made {
     VerbsHandle<ibv_qp> handle;
-    std::uint32_t serial = 0;        ///< Identifies it in its completions; never used again.
-    std::uint32_t inline_bytes = 0;  ///< kInlineBytes, or 0.
+    std::uint32_t serial = 0;        ///< Identifies the queue pair in its completions; never used again.
+    std::uint32_t inline_bytes = 0;  ///< kInlineBytes, or 0 if the device does not support inline data.
     bool shares_receives = false;
   };
 
@@ -81,19 +81,20 @@ class VerbsQueuePair final : public QueuePair {
   void deliver(const ibv_wc& completion, std::uint32_t slot);
   void give_everything_back();
 
-  // Called by the fabric for completions of the device.
+  // The fabric calls the following functions for completions of the device.
   void on_work(const ibv_wc& completion);
   void on_receive(const ibv_wc& completion);
-  /// Returns false if the slot has been read. Returns true if the slot is kept until a receive is posted for
-  /// it.
+  /// Delivers the message in a slot. If no receive is posted for the message, keeps the slot and returns
+  /// true. Otherwise returns false, and the slot is free again.
   bool on_shared_receive(const ibv_wc& completion, std::uint32_t slot);
   void finish_receive(const ibv_wc& completion);
-  // verbs_connect.cpp
+  // Defined in verbs_connect.cpp.
   void check_introduction();
   void flush_unseen();
-  /// Moves the queue pair to the error state. Everything posted completes as flushed.
+  /// Moves the queue pair to the error state. All posted work requests complete as flushed.
   void fail(std::string cause);
-  /// Fails if a work request has waited longer than the ACK timeouts and `rnr_patience` allow.
+  /// Moves the queue pair to the error state if a work request has waited longer than the ACK timeouts and
+  /// `rnr_patience` allow.
   void check_patience(Time now);
 
   VerbsFabric& fabric_;
@@ -104,14 +105,16 @@ class VerbsQueuePair final : public QueuePair {
   std::string cause_;
   // The work requests that the device has or that wait for bring-up, oldest first.
   roce::FixedRing<Posted> posted_;
-  // The receives that the device has. With a shared queue: those into which slots are copied.
+  // The receives that the device has. With a shared queue, the receives into which slots are copied.
   roce::FixedRing<Receive> receives_;
   roce::FixedRing<Completion> done_;
-  std::uint32_t sends_held_ = 0, receives_held_ = 0;  // Posted and not yet polled.
-  // The time since which work requests are posted and none has completed. Time::never() if check_patience()
-  // has not set it yet.
+  // The numbers of work requests and of receives that are posted and whose completions are not yet polled.
+  std::uint32_t sends_held_ = 0, receives_held_ = 0;
+  // The time since which no posted work request has completed. Time::never() if check_patience() has not set
+  // it yet.
   Time waiting_since_ = Time::never();
-  // Made when first needed: 16 bytes for each work request that may be outstanding.
+  // The memory for the old values of atomics: 16 bytes for each work request that may be outstanding. Made
+  // when first needed.
   memory::Arena atomic_results_;
   LocalKeys::Lease atomic_lease_;
   struct Early {
@@ -119,8 +122,10 @@ class VerbsQueuePair final : public QueuePair {
     std::uint32_t slot;
   };
   std::deque<Early> early_;  // Shared receives for which no receive is posted yet.
-  bool drained_ = false;     // The device takes no more shared receives for it.
-  // The local reason of the failure, as the status of the oldest work request that completes as flushed.
+  // True if the device takes no more shared receives for this queue pair.
+  bool drained_ = false;
+  // The reason of a failure that this side has found. It becomes the status of the oldest work request that
+  // completes as flushed.
   std::optional<WorkStatus> verdict_;
   struct Waiting {
     ibv_send_wr work;

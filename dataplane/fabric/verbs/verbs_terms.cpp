@@ -28,8 +28,9 @@ ibv_mtu mtu_of(std::uint32_t bytes) {
 }
 
 std::uint8_t ack_timeout_exponent(Duration patience, std::uint32_t tries) {
-  // The least value gives 1 ms. It allows for short pauses of a busy peer, not for the network. A NIC repeats
-  // at once what it knows to be missing.
+  // The least exponent gives 1 ms. This time covers short pauses of a busy peer, not the round trip of the
+  // network. If a NIC knows that packets are missing, it repeats them at once and does not wait for this
+  // time.
   constexpr std::uint8_t kLeast = 8, kMost = 31;
   const double each = static_cast<double>(patience.ns) / std::max(tries, 1U) / 4096;
   std::uint8_t exponent = kLeast;
@@ -60,7 +61,8 @@ std::string text_of(ibv_wc_status status) {
     case IBV_WC_REM_OP_ERR: return "the peer reported an error of its own";
     case IBV_WC_LOC_LEN_ERR: return "a message arrived that is longer than the posted receive";
     case IBV_WC_BAD_RESP_ERR: return "the peer answered a READ or atomic with something else";
-    // The first status that is seen when the device has ended the connection because of the peer's fault.
+    // If the device has ended the connection because of the peer's fault, this is the first status that is
+    // seen.
     case IBV_WC_WR_FLUSH_ERR: return "the RDMA device has ended the connection";
     default: return std::string("the RDMA device reports: ") + ibv_wc_status_str(status);
   }

@@ -1,5 +1,5 @@
-// Converts addresses, path MTUs, timers and outcomes between the types of rdmc and those of verbs. Values
-// only.
+// Converts addresses, path MTUs, timers and outcomes between the types of rdmc and those of verbs. The
+// functions have no state.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,20 +13,21 @@
 
 namespace rdmc::fabric {
 
-/// The GID of a RoCE v2 endpoint with this address: the IPv6 address, or the IPv4 address mapped into IPv6.
+/// Returns the GID of a RoCE v2 endpoint with this address: the IPv6 address, or the IPv4 address mapped into
+/// IPv6.
 ibv_gid gid_of(const Address& address);
 
-/// Returns 256 to 4096.
+/// Returns the number of bytes: 256 to 4096.
 std::uint32_t bytes_of(ibv_mtu mtu);
-/// Precondition: `bytes` is one of these five values.
+/// Precondition: `bytes` is 256, 512, 1024, 2048 or 4096.
 ibv_mtu mtu_of(std::uint32_t bytes);
 
-/// The exponent of the local ACK timeout (4.096 us x 2^exponent; IBTA vol. 1, 9.7.6.1.3) with which a silent
-/// peer is given up after about `patience`, if the device tries `tries` times. Returns 8 to 31.
+/// Returns the exponent of the local ACK timeout (4.096 us x 2^exponent; IBTA vol. 1, 9.7.6.1.3), from 8 to
+/// 31. With this exponent, a device that tries `tries` times gives up a silent peer after about `patience`.
 std::uint8_t ack_timeout_exponent(Duration patience, std::uint32_t tries);
 
 WorkStatus status_of(ibv_wc_status status);
-/// A text for people.
+/// Returns a text for people.
 std::string text_of(ibv_wc_status status);
 
 int access_flags(RemoteAccess access);

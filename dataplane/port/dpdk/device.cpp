@@ -17,8 +17,8 @@ namespace {
 
 /// The MTU of a memif, for which no hardware sets a limit. It is the usual size of jumbo frames.
 constexpr std::uint32_t kMemifMtu = 9000;
-/// The limits for the number of packet buffers. They suffice for both rings of an AF_XDP socket, for a burst,
-/// and for the datagrams that are held for neighbours.
+/// The limits for the number of packet buffers. The buffers suffice for both rings of an AF_XDP socket, for a
+/// burst, and for the datagrams that are held for neighbours.
 constexpr std::uint32_t kMostBuffers = 8191, kLeastBuffers = 1023;
 /// The maximum memory of all buffers together. With large frames there are fewer buffers.
 constexpr std::uint32_t kBufferBytes = 80 << 20;
@@ -31,10 +31,11 @@ constexpr unsigned kBufferCache = 256;
 constexpr std::uint32_t kSlack = 64;
 /// The smallest slot of AF_PACKET, for any frame size.
 constexpr std::uint32_t kLeastSlot = 2048;
-/// The kernel's part of AF_XDP leaves this space free before a frame. It drops a frame that does not fit into
-/// the rest of the buffer.
+/// AF_XDP's part of the kernel leaves this space free before a frame. The kernel drops a frame that does not
+/// fit into the rest of the buffer.
 constexpr std::uint32_t kXdpHeadroom = 256;
-/// How long opening waits for the link. A memif waits for its other end, a network card for the other card.
+/// The time for which opening waits for the link. A memif waits for its other end, and a network card waits
+/// for the other card.
 constexpr auto kLinkPatience = std::chrono::seconds(3);
 constexpr auto kLinkNap = std::chrono::microseconds(500);
 
@@ -56,8 +57,8 @@ std::unexpected<Error> device_error(const std::string& what, int error) {
   return fail(code_of(error), what + ": " + (complaint.empty() ? rte_strerror(-error) : complaint));
 }
 
-/// Returns the device arguments, with those added that allow frames of this size. Arguments that the user has
-/// given are not changed.
+/// Returns the device arguments, together with additional arguments that allow frames of this size. Arguments
+/// that the user has given are not changed.
 std::string with_frame_size(const DpdkOptions& options, std::uint32_t frame_bytes) {
   const auto unless_given = [&](std::string_view key, std::uint32_t value) {
     return options.device_argument(key).empty() ? "," + std::string(key) + "=" + std::to_string(value) : "";
@@ -66,8 +67,8 @@ std::string with_frame_size(const DpdkOptions& options, std::uint32_t frame_byte
   if (options.driver_name() == "net_memif") device += unless_given("bsize", std::max(frame_bytes, 2048U));
   if (options.driver_name() == "net_af_packet") {
     // kSlotHeader is the offset of a frame in its slot. The size of a slot is a multiple of 16 bytes. A block
-    // contains whole slots, because DPDK expects no gaps between them, and whole pages. With 256 slots for
-    // each block, both are true.
+    // must contain whole slots, because DPDK expects no gaps between slots. A block must also contain whole
+    // pages. With 256 slots in each block, both conditions are met.
     constexpr std::uint32_t kSlotHeader = 66, kSlotsPerBlock = 256, kBlocks = 2;
     const std::uint32_t slot = std::max((frame_bytes + kSlotHeader + 15) / 16 * 16, kLeastSlot);
     device += unless_given("framesz", slot) + unless_given("blocksz", slot * kSlotsPerBlock) +
@@ -120,8 +121,8 @@ Result<void> Device::find(const DpdkOptions& options) {
   const int error = rte_eth_dev_info_get(id_, &info_);
   if (error != 0) return device_error(name_, error);
   const std::string_view driver(info_.driver_name);
-  // These drivers copy a frame before they return, into a ring that they share with their other end, or into
-  // the kernel. A memif does not copy if it lends its own buffers to the other end.
+  // These drivers copy a frame before they return, either into a ring buffer that they share with their other
+  // end, or into the kernel. A memif does not copy if it lends its own buffers to the other end.
   const bool copies = (memif && options.device_argument("zero-copy") != "yes") || driver == "net_tap" ||
                       driver == "net_af_packet";
   reads_at_once_ = copies && (info_.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
@@ -174,8 +175,8 @@ int Device::try_configure(bool wakes) {
 }
 
 Result<void> Device::configure() {
-  // A second queue is useful where flows can be steered into it, which hardware and a TAP with tc support.
-  // The other end of a memif would need a second queue as well.
+  // A second queue is useful if flows can be steered into it. Hardware supports this, and so does a TAP with
+  // tc. A memif has only one queue, because its other end would need a second queue as well.
   receive_queues_ = memif_ == Memif::none && info_.max_rx_queues >= 2 ? 2 : 1;
   wakes_ = try_configure(true) == 0;
   if (!wakes_) {
@@ -199,13 +200,15 @@ Result<void> Device::start() {
   } else if (const int error = rte_eth_dev_start(id_); error != 0) {
     return device_error(name_ + " does not start", error);
   }
-  // Solicitations are sent to a multicast group. A device that cannot filter does not need this call.
+  // Neighbour solicitations are sent to a multicast group, so the device must receive multicast frames. An
+  // error is ignored: a device that cannot filter does not need this call.
   rte_eth_allmulticast_enable(id_);
   return {};
 }
 
-/// The client's end of a memif can start only when the server listens, and the two are often started at the
-/// same time. The driver returns -1 for every failure, but leaves the system call's own error in errno.
+/// Starts the client's end of a memif. This succeeds only when the server listens, and the two ends are often
+/// started at the same time. So it is tried again for a while. The driver returns -1 for every failure, but
+/// leaves the error of the system call in errno.
 Result<void> Device::start_client() {
   const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
   for (;;) {

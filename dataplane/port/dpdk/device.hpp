@@ -1,7 +1,7 @@
 // One Ethernet device of DPDK, with the pool of its packet buffers. The device is created or found, then
 // configured and started. It has one or two queues in each direction, but transmits only through the first
-// queue. This object owns the device and the pool. Its destructor stops the device and removes it if it is
-// virtual. One thread at a time.
+// queue. A Device owns the DPDK device and the pool. Its destructor stops the DPDK device, and removes it if
+// it is virtual. Used by one thread at a time.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -22,28 +22,29 @@ namespace rdmc::port::dpdk {
 
 class Device {
  public:
-  /// Precondition: EAL runs. Errors: already_exists (the device is in use), not_found (the interface does not
-  /// exist, or the server of a memif did not appear within 3 s), permission_denied, resource_limit,
-  /// unsupported, io_error. The message contains DPDK's own error message.
+  /// Opens the device. Precondition: EAL runs. Errors: already_exists (the device is in use), not_found (the
+  /// interface does not exist, or the server of a memif did not appear within 3 s), permission_denied,
+  /// resource_limit, unsupported, io_error. The message contains DPDK's own error message.
   static Result<std::unique_ptr<Device>> open(const DpdkOptions& options);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// Waits until the link is up. Returns false if it did not come up in 3 s. For the server of a memif,
-  /// returns true at once.
+  /// Waits until the link is up. Returns false if the link is still down after 3 s. For the server of a
+  /// memif, returns true at once.
   bool wait_for_link();
 
-  /// Returns the present state, as the kernel or the device reports it. If the kernel cannot be asked at the
-  /// moment, the link counts as up.
+  /// Returns true if the link is up, according to the kernel or the device. If the kernel cannot be asked at
+  /// the moment, the link counts as up.
   bool link_is_up() const;
 
   std::uint16_t id() const { return id_; }
   MacAddress mac() const;
   std::uint32_t mtu() const { return mtu_; }  ///< The MTU of IP packets.
   std::uint16_t receive_queues() const { return receive_queues_; }
-  std::uint16_t descriptors() const { return descriptors_; }  ///< The number of frames that each queue holds.
-  rte_mempool* buffers() const { return buffers_; }           ///< Each buffer holds a whole frame.
+  /// The maximum number of frames in each queue.
+  std::uint16_t descriptors() const { return descriptors_; }
+  rte_mempool* buffers() const { return buffers_; }  ///< Each buffer has space for a whole frame.
   /// True if the device can wake a sleeping thread when a frame arrives.
   bool wakes() const { return wakes_; }
 

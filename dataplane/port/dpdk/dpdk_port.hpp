@@ -1,10 +1,10 @@
 // DpdkPort, the Port on a DPDK device. It writes and reads UDP datagrams as Ethernet frames, finds neighbours
-// and answers them, and distinguishes flows by their UDP port number. Its functions are in port_open.cpp,
-// port_transmit.cpp, port_receive.cpp and port_wait.cpp. It owns the device and every packet buffer. Received
-// bytes stay in those buffers until the next burst. One thread at a time.
+// and answers their requests, and distinguishes flows by their UDP port number. Its functions are in
+// port_open.cpp, port_transmit.cpp, port_receive.cpp and port_wait.cpp. It owns the device and every packet
+// buffer. Received bytes stay in those buffers until the next burst. Used by one thread at a time.
 //
-// The port does not ask the scatter planner. A frame's header can be read before its payload has to be placed
-// anywhere. The receiver of the train therefore copies the payload once, from the packet buffer to its final
+// The port does not use the scatter planner, because a frame's header can be read before its payload has to
+// be placed anywhere. The receiver of the train copies the payload once, from the packet buffer to its final
 // memory.
 #pragma once
 
@@ -33,15 +33,15 @@ namespace rdmc::port::dpdk {
 
 class DpdkPort final : public Port {
  public:
-  /// The number of frames that one call exchanges with the device.
+  /// The maximum number of frames that one call exchanges with the device.
   static constexpr std::uint16_t kBurst = 32;
-  /// Payload that is shorter than this is copied into the frame. That is cheaper than to attach it in a
-  /// further packet buffer.
+  /// Payload that is shorter than this is copied into the frame. A copy is cheaper than attaching the payload
+  /// in a further packet buffer.
   static constexpr std::size_t kLeastAttached = 512;
-  /// The reciprocal of the share of packet buffers that may hold datagrams for neighbours that are being
-  /// resolved. Except for the largest frames, this share holds a whole window. Beyond it, datagrams are
-  /// refused while the first request may still be answered. After that they are dropped, so that a dead host
-  /// does not delay traffic to other hosts.
+  /// Datagrams for neighbours that are being resolved may use one packet buffer in kHeldShare. Except with
+  /// the largest frames, this is enough for a whole window. Further datagrams are refused while the first
+  /// request may still be answered. After that they are dropped, so that a dead host does not delay traffic
+  /// to other hosts.
   static constexpr std::uint32_t kHeldShare = 4;
   /// The clock is read, and the timers run, once in this number of bursts.
   static constexpr std::uint32_t kBurstsPerTick = 32;
@@ -57,7 +57,8 @@ class DpdkPort final : public Port {
     Address address;
     std::uint8_t traffic_class = 0;
   };
-  /// `device` must be started. `ports` supplies the port numbers of the flows, from a random start.
+  /// Opens a port. `device` must be started. `ports` supplies the port numbers of the flows, from a random
+  /// start.
   static Result<std::unique_ptr<Port>> open(std::unique_ptr<Device> device, const Sender& sender,
                                             const DpdkOptions& options, SourcePorts ports);
   ~DpdkPort() override;
@@ -87,7 +88,8 @@ class DpdkPort final : public Port {
     std::uint64_t generation = 0;
     Time looked_up{};
     std::optional<UdpHeaders> headers;  // Empty while the neighbour is being resolved.
-    bool asked_once = false;  // True if only the first request was sent, which may still be answered.
+    // True if only the first request was sent and the answer to it may still arrive.
+    bool asked_once = false;
   };
   /// A recent source of datagrams, and the common beginning of its frames.
   struct Known {
@@ -113,13 +115,13 @@ class DpdkPort final : public Port {
   DpdkPort(std::unique_ptr<Device> device, const LinkAddress& ours, std::uint8_t traffic_class,
            SourcePorts ports);
 
-  // port_open.cpp
+  // Defined in port_open.cpp.
   Result<void> start(const Address& address, const DpdkOptions& options);
   std::optional<std::uint16_t> free_udp_port();
   void watch_interrupts();
   void listen(FlowId id, std::uint16_t udp_port);
 
-  // port_transmit.cpp
+  // Defined in port_transmit.cpp.
   enum class Outcome : std::uint8_t { made, done, no_room };
   bool send_train(const TxTrain& train, std::size_t index, Batch& batch, std::size_t& unsent);
   bool send_small(const TxTrain& train, const Path& path, std::size_t index, Batch& batch,
@@ -141,7 +143,7 @@ class DpdkPort final : public Port {
 
   MemifGate* gate() { return gate_ ? &*gate_ : nullptr; }
 
-  // port_receive.cpp
+  // Defined in port_receive.cpp.
   void tick(Time now);
   void check_link();
   std::uint16_t take_burst(std::uint16_t at_most);
@@ -150,7 +152,7 @@ class DpdkPort final : public Port {
                iovec& piece);
   void release_received();
 
-  // port_wait.cpp
+  // Defined in port_wait.cpp.
   bool sleep_until_interrupt(Time until);
   void doze(Time until);
   void count_drops();
@@ -175,9 +177,9 @@ class DpdkPort final : public Port {
   std::array<rte_mbuf*, kBurst> spare_{};
   std::uint16_t spares_ = 0;
   // Packet buffers refer to callers' memory through this object. Its reference count is always 1, and each
-  // buffer that is freed sets it to 1 again. DPDK would count up and down with locked operations, and each of
-  // those waits until all bytes of the frame have reached the cache lines of the other end. Only one thread
-  // attaches and frees.
+  // buffer that is freed sets it to 1 again. DPDK would count up and down with locked operations. Each locked
+  // operation would wait until all bytes of the frame have reached the cache lines of the other end. Only one
+  // thread attaches and frees.
   rte_mbuf_ext_shared_info lent_payload_{};
   std::size_t attached_ = 0;  // The number of packet buffers that refer to callers' memory.
 

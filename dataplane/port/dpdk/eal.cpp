@@ -22,13 +22,13 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// Without hugepages, the memory is one mapping of this size, made at the start. Only the pages that are used
-/// consume memory.
+/// The size of DPDK's memory in megabytes if there are no hugepages. It is one mapping, made at the start.
+/// Only the pages that are used consume memory.
 constexpr const char* kOrdinaryMegabytes = "1024";
 /// The maximum length of the log text that is kept.
 constexpr std::size_t kMostComplaint = 600;
 
-/// The last complaints. The newest is at the end.
+/// The last warnings and errors that DPDK has logged. The newest is at the end.
 class Complaints {
  public:
   void add(std::string_view text) {
@@ -49,7 +49,8 @@ class Complaints {
   std::string text_;
 };
 
-/// Never destroyed, because DPDK's threads log until the process has ended.
+/// Returns the only Complaints object. It is never destroyed, because DPDK's threads log until the process
+/// has ended.
 Complaints& complaints() {
   static auto* const all = new Complaints;
   return *all;
@@ -72,8 +73,8 @@ void keep_log() {
 std::vector<std::string> arguments(const DpdkOptions& options, const cpu_set_t& affinity) {
   int cpu = 0;
   while (cpu + 1 < CPU_SETSIZE && !CPU_ISSET(cpu, &affinity)) ++cpu;
-  // EAL binds each thread that it creates to a core. It gets only one core, because this library creates the
-  // threads itself.
+  // EAL creates a thread for each of its cores and binds the thread to that core. EAL gets only one core
+  // here, because this library creates the threads itself.
   std::vector<std::string> words{"rdmc",
                                  "--no-telemetry",
                                  "--log-level=*:5",

@@ -1,7 +1,7 @@
 // DPDK's environment (EAL). It can exist only once in a process. The first port starts it, the other ports
 // share it, and it is never stopped. It is started with as few features as possible: no configuration that
-// other processes share, no files, no telemetry and no threads on cores. Its log is not printed, but kept for
-// error messages. Any thread.
+// other processes share, no files, no telemetry and no threads on cores. The log of EAL is not printed, but
+// kept for error messages. All functions may be called on any thread.
 #pragma once
 
 #include <functional>
@@ -18,16 +18,16 @@ namespace rdmc::port::dpdk {
 /// message contains EAL's own error message.
 Result<void> start_eal(const DpdkOptions& options);
 
-/// Returns whether EAL runs with hugepages, or nullopt if it does not run. All later ports must use the same
-/// kind of pages.
+/// Returns true if EAL runs with hugepages, false if it runs without them, and nullopt if it does not run.
+/// All later ports must use the same kind of pages.
 std::optional<bool> eal_has_hugepages();
 
-/// Returns the warnings and errors that DPDK has logged since the last call, on one line. Empty if there are
-/// none.
+/// Returns the warnings and errors that DPDK has logged since the last call, on one line. Returns an empty
+/// string if there are none.
 std::string take_eal_complaints();
 
-/// Registers the calling thread with DPDK, until the thread ends. Without it, packet buffers are not cached.
-/// A repeated call is cheap.
+/// Registers the calling thread with DPDK, until the thread ends. DPDK does not cache packet buffers for
+/// other threads. A repeated call is cheap.
 void register_this_thread();
 
 /// Runs `call` on the thread that handles DPDK's events, between two events, and waits until it has returned.

@@ -1,9 +1,10 @@
-// Reads and writes Ethernet frames as bytes: UDP, ARP and neighbour discovery, which are all that a RoCE port
-// needs. The functions are pure; they allocate nothing and keep nothing. A frame is read in place, and the
-// results are offsets into it. The kernel does this work for the udp driver; a DPDK port must do it itself.
+// Reads and writes Ethernet frames as bytes: UDP, ARP and neighbour discovery. A RoCE port needs no other
+// frames. The functions are pure; they allocate nothing and keep nothing. A frame is read in place, and the
+// results are offsets into the frame. For the udp driver, the kernel does this work; a DPDK port must do it
+// itself.
 //
-// UDP checksums are written as 0, as RoCE NICs do, and are not checked. The ICRC is stronger, and on a
-// virtual link a neighbouring kernel leaves them half computed.
+// UDP checksums are written as 0, as RoCE NICs do, and are not checked, because the ICRC is stronger. Also,
+// on a virtual link, a neighbouring kernel may send UDP checksums that are only half computed.
 #pragma once
 
 #include <array>
@@ -36,18 +37,18 @@ struct UdpFrame {
 };
 
 /// An ARP packet (RFC 826), or a neighbour solicitation or advertisement (RFC 4861, 4.3 and 4.4). Both
-/// formats have the same meaning. The addresses have no port numbers.
+/// protocols give the same information. The addresses have no port numbers.
 struct NeighbourMessage {
   enum class Kind : std::uint8_t { request, reply };
   Kind kind = Kind::request;
-  /// The address whose MAC address the message announces. It is all zeros in a request that only looks for
+  /// The address that belongs to the sender's MAC address. It is all zeros in a request that only looks for
   /// duplicate addresses.
   Address sender;
   MacAddress sender_mac{};
   /// In a request, the address whose MAC address is wanted. In a reply, the address that the reply is for.
   Address target;
-  /// The destination of the frame. In a first request, it is the broadcast address or that of a multicast
-  /// group.
+  /// The destination of the frame. In a first request, this is the broadcast address, or the Ethernet address
+  /// of a multicast group.
   MacAddress target_mac{};
   bool solicited = false;  ///< In a reply: true if it answers a request.
   /// In a reply: true if it replaces a MAC address that was known before. Always true for ARP.
@@ -55,7 +56,7 @@ struct NeighbourMessage {
 };
 
 enum class Unusable : std::uint8_t {
-  truncated,       ///< A header promises more bytes than there are.
+  truncated,       ///< The length in a header is greater than the number of bytes in the frame.
   other_protocol,  ///< Neither UDP nor ARP nor neighbour discovery.
   fragment,        ///< A fragment of an IP packet. RoCE never fragments.
   options,         ///< IPv4 options or IPv6 extension headers, which the ICRC does not support.
@@ -70,9 +71,9 @@ using Frame = std::variant<UdpFrame, NeighbourMessage, Unusable>;
 Frame read_frame(std::span<const std::byte> frame);
 
 /// The bytes that all datagrams from one UDP port to another have in common. They are taken from one frame
-/// and compared with the next. Most frames come from the same source as the frame before, and then they need
-/// not be parsed again. Only IPv4 is supported, where a checksum protects the header. Other frames match
-/// nothing.
+/// and compared with the next frame. Most frames come from the same source as the frame before, and such
+/// frames need not be parsed again. Only IPv4 is supported, because the header of IPv6 has no checksum. A
+/// pattern of any other frame never matches.
 class UdpPattern {
  public:
   UdpPattern() = default;
@@ -80,8 +81,8 @@ class UdpPattern {
   explicit UdpPattern(std::span<const std::byte> frame);
 
   /// Returns the number of payload bytes if `frame` differs from the constructor's frame only in lengths and
-  /// identification, and if read_frame would accept it too. The payload starts at the same offset as in that
-  /// frame.
+  /// identification, and if read_frame would accept `frame` too. The payload starts at the same offset as in
+  /// the constructor's frame.
   std::optional<std::size_t> match(std::span<const std::byte> frame) const;
 
  private:
@@ -99,8 +100,8 @@ class UdpHeaders {
              std::uint8_t traffic_class = 0);
 
   std::size_t bytes() const { return bytes_; }
-  /// Writes bytes() bytes at `to`. The payload must fit an IP packet. The packet must not be fragmented (IPv4
-  /// DF flag), and its identification is 0.
+  /// Writes bytes() bytes at `to`. The payload must fit an IP packet. The headers forbid fragmentation (IPv4
+  /// DF flag), and the identification is 0.
   void write(std::byte* to, std::size_t payload_bytes, bool ecn_capable) const;
 
  private:
@@ -113,8 +114,8 @@ class UdpHeaders {
 /// Writes a whole frame and returns its length. `to` must have at least kMostNeighbourBytes.
 std::size_t write_neighbour(const NeighbourMessage& message, std::span<std::byte> to);
 
-/// Returns the Internet checksum (RFC 1071) of `bytes`, with the two bytes in network order read as an
-/// integer. `sum` is the sum of earlier bytes, without folded carries.
+/// Returns the Internet checksum (RFC 1071) of `bytes`. The two bytes in network order are returned as an
+/// integer. `sum` is the sum of earlier bytes, before the carries are folded.
 std::uint16_t internet_checksum(std::span<const std::byte> bytes, std::uint32_t sum = 0);
 
 /// Returns the multicast group where IPv6 receives solicitations of `address`: ff02::1:ffXX:XXXX (RFC 4291,

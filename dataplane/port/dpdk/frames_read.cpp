@@ -1,4 +1,4 @@
-// Reading frames.
+// Reads frames.
 #include <algorithm>
 
 #include "dataplane/base/bytes.hpp"

@@ -1,4 +1,4 @@
-// Writing frames.
+// Writes frames.
 #include <algorithm>
 #include <cassert>
 
@@ -49,8 +49,8 @@ std::size_t write_arp(const NeighbourMessage& message, std::byte* to) {
   return kEthernetBytes + kArpBytes;
 }
 
-// A request is sent to the address that it asks for. While that address's MAC address is not known, it is
-// sent to a multicast group.
+// Writes a message of neighbour discovery. A request is sent to `target` itself, or to the multicast group of
+// `target` if the message has a group as its Ethernet destination.
 std::size_t write_discovery(const NeighbourMessage& message, std::byte* to) {
   const bool request = message.kind == NeighbourMessage::Kind::request;
   const bool by_group = (message.target_mac[0] & 1) != 0;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The default for a memif whose arguments name no socket.
+/// The socket of a memif whose arguments name no socket.
 constexpr const char* kMemifSocket = "/run/memif.sock";
 
 std::uint64_t number_in(const std::string& path) {
@@ -55,13 +55,13 @@ bool shares_with_kernel(std::string_view driver) {
   return driver == "mlx5_core" || driver == "mlx4_core";
 }
 
-/// Checks the effective rights, with which the file would be opened. They can differ from the rights of the
-/// user who started the program (setcap).
+/// Checks the effective rights of this process, which also apply when a file is opened. They can differ from
+/// the rights of the user who started the program (setcap).
 bool may(const fs::path& path, int how) {
   return faccessat(AT_FDCWD, path.c_str(), how, AT_EACCESS) == 0;
 }
 
-/// Returns the path that its rights close to this client: the socket itself, or a directory above the
+/// Returns the path that this client has no right to use: the socket itself, or a directory above the
 /// socket's own directory. Returns an empty string if no right is missing, even if the socket does not exist
 /// yet.
 std::string closed_at(const fs::path& socket) {
@@ -74,7 +74,8 @@ std::string closed_at(const fs::path& socket) {
   return closed ? socket.string() : "";
 }
 
-/// An abstract socket, which is memif's default, is in no directory.
+/// Checks the rights for the socket of a memif. An abstract socket, which is memif's default, is in no
+/// directory.
 void look_at_socket(const DpdkOptions& options, HostEnvironment& host) {
   const std::string_view named = options.device_argument("socket");
   const fs::path socket = named.empty() ? kMemifSocket : named;
@@ -98,7 +99,7 @@ struct Capability {
   const char* name;
 };
 
-/// Returns the missing ones of the wanted capabilities in setcap's syntax, or an empty string if none is
+/// Returns the wanted capabilities that are missing, in setcap's syntax. Returns an empty string if none is
 /// missing.
 std::string missing(std::span<const Capability> wanted, const HostEnvironment& host) {
   std::string names;
@@ -158,7 +159,7 @@ Usability judge_virtual(const DpdkOptions& options, const HostEnvironment& host)
   if (driver == "net_memif" && !host.socket_directory_writable) {
     const std::string_view socket = options.device_argument("socket");
     const std::string directory = fs::path(socket.empty() ? kMemifSocket : socket).parent_path();
-    // The directory belongs to the server, and its owner must not change.
+    // The remedy must not change the owner of the directory, because the directory belongs to the server.
     if (options.device_argument("role") == "client")
       return unusable("no right to read and write " + directory, "sudo chmod a+rwxt " + directory);
     return unusable("no right to make " + directory + "'s socket",
@@ -173,7 +174,9 @@ Usability judge_virtual(const DpdkOptions& options, const HostEnvironment& host)
 }  // namespace
 
 Result<void> room_for_descriptors() {
-  constexpr std::size_t kTaken = 64;  // Two memifs need about 20; network cards need more.
+  // The number of descriptors that the check opens. Two memifs need about 20 descriptors; network cards need
+  // more.
+  constexpr std::size_t kTaken = 64;
   std::array<Descriptor, kTaken> taken;
   for (Descriptor& one : taken) {
     one = Descriptor(eventfd(0, EFD_CLOEXEC));

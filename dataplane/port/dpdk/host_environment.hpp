@@ -1,6 +1,6 @@
-// Checks whether this machine allows the use of a DPDK device. If not, names the exact command that changes
-// it. The inspection of the host (inspect_host) is separate from the judgement (judge). The judgement is
-// pure, so that every remedy can be tested.
+// Checks whether this machine allows the use of a DPDK device. If the machine does not allow it, names the
+// exact command that changes this. The inspection of the host (inspect_host) is separate from the judgement
+// (judge). The judgement is pure, so that every remedy can be tested.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ struct HostEnvironment {
   std::uint64_t capabilities = 0;  ///< The effective capabilities as bits (capabilities(7)).
   std::string program;             ///< The path of the running program.
 
-  /// True if the interface that iface= names exists, and if it is up.
+  /// True if the interface that the argument iface= names exists; and true if that interface is up.
   bool interface_there = false, interface_up = false;
-  /// The reason why the kernel could not be asked about the interface. Empty if it could.
+  /// The reason why the kernel could not be asked about the interface. Empty if the kernel could be asked.
   std::string interface_unknown;
   bool tun_there = false;  ///< True if /dev/net/tun exists.
-  /// True if the directory of a memif's socket= can be read and written.
+  /// True if the directory of the socket that a memif's argument socket= names can be read and written.
   bool socket_directory_writable = false;
-  /// The path that a memif's client has no right to open: its socket, or a directory above it. Empty if there
-  /// is none.
+  /// The path that a memif's client has no right to open: its socket, or a directory above the socket. Empty
+  /// if there is no such path.
   std::string socket_closed;
 
   bool pci_there = false;
@@ -37,8 +37,8 @@ struct HostEnvironment {
   bool vfio_group_accessible = false;
 };
 
-/// Checks that DPDK would get the file descriptors that it needs. Without them, DPDK panics or ends the
-/// process. The check opens them and closes them again. Errors: resource_limit.
+/// Checks that DPDK would get the file descriptors that it needs. Without these descriptors, DPDK panics or
+/// ends the process. The check opens the descriptors and closes them again. Errors: resource_limit.
 Result<void> room_for_descriptors();
 
 HostEnvironment inspect_host(const DpdkOptions& options);

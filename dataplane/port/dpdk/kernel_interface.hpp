@@ -1,6 +1,6 @@
-// Asks the kernel about a network interface by its name, for devices that use one (AF_PACKET, AF_XDP),
-// because DPDK does not ask. Owns the socket for these queries, so that a later query cannot fail for lack of
-// descriptors. Any thread.
+// Asks the kernel about a network interface by its name, for devices that use an interface (AF_PACKET,
+// AF_XDP), because DPDK does not ask. Owns the socket for these queries, so that a later query cannot fail
+// for lack of descriptors. May be used on any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ struct KernelInterface {
 
 class KernelInterfaces {
  public:
-  /// Errors: resource_limit (no free descriptor), or another error of socket(2). No interface can be queried
-  /// then.
+  /// Opens the socket for queries. Errors: resource_limit (no free descriptor), or another error of
+  /// socket(2). After an error, no interface can be queried.
   static Result<KernelInterfaces> open();
-  /// Errors: not_found (there is no such interface), or another error of the kernel. Then nothing is known
-  /// about the interface.
+  /// Queries an interface. Errors: not_found (there is no such interface), or another error of the kernel.
+  /// After another error, nothing is known about the interface.
   Result<KernelInterface> find(std::string_view name) const;
 
  private:

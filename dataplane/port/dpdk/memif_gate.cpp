@@ -11,8 +11,8 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// The log lines that the driver writes before it ends a connection. The first means that the other end has
-/// disappeared, the second that it has announced its end.
+/// The log lines that the driver writes before it ends a connection. The first line means that the other end
+/// has disappeared. The second line means that the other end has announced its end.
 constexpr std::string_view kGone = "Invalid message size", kGoes = "Disconnect received";
 /// The maximum time to wait for bursts to end. A burst takes microseconds, but its thread may have to wait
 /// for a CPU. The wait is limited because that thread may itself wait for the log.
@@ -24,7 +24,8 @@ struct Lanes {
   std::vector<const std::atomic<bool>*> busy;
 };
 
-/// Never destroyed, because DPDK's threads log until the process has ended.
+/// Returns the only Lanes object. It is never destroyed, because DPDK's threads log until the process has
+/// ended.
 Lanes& lanes() {
   static auto* const all = new Lanes;
   return *all;
@@ -48,8 +49,8 @@ void MemifGate::on_log(std::string_view line) {
   if (line.find(kGone) != std::string_view::npos || line.find(kGoes) != std::string_view::npos) close();
 }
 
-/// Runs on the interrupt thread. An alarm opens the gate again on the same thread, after the thread has
-/// unmapped the rings.
+/// Closes all gates and waits until no burst is in progress. Runs on the interrupt thread. An alarm opens the
+/// gates again on the same thread, after this thread has unmapped the rings.
 void MemifGate::close() {
   closed_.store(true);
   const auto open = [](void*) { closed_.store(false); };

@@ -1,8 +1,9 @@
-// Prevents a burst on a memif at the moment when its connection ends. When the other end disappears, DPDK's
-// interrupt thread (22.11) unmaps the rings that both ends shared. It does not check whether another thread
-// is in the middle of a burst there; such a burst crashes the process. DPDK announces the unmapping only in
-// its log. This process receives the log, so the log function blocks until every burst on a memif has ended.
-// Bursts that begin on other threads meanwhile find the gate closed and transfer nothing.
+// Prevents a burst on a memif at the moment when the connection of the memif ends. When the other end
+// disappears, DPDK's interrupt thread (22.11) unmaps the rings that both ends shared. The interrupt thread
+// does not check whether another thread is in the middle of a burst on these rings; such a burst crashes the
+// process. DPDK announces the unmapping only in its log. This process receives the log, so the log function
+// blocks until every burst on a memif has ended. Bursts that other threads begin during this time find the
+// gate closed and transfer nothing.
 #pragma once
 
 #include <atomic>

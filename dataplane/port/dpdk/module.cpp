@@ -55,12 +55,14 @@ class DpdkDriver final : public Driver {
     return judge(*options, inspect_host(*options));
   }
 
-  /// Returns the two ends of a memif. Frames are copied into its ring and out of it. A client could instead
-  /// lend its packet buffers, so that the server writes into them (zero-copy=yes). But those buffers are
-  /// scattered over the pool, while the ring is one range of memory that stays in the cache. Through the
-  /// ring, large packets are faster by a third (docs/benchmarks.md). An abstract socket leaves no file
-  /// behind. Its name is random, so that other programs cannot guess it in advance. A program that reads the
-  /// name later (in /proc/net/unix) does not know the secret.
+  /// Returns requests for the two ends of a memif. Frames are copied into its ring buffer and out of it. A
+  /// client could instead lend its packet buffers, so that the server writes into these buffers
+  /// (zero-copy=yes). But the buffers are scattered over the pool, while the ring buffer is one range of
+  /// memory that stays in the cache. Through the ring buffer, large packets are faster by a third
+  /// (docs/benchmarks.md).
+  ///
+  /// An abstract socket leaves no file behind. Its name is random, so that other programs cannot guess the
+  /// name in advance. A program that reads the name later (in /proc/net/unix) does not know the secret.
   std::array<PortRequest, 2> pair_on_this_host() override {
     const bool huge = eal_has_hugepages().value_or(inspect_host({}).free_hugepages >= 2 * kHugepagesWanted);
     const std::string socket = random_word(), secret = random_word();

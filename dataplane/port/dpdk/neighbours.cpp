@@ -115,7 +115,8 @@ void Neighbours::on_message(const NeighbourMessage& message, Time now) {
   if (found != neighbours_.end()) {
     Neighbour& neighbour = found->second;
     const bool has_mac = neighbour.state == State::known || neighbour.state == State::probing;
-    // Advertisements without the override flag confirm what is known and never change it (RFC 4861, 7.2.5).
+    // Advertisements without the override flag confirm a known MAC address and never change it (RFC 4861,
+    // 7.2.5).
     if (request || message.may_replace || !has_mac || neighbour.mac == message.sender_mac)
       learn(neighbour, message.sender_mac, now);
   } else if (request && for_us && !is_zero(message.sender) && on_link(message.sender)) {
@@ -126,7 +127,7 @@ void Neighbours::on_message(const NeighbourMessage& message, Time now) {
 }
 
 void Neighbours::answer(const NeighbourMessage& request) {
-  // The sender has no address to which an answer could be sent.
+  // True if the sender has no address to which an answer could be sent.
   const bool nobody = is_zero(request.sender) && request.sender.ipv6;
   queue({.kind = NeighbourMessage::Kind::reply,
          .sender = ours_.ip,

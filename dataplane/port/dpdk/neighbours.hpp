@@ -1,12 +1,15 @@
-// Finds the MAC addresses of the neighbours on the local link. ARP (RFC 826) and IPv6 neighbour discovery
-// (RFC 4861) are one state machine here, because they differ only in their packets. It answers requests for
-// the local address, finds the next hop of a destination, and repeats requests before it gives up. It is
-// pure: the caller passes the time in and drains the messages. A DPDK port owns it. One thread.
+// Finds the MAC addresses of the neighbours on the local link. This class is one state machine for ARP (RFC
+// 826) and IPv6 neighbour discovery (RFC 4861), because the two protocols differ only in their packets. It
+// answers requests for the local address, finds the next hop of a destination, and repeats requests before it
+// gives up. It is pure: the caller passes in the time and the received messages, and takes the messages to be
+// sent. Owned by a DPDK port; one thread.
 //
-// A neighbour has one of these states. Unknown: there is no entry. Resolving: a request was sent, and no
-// answer has arrived. Known: an answer arrived within kReachableFor. Probing: the neighbour is in use, its
-// answer is old, and a request was sent to it by unicast. Unreachable: no request was answered. Requests are
-// sent again after a while.
+// A neighbour has one of these states:
+// - Unknown: there is no entry.
+// - Resolving: a request was sent, and no answer has arrived.
+// - Known: an answer arrived within kReachableFor.
+// - Probing: the neighbour is in use, its answer is old, and a request was sent to it by unicast.
+// - Unreachable: no request was answered. Requests are sent again after a while.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +34,14 @@ struct LinkAddress {
 
 class Neighbours {
  public:
-  /// The time for which an answer is valid. After it, the neighbour is asked again (RFC 4861,
+  /// The time for which an answer is valid. After this time, the neighbour is asked again (RFC 4861,
   /// REACHABLE_TIME).
   static constexpr Duration kReachableFor = seconds(30);
-  /// The first request is repeated after this time, and each further one after twice the time before. It is
-  /// far below the 67 ms after which RC sends again.
+  /// The first request is repeated after this time, and each further request after twice the previous time.
+  /// The first interval is far below the 67 ms after which RC sends again.
   static constexpr Duration kFirstRetry = milliseconds(10);
-  /// A neighbour is unreachable after this number of requests without an answer, which take 1.27 s together.
+  /// A neighbour is unreachable after this number of requests without an answer. These requests take 1.27 s
+  /// together.
   static constexpr std::uint32_t kRequests = 7;
   /// The time for which an unreachable neighbour is not asked again.
   static constexpr Duration kUnreachableFor = seconds(1);
@@ -49,7 +53,7 @@ class Neighbours {
   struct Lookup {
     enum class State : std::uint8_t {
       known,      ///< `mac` is the MAC address of the next hop.
-      resolving,  ///< The caller looks up again when `generation()` has changed.
+      resolving,  ///< The caller must look up again when `generation()` has changed.
       /// The next hop does not answer, or the destination is not on the link and there is no gateway.
       unreachable,
     };
@@ -63,11 +67,11 @@ class Neighbours {
   /// Announces the local address on the link (RFC 5227, 2.3; RFC 4861, 7.2.6). Must be called when the link
   /// comes up.
   void announce();
-  /// Returns the next hop's MAC address. Sends a request if it is not known or is old. The port number of
-  /// `destination` is ignored.
+  /// Returns the next hop's MAC address. Sends a request if the MAC address is not known or is old. The port
+  /// number of `destination` is ignored.
   Lookup lookup(const Address& destination, Time now);
-  /// Handles a message from the link. A message that is not addressed to this port changes only entries that
-  /// already exist.
+  /// Handles a message from the link. If the message is not addressed to this port, it changes only entries
+  /// that already exist.
   void on_message(const NeighbourMessage& message, Time now);
 
   void on_timer(Time now);

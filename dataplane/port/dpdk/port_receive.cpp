@@ -13,15 +13,17 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// Offsets in an IPv4 frame: the length of its headers, the identification, and the UDP port numbers.
+/// The length of the headers of an IPv4 frame, the offset of the identification, and the offset of the UDP
+/// port numbers.
 constexpr std::size_t kLeastUdpFrame = kEthernetBytes + kIpv4Bytes + kUdpBytes, kIdentificationAt = 18,
                       kPortsAt = 34;
 
-/// The number of frames that are prefetched ahead of the current one. On a memif, the other end's core has
-/// just written them. A cache line arrives from there in the time that it takes to process a few frames.
+/// The number of frames that are prefetched ahead of the current frame. On a memif, the core of the other end
+/// has just written these frames. A cache line needs about the time of processing a few frames to get from
+/// that core to this one.
 constexpr std::uint16_t kPrefetched = 8;
 
-/// Prefetches the headers and the bytes after them, which is all of a small frame.
+/// Prefetches the headers and the bytes after the headers. A small frame has no further bytes.
 void prefetch(const rte_mbuf& frame) {
   const auto* const start = rte_pktmbuf_mtod(&frame, const char*);
   rte_prefetch0(start);
@@ -154,7 +156,8 @@ void DpdkPort::tick(Time now) {
   send_held();
 }
 
-/// A link that has never been up does not count as lost. The first datagrams on it wait.
+/// Checks the link and counts losses and returns. A link that has never been up does not count as lost: the
+/// first datagrams on such a link wait.
 void DpdkPort::check_link() {
   next_link_check_ = now_ + kLinkCheckInterval;
   const bool up = device_->link_is_up();

@@ -1,6 +1,6 @@
 // Sending. Each datagram of a train becomes a frame. The headers are written into a packet buffer. The
-// payload is attached if the device reads it before its transmit function returns, and copied otherwise.
-// Frames go to the device in bursts.
+// payload is attached if the device reads it before the device's transmit function returns. Otherwise the
+// payload is copied. Frames go to the device in bursts.
 #include <rte_memcpy.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// The interval at which a path is looked up again. The lookup marks the neighbour as used, so that it is
-/// confirmed in time.
+/// The interval at which a path is looked up again. The lookup marks the neighbour as used. So the neighbour
+/// is confirmed in time.
 constexpr Duration kPathLife = seconds(1);
 
 std::size_t index_of(const Address& destination, FlowId source) {
@@ -49,9 +49,9 @@ std::size_t DpdkPort::send_burst(std::span<const TxTrain> trains) {
 }
 
 /// Makes the frames of a train. Hands frames to the device whenever a burst is complete. Returns false if
-/// there is no room; then `unsent` is the index of the first train that must be sent again. The caller sends
-/// that train again from its start. Datagrams of it that have left already are then sent twice, which is
-/// harmless because a network may also duplicate datagrams.
+/// there is no space; then `unsent` is the index of the first train that must be sent again. The caller sends
+/// that train again from its start. Datagrams of the train that have left already are then sent twice, which
+/// is harmless because a network may also duplicate datagrams.
 bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch, std::size_t& unsent) {
   if (train.total_bytes <= std::min<std::size_t>(train.segment_bytes, kLeastAttached)) {
     if (const Path& path = path_to(train.destination, train.source); path.headers) {
@@ -86,8 +86,8 @@ bool DpdkPort::send_train(const TxTrain& train, std::size_t index, Batch& batch,
   return true;
 }
 
-/// Sends a train of one datagram, which is copied completely. If messages are small, most trains are like
-/// this.
+/// Sends a train of one datagram, which is copied completely. If messages are small, most trains have only
+/// one datagram.
 bool DpdkPort::send_small(const TxTrain& train, const Path& path, std::size_t index, Batch& batch,
                           std::size_t& unsent) {
   rte_mbuf* const frame = take_buffer();
@@ -240,7 +240,8 @@ DpdkPort::Outcome DpdkPort::hold(const TxTrain& train, const Path& path, PieceCu
 }
 
 /// Sends held datagrams whose neighbour is known now. Drops those whose neighbour does not answer. Returns
-/// false if the device has no room. The rest then stays held, and later datagrams must not overtake it.
+/// false if the device has no space. The other datagrams then stay held, and later datagrams must not
+/// overtake them.
 bool DpdkPort::send_held() {
   if (held_.empty() || held_generation_ == neighbours_.generation()) return true;
   const std::uint64_t generation = neighbours_.generation();
@@ -255,7 +256,8 @@ bool DpdkPort::send_held() {
   return room;
 }
 
-/// Returns `made` if the datagram was sent or dropped, `done` if it stays held.
+/// Returns `made` if the datagram was sent or dropped, `done` if it stays held, and `no_room` if the device
+/// has no space.
 DpdkPort::Outcome DpdkPort::send_held(const Held& held) {
   const Path& path = path_to(held.destination, held.source);
   if (!path.headers) {
@@ -288,7 +290,7 @@ void DpdkPort::send_neighbour_messages() {
   }
 }
 
-/// Sends one frame alone. Drops it if the device has no room.
+/// Sends one frame alone. Drops the frame if the device has no space.
 void DpdkPort::send_now(rte_mbuf* frame) {
   if (to_device(&frame, 1) == 1) return;
   ++counters_.send_failed;

@@ -1,5 +1,5 @@
-// Waiting. If the device has interrupts, the port sleeps until one arrives. Otherwise it polls the device
-// between naps that become longer.
+// Waiting. If the device has interrupts, the port sleeps until an interrupt arrives. Otherwise the port polls
+// the device, and naps between the polls. The naps become longer.
 #include <poll.h>
 #include <rte_epoll.h>
 #include <unistd.h>
@@ -14,20 +14,19 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// The first and the longest nap. The longest one determines what an idle port without interrupts costs (1 %
-/// of a core), and how long its first packet may wait.
+/// The first and the longest nap. The longest nap determines the cost of an idle port without interrupts (1 %
+/// of a core), and how long the first packet on such a port may wait.
 constexpr Duration kFirstNap = microseconds(20), kLongestNap = microseconds(500);
 
-/// Consumes the eventfd's event after a wake() has ended a sleep. The flag of the WakeEvent still shows the
-/// wake().
+/// Consumes the event of the eventfd after a wake() has ended a sleep. The flag of the WakeEvent stays set.
 void drain(const pollfd& event) {
   std::uint64_t count = 0;
   if (event.revents != 0) [[maybe_unused]]
     const auto bytes = read(event.fd, &count, sizeof count);
 }
 
-/// Consumes the pending interrupts in the way that each device requires. Otherwise they would end every
-/// further sleep at once. For a TAP, whose descriptor contains the packets, nothing is read.
+/// Consumes the pending interrupts by the method that each device requires. Otherwise these interrupts would
+/// end every further sleep at once. For a TAP, nothing is read, because its descriptor contains the packets.
 void take_interrupts(int descriptor) {
   std::array<rte_epoll_event, 2> events;
   rte_epoll_wait(descriptor, events.data(), static_cast<int>(events.size()), 0);
@@ -57,8 +56,8 @@ void DpdkPort::wait(Time deadline) {
   }
 }
 
-/// Interrupts would have to be armed and disarmed around each wait. Instead, the caller sleeps for a short
-/// time and calls again.
+/// Returns a time that is at most kLongestNap away. Interrupts would have to be armed and disarmed around
+/// each wait. Instead, the caller sleeps for this short time and calls again.
 Time DpdkPort::prepare_wait(Time deadline) {
   register_this_thread();
   release_received();
@@ -71,7 +70,8 @@ Time DpdkPort::prepare_wait(Time deadline) {
   return std::min(deadline, now + kLongestNap);
 }
 
-/// Returns false if the device has no interrupt that could be waited for at the moment.
+/// Sleeps until an interrupt, until the time `until`, or until wake(). Returns false if the device has no
+/// interrupt that could be waited for at the moment.
 bool DpdkPort::sleep_until_interrupt(Time until) {
   std::uint16_t armed = 0;
   while (armed < device_->receive_queues() && rte_eth_dev_rx_intr_enable(device_->id(), armed) == 0) ++armed;
@@ -82,7 +82,8 @@ bool DpdkPort::sleep_until_interrupt(Time until) {
     disarm();
     return false;
   }
-  // Frames that arrived before the interrupt was armed do not raise it.
+  // This burst is needed because frames that arrived before the interrupt was armed do not raise the
+  // interrupt.
   held_packets_ = take_burst(kBurst);
   if (held_packets_ == 0) {
     const timespec left = until_deadline(monotonic_now(), until);

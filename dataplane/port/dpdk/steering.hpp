@@ -1,7 +1,7 @@
 // Directs the datagrams of bulk flows to a receive queue of their own, by rules in the device (rte_flow). A
 // flood of bulk data then cannot fill the queue that receives first contacts, acknowledgements of foreign
-// endpoints and neighbour discovery. Devices without such rules work without steering. A DPDK port owns this
-// object. One thread.
+// endpoints and neighbour discovery. Ports on devices without such rules do not use steering. Owned by a DPDK
+// port; one thread.
 #pragma once
 
 #include <rte_flow.h>
@@ -37,8 +37,8 @@ class Steering {
   /// The queue of bulk flows. All other frames use queue 0.
   static constexpr std::uint16_t kBulkQueue = 1;
 
-  /// Precondition: the device is started and has two receive queues. Returns nullopt if the device does not
-  /// support such rules.
+  /// Begins to use steering on a device. Precondition: the device is started and has two receive queues.
+  /// Returns nullopt if the device does not support such rules.
   static std::optional<Steering> try_on(std::uint16_t device, const Address& local);
 
   /// Adds a rule that directs the datagrams for `udp_port` to the bulk queue. Returns nullopt if the device

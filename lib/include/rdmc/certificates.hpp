@@ -11,7 +11,8 @@ namespace rdmc {
 struct Certificates {
   std::string certificate;
   std::string private_key;  ///< the key of the certificate; the file's mode must be 0600
-  std::string authority;    ///< the authority's certificate; the authority must sign for this cluster only
+  /// The authority's certificate. The authority must sign certificates only for this cluster.
+  std::string authority;
 };
 
 }  // namespace rdmc

@@ -10,9 +10,9 @@
 // membership. Upcalls of a group run on its fabric thread, one at a time, and must not block either.
 //
 // The control loop sometimes waits for the fabric thread. So an upcall of a group, or of an endpoint
-// (rdmc/unicast.hpp), must not make or end a membership or a group, and must not call counters(). An upcall
-// of a membership must not wait for a connection of an endpoint: it may call only the Endpoint::connect()
-// that takes an upcall.
+// (rdmc/unicast.hpp), must not make or destroy a membership or a group of a membership, and must not call
+// Membership::counters(). An upcall of a membership must not wait for a connection of an endpoint: it may
+// call only the Endpoint::connect() that takes an upcall.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,15 @@
 
 namespace rdmc {
 
-/// The number of one life of one process in one membership. It is random, and is never used again.
+/// The id of one process in one membership. It is random, and is never used again: a process that joins
+/// again, or that was started again, gets another id.
 enum class MemberId : std::uint64_t {};
 
 struct Member {
   MemberId id{};
   std::string name;  ///< a description for people
-  Address address;   ///< the address at which it accepts control connections
-  Epoch since{};     ///< the first view that contains it
+  Address address;   ///< the address at which the member accepts control connections
+  Epoch since{};     ///< the epoch of the first view that contains the member
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -51,11 +52,13 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-/// Where views are agreed: in an embedded store or in etcd. Give exactly one of `nodes` and `etcd`.
+/// The store in which views are agreed: an embedded store or etcd. Exactly one of `nodes` and `etcd` must be
+/// given.
 struct ViewStoreOptions {
   /// The addresses of the one or three nodes of the embedded store, in the same order in every process. A
-  /// node is a process `rdmc_control serve` (port 7701 if no port is given), or it runs inside a member (see
-  /// `runs`). A node needs a port of its own, different from the member's.
+  /// node is a process `rdmc_control serve`, or it runs inside a member (see `runs`). `rdmc_control serve`
+  /// uses port number 7701 if no other is given. A node inside a member needs a port number of its own,
+  /// different from the member's.
   std::vector<Address> nodes{};
   /// The index of the node that this process runs. Without a value, this process is only a client of the
   /// nodes. When three nodes start for the first time, processes can join as soon as all three nodes are up.
@@ -73,65 +76,71 @@ struct MembershipOptions {
   /// The address at which this process accepts control connections. Port 0 means any free port.
   Address address = Address::ipv4(127, 0, 0, 1, 0);
   ViewStoreOptions store{};
-  /// Give exactly one of `key_file`, `certificates` and `insecure`, as in MeshOptions.
+  /// Exactly one of `key_file`, `certificates` and `insecure` must be given, as in MeshOptions.
   std::string key_file{};
   Certificates certificates{};
-  bool insecure = false;               ///< no key and no protection
-  std::string fabric = "auto";         ///< as NodeOptions::fabric
-  std::string device{};                ///< as NodeOptions::device
-  std::uint32_t window_bytes = 4096;   ///< the size of the window, see Membership::write
-  bool encrypt = false;                ///< as NodeOptions::encrypt; the same at every member
-  Duration lease{};                    ///< the term of this process's lease, 20 ms to 1 s; 0 for no lease
-  std::shared_ptr<Context> context{};  ///< if null, the Context of the process
+  bool insecure = false;              ///< if true, there is no key and no protection
+  std::string fabric = "auto";        ///< see NodeOptions::fabric
+  std::string device{};               ///< see NodeOptions::device
+  std::uint32_t window_bytes = 4096;  ///< the size of the window; see Membership::write
+  bool encrypt = false;               ///< see NodeOptions::encrypt; it must be the same at every member
+  /// The duration of this process's lease: 20 ms to 1 s, or 0 for no lease.
+  Duration lease{};
+  std::shared_ptr<Context> context{};  ///< if null, the Context of the process is used
 };
 
-/// Returns options for a process of a job. The name of the named group is "job " and the job's name. The
-/// first three processes run the nodes of the store, in memory; of fewer than three processes, only the first
-/// runs a node. Views can change as long as two of three nodes live. The nodes use the ports that
-/// connect_mesh() uses, so connect_mesh() must not run at the same time. Errors: not_found if a host name has
-/// no address, invalid_argument if the job's name gives no valid name of a group.
+/// Returns options for a process of a job. The name of the named group is "job " followed by the job's name.
+/// The first three processes run the nodes of the store, which keep their state in memory. If the job has
+/// fewer than three processes, only the first process runs a node. Views can change as long as two of three
+/// nodes live. The nodes use the ports that connect_mesh() uses, so connect_mesh() must not run at the same
+/// time. Errors: not_found if a host name has no address, invalid_argument if no valid name of a group can be
+/// made from the job's name.
 Result<MembershipOptions> membership_options(const LaunchedJob& job);
 
 /// A member that stays in the view although the member link between it and this process is bad.
 struct UnreachableMember {
   MemberId member{};
-  bool is_heard = false;  ///< what it sends arrives here
-  bool hears_us = false;  ///< what this process sends arrives there
+  bool is_heard = false;  ///< messages of the member arrive at this process
+  bool hears_us = false;  ///< messages of this process arrive at the member
 };
 
 /// The upcalls of a membership. They run on the control loop. Any of them may be empty.
 struct MembershipCallbacks {
-  /// A new view is agreed and installed here. From now on nothing from an earlier epoch has any effect here.
-  /// The window is zeroed.
+  /// Called when a new view was agreed and installed here. From now on, nothing from an earlier epoch has any
+  /// effect here. The window has been zeroed.
   std::function<void(const View&)> installed;
-  /// This process is no longer a member, because it has left or the others have removed it. The view is the
-  /// first one without this process. If memory has run out here, the view is the last one with this process,
-  /// and the others remove it soon. This is the last upcall. To become a member again, join again.
+  /// Called when this process is no longer a member, because it has left or the others have removed it. The
+  /// view is the first one without this process. If the cause is that memory has run out here, the view is
+  /// the last one with this process, and the others remove this process soon. This is the last upcall. To
+  /// become a member again, join again.
   std::function<void(const View&)> removed;
-  /// A message of broadcast() has arrived. `bytes` is valid only during the upcall.
+  /// Called when a message of broadcast() has arrived. `bytes` is valid only during the upcall.
   std::function<void(MemberId from, std::span<const std::byte> bytes)> delivered;
-  /// The store cannot be reached. The present view stays, and cannot change before store_found(). If no view
-  /// is installed yet, the process keeps trying to join.
+  /// Called when the store cannot be reached. The present view stays, and cannot change until store_found()
+  /// is called. If no view is installed yet, the process keeps trying to join.
   std::function<void(const Error& cause)> store_lost;
-  /// The store can be reached again.
+  /// Called when the store can be reached again.
   std::function<void()> store_found;
-  /// The store node that this process runs has ended. Its disk has refused a write, it has run out of memory
-  /// (resource_limit), or it has lost its place in the store by an operator's command (cancelled). Called at
-  /// most once. The membership goes on. But the store may not survive another failure until a process starts
-  /// this node again.
+  /// Called at most once, when the store node that this process runs has ended. There are three causes: its
+  /// disk has refused a write, memory has run out (resource_limit), or an operator's command has removed it
+  /// from the store (cancelled). The membership goes on. But the store may not survive another failure until
+  /// a process starts this node again.
   std::function<void(const Error& cause)> store_node_ended;
-  /// The link to a member has become bad. The application decides how to go on without it. Later, reachable()
-  /// is called for the member, or a view without it is installed.
+  /// Called when the member link to a member has become bad. The application decides how to go on without
+  /// that member. Later, either reachable() is called for the member, or a view without the member is
+  /// installed.
   std::function<void(const UnreachableMember&)> unreachable;
-  /// The link to this member is good again.
+  /// Called when the member link to this member is good again.
   std::function<void(MemberId member)> reachable;
-  /// No process serves any longer in a view before that of `epoch`. Called once after each installed().
+  /// Called once after each installed(), when the leases in all views before that of `epoch` have ended. From
+  /// then on, no process serves in an earlier view.
   std::function<void(Epoch epoch)> earlier_leases_over;
-  /// This process holds its lease from now on, or does not hold it any longer. See holds_lease().
+  /// Called when this process begins to hold its lease, and when it stops holding it. See holds_lease().
   std::function<void()> lease_gained;
   std::function<void()> lease_lost;
-  /// A process that holds the key cannot take part with this process. authentication: only one of the two
-  /// encrypts. not_found: it is in another named group.
+  /// Called when a process that holds the key cannot take part together with this process. The cause is
+  /// authentication if only one of the two processes encrypts. It is not_found if the other process is in
+  /// another named group.
   std::function<void(const Address& process, const Error& cause)> refused;
 };
 
@@ -139,11 +148,11 @@ struct MembershipCallbacks {
 struct MembershipCounters {
   std::uint64_t installed = 0;          ///< views installed
   std::uint64_t delivered = 0;          ///< messages of broadcast() that were delivered here
-  std::uint64_t fenced = 0;             ///< messages of another epoch, most of them of an earlier one
-  std::uint64_t dropped = 0;            ///< messages lost because there was no space for them
+  std::uint64_t fenced = 0;             ///< messages ignored because of another epoch, usually an earlier one
+  std::uint64_t dropped = 0;            ///< messages that were lost because there was no space for them
   std::uint64_t deaths_seen = 0;        ///< exits of processes that the operating system reported
   std::uint64_t paths_failed = 0;       ///< queue pairs that failed
-  std::uint64_t unreachable = 0;        ///< bad links that were reported by unreachable()
+  std::uint64_t unreachable = 0;        ///< calls of unreachable()
   std::uint64_t refused = 0;            ///< calls of refused()
   std::uint64_t store_failures = 0;     ///< requests that the store did not answer, or answered wrongly
   std::uint64_t store_nodes_ended = 0;  ///< store nodes of this process that have ended
@@ -151,90 +160,94 @@ struct MembershipCounters {
 
 /// The state of a group of a membership: its members, and its root.
 struct GroupView {
-  std::uint64_t epoch = 0;          ///< the epoch of the group; it increases with every change
+  std::uint64_t epoch = 0;          ///< the epoch of the group, which increases with every change
   std::vector<MemberId> members{};  ///< in the order of the view
   MemberId root{};
   std::uint64_t next = 0;  ///< the number of the next message
 };
 
 struct MemberGroupOptions {
-  /// Set only algorithm, block_bytes, small_bytes and receive_timeout. Leave the other options as they are;
-  /// the library sets can_continue, joins and epoch. The first three must be the same at every member. A
-  /// member with other values gets `ended` with invalid_argument.
+  /// Set only algorithm, block_bytes, small_bytes and receive_timeout. Leave all other options at their
+  /// defaults; the library sets can_continue, joins and epoch. algorithm, block_bytes and small_bytes must be
+  /// the same at every member. If a member has other values, its upcall `ended` is called with
+  /// invalid_argument.
   GroupOptions group{};
   /// The group begins when this number of members have made it. Members that make it later join it.
   std::size_t first_members = 1;
-  /// Chooses the root for a view. It is called on the control loop. The library uses the answer of the oldest
-  /// member of the view that is in the group, if that answer names a member of the group. If empty, the
-  /// oldest member of the group is the first root. It stays the root until it is gone or change_root() is
-  /// called. When it is gone, the oldest remaining member becomes the root.
+  /// Returns the root for a view. It is called on the control loop. The library uses the result of the oldest
+  /// member of the view that is in the group, if that result is a member of the group. If `root` is empty,
+  /// the oldest member of the group is the first root. That member stays the root until it is gone or
+  /// change_root() is called. When the root is gone, the oldest remaining member becomes the root.
   std::function<MemberId(const View&)> root{};
 };
 
-/// The upcalls of a group, as in GroupCallbacks. Any of them may be empty. The numbering of messages
-/// continues across all changes. The root gets no `delivered` for its own messages. Both the root and a
-/// receiver may use the memory of a message again after `reusable`. They may use all memory again after
-/// `ended`, or when the group has closed.
+/// The upcalls of a group. The first five have the same meaning as in GroupCallbacks. Any of them may be
+/// empty. The numbering of messages continues across all changes. The root gets no `delivered` for its own
+/// messages. Both the root and a receiver may use the memory of a message again after `reusable`. They may
+/// use all memory again after `ended`, or when the group has closed.
 struct MemberGroupCallbacks {
   std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
   std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
   std::function<void(std::uint64_t message)> reusable;
   std::function<void(std::uint64_t count)> stable;
   std::function<void(std::optional<MemberId> member, std::uint64_t message)> held_up;
-  /// The node has found that a member failed, and no message moves now. Then `continued`, `ended` or
-  /// `interrupted` follows. If the view without that member comes first, only `continued` is called.
+  /// Called when this member's node has found that a member failed. From now on no message is sent or
+  /// delivered, until `continued` or `ended` follows. `interrupted` may also follow again. If the view
+  /// without the failed member is installed before the node finds the failure, only `continued` is called.
   std::function<void(const Error& cause)> interrupted;
-  /// The group begins or goes on. Every member has the messages below `next`. A member that has joined gets
-  /// the messages from `next` on. Messages from `next` on that had already begun are cancelled, and their
-  /// memory is the application's again.
+  /// Called when the group begins or goes on. Every member has the messages below `next`. A member that has
+  /// joined gets the messages from `next` on. Messages from `next` on that had already begun are cancelled,
+  /// and the application may use their memory again.
   std::function<void(const GroupView&)> continued;
-  /// The group has ended at this member. This is the last upcall. The cause is cancelled if the membership is
-  /// over, and otherwise the reason why this member cannot take part any longer. The others go on without it.
-  /// If the group has not begun here, this upcall runs on the control loop, possibly before create_group()
-  /// returns.
+  /// Called when the group has ended at this member. This is the last upcall. The cause is cancelled if the
+  /// membership has ended. Otherwise it is the reason why this member cannot take part any longer. The other
+  /// members go on without this member. If the group has not begun here, this upcall runs on the control
+  /// loop, possibly before create_group() returns.
   std::function<void(const Error& cause)> ended;
 };
 
 /// One member's part in a group of a membership. The library connects the members and continues the group
 /// after every change. If two members of a view do not reach each other, the group goes on without one of
-/// them after some seconds. It leaves out the member that the oldest member of the view does not hear, or
-/// else the younger of the two. That member's part ends with peer_failed as soon as the member can be
-/// informed, and is interrupted until then. The member may then make the group again.
+/// them after some seconds. If the oldest member of the view receives nothing from one of the two, the group
+/// leaves out that member. Otherwise it leaves out the younger of the two. The part of the member that is
+/// left out ends with peer_failed as soon as the member can be informed, and is interrupted until then. After
+/// that, the member may make the group again.
 class MemberGroup {
  public:
-  /// Leaves the group at once. The others go on. Must not be called in an upcall.
+  /// Leaves the group at once. The other members go on. Must not be called in an upcall.
   ~MemberGroup();
   MemberGroup(const MemberGroup&) = delete;
   MemberGroup& operator=(const MemberGroup&) = delete;
 
-  /// Root only. Sends `bytes` as Node::send does, and returns the number of the message. A message may be
-  /// lost if this process dies after the call: `stable` reports what all others have, and GroupView::next
-  /// where a new root goes on. Errors: invalid_argument if this member is not the root or the message is too
-  /// long; would_block if the group has not begun or is being continued (try again at `continued`), if the
-  /// queue is full (try again at `reusable` or `stable`), or if another member is about to become the root;
-  /// cancelled if the group is over or being closed.
+  /// Root only: sends `bytes` as Node::send does, and returns the number of the message. If this process dies
+  /// after the call, the message may be lost. The upcall `stable` reports which messages all other members
+  /// have. GroupView::next is the number with which a new root goes on. Errors: invalid_argument if this
+  /// member is not the root or the message is too long; would_block if the group has not begun or is being
+  /// continued (try again at `continued`), if the queue is full (try again at `reusable` or `stable`), or if
+  /// another member is about to become the root; cancelled if the group has ended or is being closed.
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   /// Returns the other members of the view that have made this group and are connected with this member, in
   /// no particular order. The group begins when `first_members` members are all connected with each other. So
-  /// this member waits for the members of view() that are missing in the result. If none is missing, two
-  /// other members are not connected with each other yet. Waits for the fabric thread, so the caller must not
-  /// hold a lock that an upcall takes.
+  /// this member waits for the members of view() that are missing in the result. If the group has not begun
+  /// although no member is missing, two other members are not connected with each other yet. Waits for the
+  /// fabric thread, so the caller must not hold a lock that an upcall takes.
   std::vector<MemberId> connected() const;
-  /// Receiver only, as Node::post_receive_buffer. Errors: invalid_argument if this member is the root, and
-  /// otherwise as for send().
+  /// Receiver only: gives memory for a message, as Node::post_receive_buffer does. Errors: invalid_argument
+  /// if this member is the root; all other errors are those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
-  /// Makes another member the root, although no member has failed. Any member may call this; of several
-  /// calls, the last one that arrives counts. Soon after the call, send() at the present root returns
-  /// would_block. All messages that send() has accepted are delivered before the change, however long a
-  /// receiver takes. `continued` reports the change. If `member` is not in the group when the change begins,
-  /// nothing happens and no error is reported. Errors: invalid_argument if the option `root` is set,
-  /// cancelled if the group is over.
+  /// Makes another member the root, although no member has failed. Any member may call this function. If
+  /// there are several calls, the last one that arrives counts. Soon after the call, send() at the present
+  /// root returns would_block. All messages that send() has accepted are delivered before the change, however
+  /// long a receiver takes. `continued` reports the change. If `member` is not in the group when the change
+  /// begins, nothing happens and no error is reported. Errors: invalid_argument if the option `root` is set,
+  /// cancelled if the group has ended.
   Result<void> change_root(MemberId member);
-  /// Closes the group together with all other members. `closed` is called when all members of the group have
-  /// called close() and have all messages, or with the error that prevents this. It may be called before
-  /// close() returns. After success it is the last upcall, and the group may be destroyed. After an error,
-  /// `ended` follows. If a member is lost while the store cannot be reached, closing waits. Errors: cancelled
-  /// if close() was called before or the group is over.
+  /// Closes the group together with all other members. `closed` is called with success when all members of
+  /// the group have called close() and have all messages. If that is not possible, `closed` is called with
+  /// the error. `closed` may be called before close() returns. After success, it is the last upcall, and the
+  /// group may be destroyed. After an error, `ended` follows. If a member is lost while the store cannot be
+  /// reached, closing waits for the store. Errors: cancelled if close() was called before or the group has
+  /// ended.
   Result<void> close(std::function<void(Result<void>)> closed);
 
  private:
@@ -246,16 +259,18 @@ class MemberGroup {
 
 class Membership {
  public:
-  /// The most bytes of one call of broadcast() or write().
+  /// The maximum number of bytes in one call of broadcast() or write().
   static constexpr std::size_t kMostBytes = 4000;
 
-  /// Begins to join the named group, or to form it if it has no members. installed() reports success. The
-  /// process tries until then, or until the membership is destroyed. Errors: invalid_argument if the options
-  /// are not valid, already_exists if this Context already takes part in the named group, and the errors of
-  /// reading the key, listening, opening the fabric and starting the store node.
+  /// Begins to join the named group, or to form it if it has no members. The upcall installed() reports
+  /// success. Until then, the process keeps trying, unless the membership is destroyed. Errors:
+  /// invalid_argument if the options are not valid, already_exists if this Context already takes part in the
+  /// named group, and the errors of reading the key, listening, opening the fabric and starting the store
+  /// node.
   static Result<std::unique_ptr<Membership>> join(const MembershipOptions& options,
                                                   MembershipCallbacks callbacks);
-  /// Ends its groups too. The others see the death of a member, unless leave() or removed() came first.
+  /// Ends the membership and its groups. The other members see this as the death of the process, unless
+  /// leave() or removed() was called before.
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -267,43 +282,48 @@ class Membership {
   /// The newest view that is installed here.
   View view() const;
 
-  /// Sends a message of at most kMostBytes to all other members of the view. It is sent soon, in the view
-  /// that is installed then. It may be lost, and is delivered in no other view. Errors: invalid_argument if
-  /// it is too long, cancelled if this process is not a member.
+  /// Sends a message of at most kMostBytes to all other members of the view. The message is sent soon after
+  /// the call, in the view that is installed at that time. It may be lost. It is delivered in no other view.
+  /// Errors: invalid_argument if the message is too long, cancelled if this process is not a member.
   Result<void> broadcast(std::span<const std::byte> bytes);
-  /// Writes at most kMostBytes, soon, at byte `offset` into the windows of all other members that have given
-  /// this process a window grant. Errors: invalid_argument if the range exceeds the window or kMostBytes,
-  /// cancelled if this process is not a member.
+  /// Writes `bytes`, soon after the call, into the windows of all other members that have given this process
+  /// a window grant. `offset` is the first byte that is written. At most kMostBytes are written. Errors:
+  /// invalid_argument if the range exceeds the window or kMostBytes, cancelled if this process is not a
+  /// member.
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// The window of this process. Other members may write into it at any moment. It is zeroed before each
-  /// installed().
+  /// Returns the window of this process. Other members may write into it at any moment. It is zeroed before
+  /// each installed().
   std::span<const std::byte> window() const;
 
-  /// Removes a member on the word of an operator. `done` runs on the control loop. It reports if the removal
-  /// has begun, not that it is complete. Errors: not_found if there is no such member, peer_failed if the
-  /// store cannot be reached, invalid_argument if this process is not a member, cancelled if the membership
-  /// is over.
+  /// Removes a member on the command of an operator. `done` runs on the control loop, when the removal has
+  /// begun or has been refused. When it is called with success, the removal need not be complete. Errors:
+  /// not_found if there is no such member, peer_failed if the store cannot be reached, invalid_argument if
+  /// this process is not a member, cancelled if the membership is over.
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
-  /// Leaves the named group in order. removed() follows when the others have agreed, or at once before the
-  /// first view. Leaving changes the view in the store, so it waits while the store cannot be reached (two of
-  /// three nodes are needed). A store node of this process runs until the membership is destroyed. So destroy
-  /// the membership after the others have left. If there is only one node, the process that runs it must
-  /// destroy its membership last. An application that does not want to wait destroys the membership without
-  /// leave(); the others then see the death of a member.
+  /// Leaves the named group in order. removed() follows when the other members have agreed. If no view is
+  /// installed yet, it follows at once. Leaving changes the view in the store, so it waits while the store
+  /// cannot be reached. Two of three nodes of the store must be reached. A store node of this process runs
+  /// until the membership is destroyed. So destroy the membership after the others have left. If there is
+  /// only one node, the process that runs it must destroy its membership last. An application that does not
+  /// want to wait destroys the membership without leave(); the others then see the death of a member.
   void leave();
 
-  /// True while this process may serve what it owns in the view of `epoch`. Call it after reading a value and
-  /// before sending the answer, because the process may have been stopped in between.
+  /// Returns true while this process holds its lease in the view of `epoch`. As long as it does, no process
+  /// serves in a later view. To answer a request, first read the value, then call this function, and then
+  /// send the answer. The process may have been stopped after it read the value, so a call before reading is
+  /// not enough.
   bool holds_lease(Epoch epoch) const;
 
-  /// Waits for the control loop, so it must not be called in an upcall of a group.
+  /// Returns the counters. The call waits for the control loop, so it must not be made in an upcall of a
+  /// group or of an endpoint.
   MembershipCounters counters() const;
 
-  /// Makes this process's part in the group with this number. All members that make it with the same options
-  /// are in it. The first members begin it, and later ones join; the other members need to do nothing.
-  /// Errors: already_exists if this process has made this group; invalid_argument if `options` set racks,
-  /// read_only or epoch, or if an upcall of a group calls this; cancelled if the membership is over;
-  /// resource_limit if there are 64 groups already; and those of Node::create.
+  /// Makes this process's part in the group with this number. All members that make the group with the same
+  /// options are in it. The first members begin the group, and later ones join it. When a member joins, the
+  /// earlier members need to do nothing. Errors: already_exists if this process has made this group;
+  /// invalid_argument if `options` set racks, read_only or epoch, or if an upcall of a group calls this;
+  /// cancelled if the membership has ended; resource_limit if there are 64 groups already; and the errors of
+  /// Node::create.
   Result<std::unique_ptr<MemberGroup>> create_group(GroupNumber number, const MemberGroupOptions& options,
                                                     MemberGroupCallbacks callbacks);
 

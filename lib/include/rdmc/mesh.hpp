@@ -1,5 +1,5 @@
-// Connects a node with other nodes whose addresses are known, for applications that have no way of their own
-// to carry offers. The offers travel over TLS 1.3. All processes must hold the same cluster key (`rdmc_bcast
+// Connects a node with other nodes whose addresses are known, for applications that cannot transmit offers
+// themselves. The offers are sent over TLS 1.3. All processes must hold the same cluster key (`rdmc_bcast
 // keygen` makes one).
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace rdmc {
 
-/// The address at which a node listens while the mesh is made. Host names are resolved, but the calling
-/// node's own host must be a numeric address.
+/// The address at which a node listens while the mesh is made. The host may be a name or a numeric address.
+/// But for the node that calls connect_mesh(), it must be a numeric address.
 struct MeshMember {
   NodeId node{};
   std::string host;
   std::uint16_t port = 0;
 };
 
-/// Give exactly one of `key_file`, `certificates` and `insecure`.
+/// The options of connect_mesh(). Exactly one of `key_file`, `certificates` and `insecure` must be given.
 struct MeshOptions {
   std::string key_file;
   Certificates certificates;
@@ -32,15 +32,15 @@ struct MeshOptions {
   std::string job;
 };
 
-/// Connects `node` with all other members. They must call this too, at about the same time. Blocks for at
-/// most the timeout. If the node has no thread of its own, the thread that drives the node must call this,
-/// and the node gets its turns meanwhile.
-/// Errors: invalid_argument if this node is not a member, a member appears twice, the key options are not
-/// exactly one of the three, the mesh is insecure although the node encrypts, the job's name is too long, or
-/// the caller is an upcall or a thread that does not drive the node; authentication if a member holds another
-/// key; not_found if a process of another job listens at the address of a member; timed_out, whose text names
-/// the missing members; protocol_error; and the errors of reading the key or the certificates and of
-/// listening.
+/// Connects `node` with all other members. The other members must also call this function, at about the same
+/// time. It blocks for at most the timeout. If the node has no thread of its own, the thread that drives the
+/// node must call this function, and the node gets its turns during the call.
+/// Errors: invalid_argument if this node is not a member, a member appears twice, not exactly one of the
+/// three key options is given, the mesh is insecure although the node encrypts, the job's name is too long,
+/// or the caller is an upcall or a thread that does not drive the node; authentication if a member holds
+/// another key; not_found if a process of another job listens at the address of a member; timed_out if
+/// members are still missing after the timeout (the text names them); protocol_error; and the errors of
+/// reading the key or the certificates and of listening.
 Result<void> connect_mesh(Node& node, std::span<const MeshMember> members, const MeshOptions& options);
 
 }  // namespace rdmc

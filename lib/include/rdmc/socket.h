@@ -3,30 +3,33 @@
  * kernel's TCP is used only to find the peer and to check that it may connect.
  *
  * Every function behaves like the POSIX function without the prefix: parameters, results, errno, blocking,
- * SIGPIPE and EINTR. The comments below describe the differences. Any thread may call any function. Features
- * that are not supported fail: with ESOCKTNOSUPPORT (types other than SOCK_STREAM, SOCK_SEQPACKET and
- * RDMC_GROUP), EOPNOTSUPP (flags) or ENOPROTOOPT (options). rdmc_connect has two more errors: EACCES if the
- * peer does not hold the same key, and EPROTO if the program that listens there does not use rdmc.
+ * SIGPIPE and EINTR. The comments below describe the differences. Any thread may call any function. A call
+ * that asks for an unsupported feature fails: with ESOCKTNOSUPPORT for a type other than SOCK_STREAM,
+ * SOCK_SEQPACKET and RDMC_GROUP, with EOPNOTSUPP for a flag, and with ENOPROTOOPT for an option. rdmc_connect
+ * has two more errors: EACCES if the peer does not hold the same key, and EPROTO if the program that listens
+ * there does not use rdmc.
  *
- * A process reads its configuration from these environment variables when it first needs it:
- *   RDMC_FABRIC       auto (default: shared memory on one host, else what the network has), shm, verbs, dpdk,
- *                     udp
+ * A process reads these environment variables when it first needs its configuration:
+ *   RDMC_FABRIC       auto (the default: shared memory on one host, and otherwise the fabric that the
+ *                     network has), shm, verbs, dpdk, udp
  *   RDMC_DEVICE       for dpdk: the device, in the syntax of rdmc_bcast --device
- *   RDMC_KEY_FILE     the cluster key, by default rdmc/key under XDG_CONFIG_HOME or ~/.config
+ *   RDMC_KEY_FILE     the file of the cluster key; by default rdmc/key under XDG_CONFIG_HOME or ~/.config
  *   RDMC_CERTIFICATE  this process's certificate, a PEM file. It replaces the cluster key, and needs the
  *                     next two variables as well.
  *   RDMC_PRIVATE_KEY  the private key of the certificate, a PEM file (mode 0600)
  *   RDMC_AUTHORITY    the authority that has signed the certificates of all processes, a PEM file
- *   RDMC_INSECURE     1: use no key, and ask peers for none
- *   RDMC_ENCRYPT      1: encrypt all that leaves the host with AES-256-GCM. Both ends must set it.
+ *   RDMC_INSECURE     1 means that this process uses no key, and that its peers need none
+ *   RDMC_ENCRYPT      1 means that all data that leaves the host is encrypted with AES-256-GCM. Both ends
+ *                     must set it.
  *
- * A child of fork() cannot use its parent's sockets, and does not keep them open: calls on them fail with
- * EOPNOTSUPP. The child may close them, and may make sockets of its own.
+ * A child of fork() cannot use its parent's sockets, and does not keep them open. Calls on them fail with
+ * EOPNOTSUPP. But the child may close them, and it may make sockets of its own.
  *
- * No function here is async-signal-safe, although several POSIX functions are (accept, bind, close, connect,
- * poll, recv, send). fork() is not either. One lock guards all sockets of a process, and a signal handler
- * would wait for the call that it has interrupted. A handler that wants to send should write to a pipe, and
- * the program should wait for that pipe with rdmc_poll. */
+ * No function here is async-signal-safe, although several POSIX functions are (accept, bind, close,
+ * connect, poll, recv, send). In a process that uses these sockets, fork() is not async-signal-safe
+ * either. The reason is that one lock guards all sockets of a process: a signal handler would wait for the
+ * call that it has interrupted. A handler that wants to send should write to a pipe, and the program
+ * should wait for that pipe with rdmc_poll. */
 #ifndef RDMC_SOCKET_H
 #define RDMC_SOCKET_H
 
@@ -40,12 +43,12 @@
 extern "C" {
 #endif
 
-/* The level and the names of the options of rdmc. RDMC_SO_FABRIC is a string that names what carries the
- * connection: "shm+udp" for shared memory if both ends are on one host, and else UDP; "self" if both ends are
- * in one process. It fails with ENOTCONN if there is no connection. */
+/* The level and the names of the options of rdmc. RDMC_SO_FABRIC is a string that names the fabric of the
+ * connection. "shm+udp" means shared memory if both ends are on one host, and UDP otherwise. "self" means
+ * that both ends are in one process. Reading the option fails with ENOTCONN if there is no connection. */
 #define RDMC_SOL_SOCKET 0x52444d43
 #define RDMC_SO_FABRIC 1
-/* A uint64_t that can only be read: how many payload bytes of this connection this side has copied so far.
+/* A read-only uint64_t: the number of payload bytes of this connection that this side has copied so far.
  * Copies by the fabric and by the kernel do not count. Bytes that rdmc_sendmsg gathers or rdmc_recvmsg
  * scatters count twice. */
 #define RDMC_SO_COPIED 4
@@ -55,28 +58,32 @@ extern "C" {
 /* For a group socket: the number of members, including the root, as an int. */
 #define RDMC_SO_MEMBERS 3
 
-/* A type of socket for messages (at most 1 GB each) from one process, the root, to many members. All of them
- * must set the group's name. The root binds an address, listens (then the group exists), and sends. The
- * others connect to that address and receive. They are members when the connect succeeds. A member receives
- * the messages that are sent after it has joined, each once, in the root's order.
+/* A type of socket for messages (at most 1 GB each) from one process, the root, to many members. All these
+ * processes must set the group's name. The root binds an address and listens. From then on the group exists,
+ * and the root can send. The other processes connect to that address and receive. Each of them is a member
+ * when its connect has succeeded. A member receives all messages that are sent after it has joined, each
+ * message once, in the root's order.
  *
  * A receiver that does not read blocks the root, and is removed after 30 s. Members may join, leave and fail
- * at any time, and the group goes on without them. The group ends with its root: receivers then get the end
- * after all that was sent, or ECONNRESET. A connect fails with ECONNREFUSED if the root of another group
- * listens at the address.
+ * at any time, and the group goes on without them. The group ends when its root ends. Then either the
+ * receivers get all that was sent, followed by the end of the stream, or their calls fail with ECONNRESET. A
+ * connect fails with ECONNREFUSED if the root of another group listens at the address.
  *
- * rdmc_close of the root returns at once, as for a stream. What was sent continues to the members for at most
- * 2 s, and the exit of the process waits for that. With SO_LINGER, rdmc_close itself waits, for at most the
- * given number of seconds. With SO_LINGER of 0 s, what a member has not received is dropped. */
+ * At the root, rdmc_close returns at once, as for a stream. Messages that were sent still go to the
+ * members, for at most 2 s. If the process exits, its exit waits for this. With SO_LINGER, rdmc_close
+ * itself waits, for at most the given number of seconds. With SO_LINGER of 0 s, messages that a member has
+ * not received are dropped. */
 #define RDMC_GROUP SOCK_RDM
 
-/* Events about members. rdmc_recvmsg returns them in order with the messages, if the call has space for
- * control data. An event is a message of no bytes with MSG_OOB in msg_flags and one cmsg (RDMC_SOL_SOCKET,
- * RDMC_MEMBER_EVENT, this struct). A waiting event makes the socket readable.
+/* Events about members. rdmc_recvmsg returns them among the messages, in the order in which they have
+ * happened, if the call has space for control data. An event is a message of no bytes with MSG_OOB in
+ * msg_flags and one cmsg (RDMC_SOL_SOCKET, RDMC_MEMBER_EVENT, this struct). A waiting event makes the socket
+ * readable.
  *
  * A receive call without such space drops all waiting events, and no event is kept until a call has space
- * again. Before the first receive call, events are kept and make the socket readable. So a program that never
- * gives space should make its first receive call with MSG_DONTWAIT: POLLIN may have meant only an event. */
+ * again. Before the first receive call, events are kept and make the socket readable. So a program that
+ * never gives space should make its first receive call with MSG_DONTWAIT, because POLLIN may mean only
+ * that an event waits. */
 #define RDMC_MEMBER_EVENT 1
 enum { RDMC_MEMBER_JOINED = 1, RDMC_MEMBER_LEFT = 2, RDMC_MEMBER_FAILED = 3 };
 struct rdmc_member_event {
@@ -88,12 +95,13 @@ struct rdmc_member_event {
 };
 
 /* Makes a socket. `domain` is AF_INET or AF_INET6. `type` is SOCK_STREAM, SOCK_SEQPACKET or RDMC_GROUP,
- * optionally with SOCK_NONBLOCK and SOCK_CLOEXEC. The result is a descriptor of the kernel, so its number is
- * used for nothing else. It must be closed with rdmc_close.
+ * optionally with SOCK_NONBLOCK and SOCK_CLOEXEC. The result is a descriptor of the kernel, so the kernel
+ * gives its number to nothing else. It must be closed with rdmc_close.
  *
- * SOCK_SEQPACKET connects like a stream, but only to listeners of its own type; others refuse. Then it
- * behaves like SOCK_SEQPACKET of AF_UNIX: a send makes a message of 0 bytes to 16 MB (else EMSGSIZE). A
- * receive takes one message, and drops the bytes that do not fit into the buffer. */
+ * A SOCK_SEQPACKET socket connects like a stream socket, but only to a listener of the same type.
+ * Listeners of other types refuse it. When it is connected, it behaves like SOCK_SEQPACKET of AF_UNIX. A
+ * send makes one message of 0 bytes to 16 MB; a longer one fails with EMSGSIZE. A receive takes one
+ * message, and drops the bytes that do not fit into the buffer. */
 int rdmc_socket(int domain, int type, int protocol);
 int rdmc_bind(int fd, const struct sockaddr* address, socklen_t length);
 int rdmc_listen(int fd, int backlog);
@@ -104,34 +112,37 @@ int rdmc_connect(int fd, const struct sockaddr* address, socklen_t length);
 /* Flags: MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE (no effect: bytes are never held back) and MSG_EOR (no effect:
  * every message is a record). */
 ssize_t rdmc_send(int fd, const void* bytes, size_t count, int flags);
-/* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. For messages also MSG_TRUNC: the whole length is returned. */
+/* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. For messages (SOCK_SEQPACKET and RDMC_GROUP) also MSG_TRUNC,
+ * with which the call returns the whole length of the message. */
 ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags);
-/* Send from and receive into several pieces. Errors: EOPNOTSUPP if a send has a name or control data,
- * EMSGSIZE for more than IOV_MAX pieces. For messages, rdmc_recvmsg sets MSG_TRUNC or MSG_EOR. MSG_EOR
- * distinguishes an empty message from the end. */
+/* rdmc_sendmsg sends from several pieces of memory, and rdmc_recvmsg receives into several pieces. Errors:
+ * EOPNOTSUPP if a send has a name or control data, EMSGSIZE for more than IOV_MAX pieces. For messages,
+ * rdmc_recvmsg sets MSG_TRUNC or MSG_EOR. MSG_EOR distinguishes an empty message from the end of the
+ * stream. */
 ssize_t rdmc_sendmsg(int fd, const struct msghdr* message, int flags);
 ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
 
 /* Calls without copies. They work on connections of SOCK_STREAM only; other sockets fail with EOPNOTSUPP.
  *
  * rdmc_alloc returns page-aligned memory to send from, or NULL (EINVAL, ENOMEM). It is best called when there
- * is a connection already, because the memory then suits its fabric. rdmc_free gives the memory back. Memory
- * that is still being sent stays valid until it has been sent. rdmc_free fails with EINVAL if the memory is
- * not from rdmc_alloc.
+ * is a connection already, because the memory then suits the fabric of the connection. rdmc_free gives the
+ * memory back. Memory that is still being sent stays valid until it has been sent. rdmc_free fails with
+ * EINVAL if the memory is not from rdmc_alloc.
  *
- * rdmc_send_zc is like rdmc_send, but sends from such memory (else EFAULT) and takes all of the `count`
- * bytes. It stores a number in `*number`; `number` may be NULL. The memory must not be changed until
- * rdmc_sent has reported that number. If the peer offers no memory to write into, rdmc_send_zc copies the
- * bytes, and may then take fewer than `count`. Large sends are better: 1 MB is one message of the fabric.
+ * rdmc_send_zc is like rdmc_send, but sends from memory of rdmc_alloc, and takes all `count` bytes. It fails
+ * with EFAULT if the memory is not from rdmc_alloc. It stores the number of this send in `*number`; `number`
+ * may be NULL. The memory must not be changed until a call of rdmc_sent for that number has succeeded. If the
+ * peer offers no memory to write into, rdmc_send_zc copies the bytes, and may then take fewer than `count`.
+ * Large sends are faster, because the fabric sends up to 1 MB as one message.
  *
  * rdmc_sent waits until the memory of send `number`, and of all earlier sends on that connection, may be
  * changed again. With MSG_DONTWAIT it fails with EAGAIN instead of waiting. It fails with EINVAL if `number`
  * was never returned.
  *
- * rdmc_recv_zc sets `*bytes` to the bytes that come next, in place, and returns their number; 0 means the
- * end. The caller may read and write these bytes until it calls rdmc_release, which fails with EINVAL if the
- * bytes are not from rdmc_recv_zc. The peer has 8 MB of such memory to write into, so a caller that keeps the
- * bytes makes the peer wait.
+ * rdmc_recv_zc stores the address of the next received bytes in `*bytes`, without copying them, and returns
+ * their number. 0 means the end of the stream. The caller may read and write these bytes until it calls
+ * rdmc_release, which fails with EINVAL if the bytes are not from rdmc_recv_zc. The peer has 8 MB of such
+ * memory to write into, so a caller that keeps the bytes makes the peer wait.
  *
  * Security: a hostile peer that holds the key can write into these bytes again before rdmc_release. Bytes
  * that must not change between a check and their use must be copied first, or received with rdmc_recv. */
@@ -148,23 +159,27 @@ int rdmc_close(int fd);
 /* Waits for sockets of rdmc and any other descriptors together. */
 int rdmc_poll(struct pollfd* descriptors, nfds_t count, int timeout_ms);
 /* Prepares the descriptor for the kernel's epoll, poll, select and io_uring, and returns it. From then on the
- * descriptor is readable, writable, at its end or hung up whenever the socket is. There are three
- * differences. An error appears as all of these states. A socket that was never connected is not shown as
- * hung up. A hang-up stays even if the socket is connected or listens again.
+ * kernel shows the descriptor as readable, writable, at its end or hung up whenever the socket is in that
+ * state. There are three differences. If the socket has an error, the descriptor appears to be in all of
+ * these states. A socket that was never connected is not shown as hung up. A hang-up stays even if the socket
+ * is connected or listens again.
  *
- * This costs two more descriptors (EMFILE if there are none) and a system call for each change of the state.
- * rdmc_poll does the same for each socket that it gets, so unlike poll it may fail with EMFILE. */
+ * The call needs two more descriptors, and fails with EMFILE if there are none. Afterwards, each change of
+ * the state costs a system call. rdmc_poll does the same for each socket that it gets. So rdmc_poll may
+ * fail with EMFILE, although poll cannot. */
 int rdmc_pollfd(int fd);
 
-/* SOL_SOCKET: SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT,
- * SO_LINGER, SO_RCVTIMEO, SO_SNDTIMEO and SO_KEEPALIVE (no effect: a dead peer is always detected). SO_SNDBUF
- * and SO_RCVBUF can only be read. IPPROTO_TCP: TCP_NODELAY (no effect: bytes are never held back).
- * IPPROTO_IPV6: IPV6_V6ONLY can only be read, and is 1. */
+/* These options are supported:
+ *   SOL_SOCKET    SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT,
+ *                 SO_LINGER, SO_RCVTIMEO, SO_SNDTIMEO, and SO_KEEPALIVE, which has no effect, because a
+ *                 dead peer is always detected. SO_SNDBUF and SO_RCVBUF can only be read.
+ *   IPPROTO_TCP   TCP_NODELAY, which has no effect, because bytes are never held back.
+ *   IPPROTO_IPV6  IPV6_V6ONLY, which can only be read, and is 1. */
 int rdmc_getsockopt(int fd, int level, int name, void* value, socklen_t* length);
 int rdmc_setsockopt(int fd, int level, int name, const void* value, socklen_t length);
 int rdmc_getsockname(int fd, struct sockaddr* address, socklen_t* length);
 int rdmc_getpeername(int fd, struct sockaddr* address, socklen_t* length);
-/* Commands: F_GETFL and F_SETFL. Of the flags, only O_NONBLOCK has a meaning. */
+/* Commands: F_GETFL and F_SETFL. O_NONBLOCK is the only flag that has an effect. */
 int rdmc_fcntl(int fd, int command, int argument);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // A C++ interface to rdmc/socket.h: a descriptor that closes itself, spans instead of pointers and lengths,
-// and std::expected instead of errno. Each function calls the C function of the same name; see its comment
-// there. Any thread may call any function. A Socket must be destroyed or closed only when no other thread
-// uses it any longer.
+// and std::expected instead of errno. Each function calls the C function of the same name, which is described
+// in rdmc/socket.h. Any thread may call any function. A Socket must be destroyed or closed only when no other
+// thread uses it any longer.
 #pragma once
 
 #include <netinet/in.h>
@@ -51,7 +51,7 @@ class Socket {
     return adopted(rdmc_accept4(descriptor_, nullptr, nullptr, flags));
   }
 
-  /// Returns the number of bytes sent. If the socket blocks, this is all of them.
+  /// Returns the number of bytes that were sent. A blocking socket sends all bytes.
   SocketResult<std::size_t> send(std::span<const std::byte> bytes, int flags = MSG_NOSIGNAL) {
     return counted(rdmc_send(descriptor_, bytes.data(), bytes.size(), flags));
   }
@@ -70,7 +70,7 @@ class Socket {
   SocketResult<void> set(int level, int name, const Value& value) {
     return done(rdmc_setsockopt(descriptor_, level, name, &value, sizeof value));
   }
-  /// For RDMC_GROUP: sets the name of the group, see RDMC_SO_GROUP.
+  /// Sets the name of the group of an RDMC_GROUP socket. See RDMC_SO_GROUP.
   SocketResult<void> join_as(std::string_view group) {
     return done(rdmc_setsockopt(descriptor_, RDMC_SOL_SOCKET, RDMC_SO_GROUP, group.data(),
                                 static_cast<socklen_t>(group.size())));
