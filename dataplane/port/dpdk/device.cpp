@@ -170,26 +170,20 @@ int Device::try_configure(bool wakes) {
   conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
   if (reads_at_once_) conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   conf.intr_conf.rxq = wakes ? 1 : 0;
-  // A TAP requires the same number of queues in both directions.
-  return rte_eth_dev_configure(id_, receive_queues_, receive_queues_, &conf);
+  return rte_eth_dev_configure(id_, 1, 1, &conf);
 }
 
 Result<void> Device::configure() {
-  // A second queue is useful if flows can be steered into it. Hardware supports this, and so does a TAP with
-  // tc. A memif has only one queue, because its other end would need a second queue as well.
-  receive_queues_ = memif_ == Memif::none && info_.max_rx_queues >= 2 ? 2 : 1;
   wakes_ = try_configure(true) == 0;
   if (!wakes_) {
     if (const int error = try_configure(false); error != 0) return device_error(name_, error);
   }
   std::uint16_t receive = descriptors_, transmit = descriptors_;
   rte_eth_dev_adjust_nb_rx_tx_desc(id_, &receive, &transmit);
-  for (std::uint16_t queue = 0; queue < receive_queues_; ++queue) {
-    const int no_receive = rte_eth_rx_queue_setup(id_, queue, receive, SOCKET_ID_ANY, nullptr, buffers_);
-    if (no_receive != 0) return device_error(name_ + ": no receive queue", no_receive);
-    const int no_transmit = rte_eth_tx_queue_setup(id_, queue, transmit, SOCKET_ID_ANY, nullptr);
-    if (no_transmit != 0) return device_error(name_ + ": no transmit queue", no_transmit);
-  }
+  const int no_receive = rte_eth_rx_queue_setup(id_, kQueue, receive, SOCKET_ID_ANY, nullptr, buffers_);
+  if (no_receive != 0) return device_error(name_ + ": no receive queue", no_receive);
+  const int no_transmit = rte_eth_tx_queue_setup(id_, kQueue, transmit, SOCKET_ID_ANY, nullptr);
+  if (no_transmit != 0) return device_error(name_ + ": no transmit queue", no_transmit);
   descriptors_ = receive;
   return {};
 }

@@ -22,6 +22,9 @@ namespace rdmc::port::dpdk {
 
 class Device {
  public:
+  /// The one queue in each direction.
+  static constexpr std::uint16_t kQueue = 0;
+
   /// Opens the device. Precondition: EAL runs. Errors: already_exists (the device is in use), not_found (the
   /// interface does not exist, or the server of a memif did not appear within 3 s), permission_denied,
   /// resource_limit, unsupported, io_error. The message contains DPDK's own error message.
@@ -41,8 +44,7 @@ class Device {
   std::uint16_t id() const { return id_; }
   MacAddress mac() const;
   std::uint32_t mtu() const { return mtu_; }  ///< The MTU of IP packets.
-  std::uint16_t receive_queues() const { return receive_queues_; }
-  /// The maximum number of frames in each queue.
+  /// The maximum number of frames in the receive queue.
   std::uint16_t descriptors() const { return descriptors_; }
   rte_mempool* buffers() const { return buffers_; }  ///< Each buffer has space for a whole frame.
   /// True if the device can wake a sleeping thread when a frame arrives.
@@ -73,7 +75,7 @@ class Device {
   std::uint16_t id_ = RTE_MAX_ETHPORTS;
   rte_eth_dev_info info_{};
   std::uint32_t mtu_ = 0;
-  std::uint16_t receive_queues_ = 1, descriptors_ = 0;
+  std::uint16_t descriptors_ = 0;
   bool ours_ = false, wakes_ = false, reads_at_once_ = false, same_host_only_ = false,
        may_receive_uncut_ = false;
   std::optional<KernelInterfaces> kernel_;  // Set if the device uses one of the kernel's interfaces.

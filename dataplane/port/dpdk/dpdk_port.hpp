@@ -23,7 +23,6 @@
 #include "dataplane/port/dpdk/frames.hpp"
 #include "dataplane/port/dpdk/memif_gate.hpp"
 #include "dataplane/port/dpdk/neighbours.hpp"
-#include "dataplane/port/dpdk/steering.hpp"
 #include "dataplane/port/piece_cutter.hpp"
 #include "dataplane/port/port.hpp"
 #include "dataplane/port/source_ports.hpp"
@@ -78,7 +77,6 @@ class DpdkPort final : public Port {
  private:
   struct Flow {
     std::uint16_t udp_port = 0;  // 0 if the flow is closed.
-    std::optional<SteeringRule> rule;
   };
   /// The headers of a flow's datagrams to one destination. They are valid as long as the generation of the
   /// neighbours is the same.
@@ -162,7 +160,6 @@ class DpdkPort final : public Port {
   PortInfo info_;
   PortCounters counters_;
   Neighbours neighbours_;
-  std::optional<Steering> steering_;
   std::vector<Flow> flows_;  // Indexed by FlowId.
   // Indexed by UDP port number. The value is FlowId + 1, or 0 if no flow uses the number.
   std::vector<std::uint16_t> flow_of_port_;
@@ -187,13 +184,12 @@ class DpdkPort final : public Port {
   std::array<rte_mbuf*, kBurst> received_{};
   std::uint16_t held_packets_ = 0, lent_ = 0;
   std::array<iovec, kBurst> pieces_{};
-  std::uint16_t next_queue_ = 0;
   std::uint32_t bursts_ = 0;
   Time now_{};  // The time of the last tick.
   Time next_link_check_{};
   bool link_was_up_ = false;  // True if the link has ever been up.
   WakeEvent wake_;
-  // An epoll descriptor for the interrupts of the receive queues. Empty if the device has no interrupts.
+  // An epoll descriptor for the interrupt of the receive queue. Empty if the device has no interrupts.
   Descriptor interrupts_;
 };
 

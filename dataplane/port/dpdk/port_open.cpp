@@ -14,7 +14,6 @@ namespace rdmc::port::dpdk {
 namespace {
 
 /// The UDP port of RoCE v2 (IANA).
-constexpr std::uint16_t kRocePort = 4791;
 constexpr std::uint8_t kIpv4PrefixBits = 24, kIpv6PrefixBits = 64;
 
 LinkAddress link_address(const Device& device, Address address, const DpdkOptions& options) {
@@ -72,9 +71,6 @@ Result<void> DpdkPort::start(const Address& address, const DpdkOptions& options)
   watch_interrupts();
   if (!interrupts_)
     info_.notes.push_back("the device cannot wake a sleeper: it is looked at again and again");
-  if (device_->receive_queues() > 1) steering_ = Steering::try_on(device_->id(), address);
-  if (device_->receive_queues() > 1 && !steering_)
-    info_.notes.push_back("the device cannot steer flows into queues");
   if (!device_->wait_for_link())
     info_.notes.push_back("the link is down: the other end is not there yet, or a cable is not plugged in");
   flows_.resize(1);
@@ -101,14 +97,13 @@ std::optional<std::uint16_t> DpdkPort::free_udp_port() {
   return std::nullopt;
 }
 
-/// Combines the interrupts of all receive queues in one descriptor, on which the port waits.
+/// Makes the descriptor on which the port waits for the interrupt of the receive queue.
 void DpdkPort::watch_interrupts() {
   if (!device_->wakes()) return;
   interrupts_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  for (std::uint16_t queue = 0; queue < device_->receive_queues(); ++queue) {
-    if (rte_eth_dev_rx_intr_ctl_q(device_->id(), queue, interrupts_.get(), RTE_INTR_EVENT_ADD, nullptr) != 0)
-      return interrupts_.reset();
-  }
+  if (rte_eth_dev_rx_intr_ctl_q(device_->id(), Device::kQueue, interrupts_.get(), RTE_INTR_EVENT_ADD,
+                                nullptr) != 0)
+    interrupts_.reset();
 }
 
 Result<FlowId> DpdkPort::open_flow() {
@@ -118,7 +113,6 @@ Result<FlowId> DpdkPort::open_flow() {
   const FlowId id{static_cast<std::uint32_t>(gap - flows_.begin())};
   if (gap == flows_.end()) flows_.emplace_back();
   listen(id, *udp_port);
-  if (steering_) flows_[value_of(id)].rule = steering_->steer(*udp_port);
   return id;
 }
 
@@ -142,10 +136,8 @@ DpdkPort::~DpdkPort() {
   release_received();
   for (const Held& held : held_) rte_pktmbuf_free(held.payload);
   rte_pktmbuf_free_bulk(spare_.data(), spares_);
-  // Removes the steering rules while the device still exists.
-  flows_.clear();
-  for (std::uint16_t queue = 0; interrupts_ && queue < device_->receive_queues(); ++queue)
-    rte_eth_dev_rx_intr_ctl_q(device_->id(), queue, interrupts_.get(), RTE_INTR_EVENT_DEL, nullptr);
+  if (interrupts_)
+    rte_eth_dev_rx_intr_ctl_q(device_->id(), Device::kQueue, interrupts_.get(), RTE_INTR_EVENT_DEL, nullptr);
 }
 
 }  // namespace rdmc::port::dpdk

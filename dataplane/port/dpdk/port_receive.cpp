@@ -73,17 +73,10 @@ void DpdkPort::release_received() {
   lent_ = 0;
 }
 
-/// Polls the queues alternately. If a queue is empty, polls the next one.
 std::uint16_t DpdkPort::take_burst(std::uint16_t at_most) {
   const MemifPass pass(gate());
   if (!pass) return 0;
-  for (std::uint16_t tries = 0; tries < device_->receive_queues(); ++tries) {
-    const std::uint16_t queue = next_queue_;
-    next_queue_ = queue + 1 < device_->receive_queues() ? static_cast<std::uint16_t>(queue + 1) : 0;
-    if (const std::uint16_t got = rte_eth_rx_burst(device_->id(), queue, received_.data(), at_most); got > 0)
-      return got;
-  }
-  return 0;
+  return rte_eth_rx_burst(device_->id(), Device::kQueue, received_.data(), at_most);
 }
 
 /// Returns true if the frame carries a datagram for one of this port's flows. Then `train` describes it.

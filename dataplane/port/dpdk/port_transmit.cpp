@@ -199,7 +199,8 @@ std::uint16_t DpdkPort::to_device(rte_mbuf** frames, std::uint16_t count) {
     return count;
   }
   const MemifPass pass(gate());
-  const std::uint16_t taken = pass ? rte_eth_tx_burst(device_->id(), 0, frames, count) : std::uint16_t{0};
+  const std::uint16_t taken =
+      pass ? rte_eth_tx_burst(device_->id(), Device::kQueue, frames, count) : std::uint16_t{0};
   counters_.datagrams_sent += taken;
   return taken;
 }

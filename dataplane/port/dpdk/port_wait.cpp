@@ -73,15 +73,7 @@ Time DpdkPort::prepare_wait(Time deadline) {
 /// Sleeps until an interrupt, until the time `until`, or until wake(). Returns false if the device has no
 /// interrupt that could be waited for at the moment.
 bool DpdkPort::sleep_until_interrupt(Time until) {
-  std::uint16_t armed = 0;
-  while (armed < device_->receive_queues() && rte_eth_dev_rx_intr_enable(device_->id(), armed) == 0) ++armed;
-  const auto disarm = [&] {
-    while (armed > 0) rte_eth_dev_rx_intr_disable(device_->id(), --armed);
-  };
-  if (armed < device_->receive_queues()) {
-    disarm();
-    return false;
-  }
+  if (rte_eth_dev_rx_intr_enable(device_->id(), Device::kQueue) != 0) return false;
   // This burst is needed because frames that arrived before the interrupt was armed do not raise the
   // interrupt.
   held_packets_ = take_burst(kBurst);
@@ -93,7 +85,7 @@ bool DpdkPort::sleep_until_interrupt(Time until) {
     drain(events[0]);
     if (events[1].revents != 0) take_interrupts(interrupts_.get());
   }
-  disarm();
+  rte_eth_dev_rx_intr_disable(device_->id(), Device::kQueue);
   return true;
 }
 
