@@ -19,8 +19,8 @@ namespace rdmc::control {
 namespace {
 
 constexpr std::size_t kTextBytes = ClusterKey::kPrefix.size() + 2 * ClusterKey::kBytes;
-/// Memory for the text of kMostKeys lines with their line ends. The rest of it shows whether a file is longer
-/// than a key file can be.
+/// Memory for the text of kMostKeys lines with their line ends, and for a few more bytes. If a read also
+/// fills those bytes, the file is too long for a key file.
 using TextBuffer = Secret<512>;
 static_assert(ClusterKey::kMostKeys * (kTextBytes + 2) < 512);
 
@@ -31,7 +31,7 @@ int digit_value(char c) {
   return -1;
 }
 
-/// Writes the key's line and its newline into `out`. Returns the number of bytes.
+/// Writes the key's line and its newline into `out`. Returns the number of bytes that it has written.
 std::size_t format(std::span<const std::byte> key, std::span<std::byte> out) {
   std::size_t at = 0;
   const auto put = [&](char c) { out[at++] = static_cast<std::byte>(c); };
@@ -56,8 +56,9 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::stri
   return {};
 }
 
-/// Reads until the end of the file or until `out` is full. A file is read from its start and its offset does
-/// not move, because children share the offset with their parent. A pipe has no offset and is read in order.
+/// Reads until the end of the file or until `out` is full. A file is read from its start without moving the
+/// file offset, because children share the file offset with their parent. A pipe has no offset, so its bytes
+/// are read in order.
 Result<std::size_t> read_all(int fd, std::span<std::byte> out, const std::string& what) {
   std::size_t filled = 0;
   bool seekable = true;
@@ -170,7 +171,7 @@ Result<void> ClusterKey::write_file(const std::filesystem::path& path, std::span
     const std::size_t length = format(key.secret_.bytes(), line.bytes());
     if (written) written = write_all(file.get(), line.bytes().first(length), what);
   }
-  // A umask may have cleared bits of the mode that open() was given. It cannot set any.
+  // The umask may have cleared bits of the mode that open() was given, so fchmod() sets them again.
   if (written && (::fchmod(file.get(), 0600) != 0 || ::fsync(file.get()) != 0))
     written = fail_errno(what, errno);
   if (!written) ::unlink(path.c_str());

@@ -31,10 +31,13 @@ class ClusterKey {
   /// The largest number of keys in one file. A file holds several keys while keys are rotated.
   static constexpr std::size_t kMostKeys = 4;
 
-  /// Reads a key file of 1 to kMostKeys lines, one key in each line. A client proves the first key; a server
-  /// accepts all of them. Errors: not_found; permission_denied if the group or others have any access to the
-  /// file (the error text has the chmod command that repairs this) or if this process is not allowed to read
-  /// the file; invalid_argument if the file has any other content.
+  /// Reads a key file of 1 to kMostKeys lines, one key in each line. A client proves the first key, and a
+  /// server accepts all of them.
+  /// Errors:
+  /// - not_found: there is no such file.
+  /// - permission_denied: the group or others have any access to the file (the error text has the chmod
+  ///   command that repairs this), or this process is not allowed to read the file.
+  /// - invalid_argument: the file has any other content.
   static Result<std::vector<ClusterKey>> load(const std::filesystem::path& path);
 
   /// Reads the key from a descriptor that this process has inherited from its parent (a memfd of share(), or
@@ -60,13 +63,13 @@ class ClusterKey {
   /// child. Errors: resource_limit.
   Result<Descriptor> share() const;
 
-  /// Returns the key's line in a key file, without the newline. The caller may print it, but must show it to
-  /// nobody else.
+  /// Returns the key's line in a key file, without the newline. The caller may print the line, but must show
+  /// it to nobody else.
   std::string text() const;
 
   /// Derives a key for one purpose: HKDF-SHA-256 (RFC 5869) of this key, with `label` as info. Different
-  /// labels give independent keys: a leaked derived key reveals nothing about another one. Errors:
-  /// unsupported (OpenSSL without HKDF).
+  /// labels give independent keys, so a derived key that becomes known reveals nothing about another derived
+  /// key. Errors: unsupported if OpenSSL has no HKDF.
   Result<Secret<kBytes>> derive(std::string_view label) const;
 
  private:

@@ -28,7 +28,8 @@ Result<SystemRandom> SystemRandom::open() {
 std::uint64_t SystemRandom::next64() const {
   std::uint64_t value = 0;
   const auto filled = fill_random(std::as_writable_bytes(std::span(&value, 1)));
-  assert(filled);  // The call worked in open(), and the kernel never withdraws it.
+  // open() has checked that this call works. A call that has worked once does not fail later.
+  assert(filled);
   return value;
 }
 

@@ -16,11 +16,11 @@ namespace rdmc::control {
 /// Fills `out` from getrandom(2). Errors: unsupported; permission_denied if a sandbox forbids the call.
 Result<void> fill_random(std::span<std::byte> out);
 
-/// The proof that getrandom(2) works in this process. open() checks this once, so the functions below return
-/// plain values and cannot fail.
+/// An object of this class proves that getrandom(2) works in this process. open() checks this once, so the
+/// other functions return plain values and cannot fail.
 class SystemRandom {
  public:
-  /// Errors: those of fill_random.
+  /// Checks that getrandom(2) works. Errors: those of fill_random.
   static Result<SystemRandom> open();
 
   std::uint32_t next32() const;
@@ -29,8 +29,8 @@ class SystemRandom {
   Qpn qpn() const;
   /// Returns a number that is uniform in [0, 2^24).
   Psn psn() const;
-  /// Returns a number that is uniform in [1, 2^32). Zero would equal the remote key in a header that no code
-  /// has filled in.
+  /// Returns a number that is uniform in [1, 2^32). 0 is excluded, because 0 is also the remote key in a
+  /// header that no code has filled in.
   RemoteKey remote_key() const;
 
  private:

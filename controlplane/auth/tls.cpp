@@ -17,9 +17,9 @@ struct SslDeleter {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
 };
 
-/// True if the peer's alert means that it does not accept this side's proof. Which alert a peer sends for
-/// this depends on its implementation and on how far the handshake got. All alerts about the handshake's
-/// secrets therefore count.
+/// True if the peer's alert means that the peer does not accept this side's proof. The peer's choice of the
+/// alert depends on its implementation and on the progress of the handshake. Therefore all alerts about the
+/// secrets of the handshake are included.
 bool alert_is_about_the_proof(int alert) {
   switch (alert) {
     case SSL3_AD_BAD_RECORD_MAC:
@@ -45,7 +45,8 @@ bool reason_is_about_the_proof(int reason) {
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_DIGEST_CHECK_FAILED:
-    // The client offers no PSK, so OpenSSL would need a certificate on this side.
+    // OpenSSL reports this if the client offers no PSK. This side would then need a certificate, and it has
+    // none.
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
     case SSL_R_NO_CERTIFICATES_RETURNED:
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return true;
@@ -115,8 +116,9 @@ Result<TlsSession> TlsSession::create(const TlsContext& context, Role role) {
   }
   SSL* ssl = state->ssl.get();
   const KeyRing* const ring = state->credentials.ring.get();
-  BIO_set_mem_eof_return(state->incoming, -1);        // An empty BIO means "try later", not the end.
-  SSL_set_app_data(ssl, const_cast<KeyRing*>(ring));  // The cast is for the void*. The ring is only read.
+  BIO_set_mem_eof_return(state->incoming, -1);  // An empty BIO means "try later", not the end.
+  // The void* parameter needs the cast. The ring is only read.
+  SSL_set_app_data(ssl, const_cast<KeyRing*>(ring));
   SSL_set_bio(ssl, state->incoming, state->outgoing);
   if (role == Role::client) {
     SSL_set_connect_state(ssl);

@@ -28,11 +28,12 @@ inline constexpr std::string_view kTlsLabel = "rdmc control tls 1.3 psk",
 enum class Role { client, server };
 
 /// The PEM files of one member. Every process that shows a valid certificate signed by one of the authorities
-/// belongs to the cluster. The authority must therefore sign for nothing else. Names in certificates are not
-/// compared, because all members have equal rights and their addresses change.
+/// belongs to the cluster. These authorities must therefore sign certificates for members of the cluster
+/// only. Names in certificates are not compared, because all members have equal rights and their addresses
+/// change.
 struct CertificateFiles {
-  /// The certificate of the authority that signs the members' certificates. There are several while one
-  /// authority replaces another one.
+  /// The certificate of the authority that signs the members' certificates. The file contains several
+  /// certificates while a new authority replaces an old one.
   std::filesystem::path authority;
   /// This member's certificate, followed by the certificates between it and the authority.
   std::filesystem::path certificate;
@@ -42,23 +43,25 @@ struct CertificateFiles {
   friend bool operator==(const CertificateFiles&, const CertificateFiles&) = default;
 };
 
-/// What all sessions of one cluster share. This is a cheap handle: copies share one context.
+/// The state that all sessions of one cluster share. An object of this class is a cheap handle: copies share
+/// one state.
 class TlsContext {
  public:
-  /// Uses one key. Keeps only what is derived from `key`, not the key itself. Errors: unsupported if this
-  /// OpenSSL lacks a function that is needed.
+  /// Makes a context that uses one key. It keeps only values derived from `key`, not the key itself. Errors:
+  /// unsupported if this OpenSSL lacks a function that is needed.
   static Result<TlsContext> create(const ClusterKey& key);
-  /// Uses the keys of a file. Each session uses the keys that the file holds when the session begins: a
-  /// client proves the first key, a server accepts any of them. While the file cannot be read, the keys that
-  /// were read before stay in use. Errors: those of ClusterKey::load and create.
+  /// Makes a context that uses the keys of a file. Each session uses the keys that are in the file when the
+  /// session begins: a client proves the first key, and a server accepts all of them. While the file cannot
+  /// be read, new sessions use the keys that were read before. Errors: those of ClusterKey::load and create.
   static Result<TlsContext> follow(const std::filesystem::path& key_file);
-  /// Uses certificates. The files are read again when they change, like a key file. Three files that do not
-  /// match each other yet count as files that cannot be read. Errors: invalid_argument; permission_denied if
-  /// others can read the private key; those of stat(2) for the private key.
+  /// Makes a context that uses certificates. The files are read again when they change, as for a key file. If
+  /// the three files do not match each other yet, they count as files that cannot be read. Errors:
+  /// invalid_argument; permission_denied if others can read the private key; those of stat(2) for the private
+  /// key.
   static Result<TlsContext> follow(const CertificateFiles& files);
 
-  /// Checks the files for changes, as each new session does. Errors: the reason why the present content of
-  /// the files cannot be used. Sessions then use what was read before.
+  /// Checks whether the files have changed, as each new session does. If the present content of the files
+  /// cannot be used, returns the reason as an error, and sessions use the content that was read before.
   Result<void> look() const;
 
  private:
@@ -70,31 +73,32 @@ class TlsContext {
 
 class TlsSession {
  public:
-  /// Errors: resource_limit.
+  /// Begins a session. Errors: resource_limit.
   static Result<TlsSession> create(const TlsContext& context, Role role);
   TlsSession(TlsSession&&) noexcept;
   TlsSession& operator=(TlsSession&&) noexcept;
   ~TlsSession();
 
-  /// Takes in ciphertext from the peer. Nothing is processed until handshake() or read(). Errors:
-  /// resource_limit.
+  /// Takes in ciphertext from the peer. The next handshake() or read() processes it. Errors: resource_limit.
   Result<void> receive(std::span<const std::byte> ciphertext);
 
   /// Continues the handshake. Returns true once the handshake is finished and the peer has proved that it
   /// holds the key or a certificate. Errors: authentication; protocol_error (the peer does not speak TLS
-  /// 1.3). After an error the output may still hold an alert for the peer.
+  /// 1.3). After an error the output may still contain an alert for the peer.
   Result<bool> handshake();
   bool established() const { return established_; }
 
   /// Decrypts into `plaintext` and returns the number of bytes. Returns 0 if more ciphertext is needed or if
   /// the peer has sent close_notify. Errors: corrupt (a record was tampered with); protocol_error;
-  /// authentication (only now does the peer report that it does not accept this side's proof).
+  /// authentication (the peer does not accept this side's proof, and reports this only after the handshake
+  /// has finished here).
   Result<std::size_t> read(std::span<std::byte> plaintext);
-  /// Encrypts all of `plaintext`, which must not be empty. At most 16 KiB give one record. Errors:
-  /// protocol_error.
+  /// Encrypts all of `plaintext`, which must not be empty. Plaintext of at most 16 KiB becomes one record.
+  /// Errors: protocol_error.
   Result<void> write(std::span<const std::byte> plaintext);
-  /// Returns a value that both ends of this session share. Nobody can make it equal in two sessions (a
-  /// channel binding, RFC 9266). Precondition: established(). Throws std::bad_alloc.
+  /// Returns a value that both ends of this session share and that differs between sessions. No process can
+  /// give two sessions the same value (a channel binding, RFC 9266). Precondition: established(). Throws
+  /// std::bad_alloc.
   std::array<std::byte, 16> exported() const;
   /// Encrypts a close_notify for the peer.
   void close();

@@ -29,8 +29,8 @@ const KeyRing& ring_of(const SSL* ssl) {
   return *static_cast<const KeyRing*>(SSL_get_app_data(ssl));
 }
 
-/// Returns the PSK in the form that OpenSSL needs: a session object that no real session made. Returns null
-/// if memory is short.
+/// Returns the PSK in the form that OpenSSL needs, which is a session object. The object does not belong to a
+/// real session. Returns null if there is no memory.
 SSL_SESSION* make_psk_session(SSL* ssl, const Secret<ClusterKey::kBytes>& psk) {
   static constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
   std::unique_ptr<SSL_SESSION, decltype(&SSL_SESSION_free)> session(SSL_SESSION_new(), SSL_SESSION_free);
@@ -58,7 +58,8 @@ int find_psk(SSL* ssl, const unsigned char* identity, std::size_t identity_lengt
   const KeyRing& ring = ring_of(ssl);
   const auto found = std::ranges::find(ring, name, &NamedPsk::identity);
   *session = nullptr;
-  // The handshake goes on without a PSK. It fails because this side has no certificate.
+  // The key is unknown, so the handshake continues without a PSK. It then fails because this side has no
+  // certificate.
   if (found == ring.end()) return 1;
   *session = make_psk_session(ssl, found->psk);
   return *session != nullptr;
@@ -83,7 +84,7 @@ Result<std::shared_ptr<SSL_CTX>> make_context() {
                 "OpenSSL cannot do TLS 1.3 as we need it: " + reason_text(ERR_peek_error()));
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
-  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // An idle session holds no record buffers (34 KB).
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // An idle session keeps no record buffers (34 KB).
   return shared;
 }
 
@@ -176,8 +177,8 @@ Result<Credentials> TlsContext::Shared::load() const {
   return with_keys(*keys);
 }
 
-/// Takes the stamps before it reads the files. If a file changes between the two, the next call finds a
-/// different stamp and reads the file again.
+/// Takes the stamps before it reads the files. If a file changes after its stamp was taken, the next call
+/// finds a different stamp and reads the file again.
 Result<void> TlsContext::Shared::read_changes() {
   auto now = stamps();
   if (credentials_.context && now == stamps_) return {};

@@ -1,5 +1,5 @@
 // The shared state of a TlsContext: the keys or certificates in the form that OpenSSL needs. They are read
-// again when their files have changed. Internal to this folder. May be used from any thread.
+// again when their files have changed. Internal to this folder. Functions may be called from any thread.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -29,11 +29,11 @@ struct Credentials {
 
 std::string reason_text(unsigned long error);
 
-/// The metadata by which one version of a file differs from another one.
+/// The metadata of a file. Two versions of a file differ in it.
 struct Stamp {
   ino_t inode = 0;
-  /// The mode is compared because a chmod within one tick of the file system's clock does not change the
-  /// time.
+  /// The mode is part of the stamp because the clock of a file system is coarse. A chmod within one tick of
+  /// this clock does not change the file's time.
   mode_t mode = 0;
   off_t bytes = 0;
   std::int64_t changed_ns = 0;
@@ -42,15 +42,15 @@ struct Stamp {
 
 class TlsContext::Shared {
  public:
-  /// Uses one key, which never changes. Errors: those of ClusterKey::derive and of TlsContext::create.
+  /// Sets one key, which never changes. Errors: those of ClusterKey::derive and of TlsContext::create.
   Result<void> set(const ClusterKey& key);
-  /// Errors: those of the first read of the files.
+  /// Read the files for the first time. Errors: those of reading the files.
   Result<void> follow(const std::filesystem::path& key_file);
   Result<void> follow(const CertificateFiles& files);
 
   Credentials credentials();
-  /// Reads the files again if they have changed. Errors: those of reading the files. What was read before
-  /// then stays in use.
+  /// Reads the files again if they have changed. If this fails, returns the error, and the content that was
+  /// read before stays in use.
   Result<void> look();
 
  private:
@@ -60,7 +60,7 @@ class TlsContext::Shared {
   Result<Credentials> load() const;
 
   std::mutex mutex_;
-  // Either one key file, or the three files of CertificateFiles in their order.
+  // The path of one key file, or the paths of the three files of CertificateFiles in their order.
   std::vector<std::filesystem::path> files_;
   Stamps stamps_;
   Credentials credentials_;

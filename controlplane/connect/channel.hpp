@@ -1,9 +1,9 @@
 // A stream of whole messages to one peer that has passed the handshake. Sessions, agents and stores
 // communicate through channels. connect() and Listener make a channel that has a connection of its own.
-// peer::Peers makes channels that share a connection. Messages arrive in order, each once, or the channel is
-// closed with a precise cause. All functions and handlers run on the control loop's thread. Only the
-// destructor may also run on another thread, where it waits until no handler runs. Destroying a channel
-// without close() ends it at once.
+// peer::Peers makes channels that share a connection. Messages arrive in order, and each message arrives
+// once. If this is not possible, the channel is closed with a precise cause. All functions and handlers run
+// on the control loop's thread, with one exception: the destructor may run on another thread, where it waits
+// until no handler runs. Destroying a channel without close() ends it at once.
 #pragma once
 
 #include <array>
@@ -28,17 +28,17 @@ class Channel {
   using ClosedHandler = std::move_only_function<void(const Error& cause)>;
   using DrainedHandler = std::move_only_function<void()>;
 
-  /// Only for the folders that implement channels. All others get channels from connect(), a Listener or
-  /// peer::Peers.
+  /// Makes a channel. Must be called only by the folders that implement channels. All other code gets
+  /// channels from connect(), a Listener or peer::Peers.
   explicit Channel(std::shared_ptr<ChannelEnd> end);
   Channel(Channel&&) noexcept = default;
   Channel& operator=(Channel&& other) noexcept;
   ~Channel();
 
-  /// Begins to read. Before this call nothing is read. Must be called at most once. `on_closed` is called
-  /// exactly once, after the last message, unless the channel is destroyed first. It is never called from
-  /// inside start(), send() or close(). Both handlers may destroy the channel. They are released after
-  /// on_closed. The text of the cause names the peer, and its code is:
+  /// Begins to read. Before this call nothing is read. Must be called at most once. Unless the channel is
+  /// destroyed first, `on_closed` is called exactly once, after the last message. It is never called from
+  /// inside start(), send() or close(). Each handler may destroy the channel. The handlers are released after
+  /// on_closed. The text of the cause names the peer. The code of the cause is one of these:
   ///   cancelled         either side closed in order, or the loop stopped
   ///   peer_failed       the peer ended without a goodbye (it died), reset, or became unreachable
   ///   timed_out         the peer was silent too long, or did not read everything in time after close()
@@ -52,24 +52,26 @@ class Channel {
   /// closed or about to be closed.
   Result<void> send(std::vector<std::byte> message);
 
-  /// Sets a handler that is called each time that send() has returned would_block and the queue has then
-  /// fallen to half of its limit.
+  /// Sets a handler. The handler is called when send() has returned would_block and the queue has then become
+  /// half empty. It is called again each time that this happens.
   void on_drained(DrainedHandler handler);
 
   /// Sends what is queued and a goodbye, and waits until the peer has read everything. Then on_closed is
-  /// called with cancelled. No more messages are delivered. The channel may be destroyed meanwhile, and the
-  /// rest is still sent.
+  /// called with cancelled. From the call of close() on, no messages are delivered. The channel may be
+  /// destroyed before on_closed, and what is queued is still sent.
   void close();
 
-  /// The number of bytes that send() has accepted and that are not yet handed to the kernel.
+  /// Returns the number of bytes that send() has accepted and that are not yet handed to the kernel.
   std::size_t queued_bytes() const;
   const Address& peer() const;
   Address local() const;
-  /// The smallest round-trip time to the peer that the kernel has measured. Nullopt if it has measured none.
+  /// Returns the smallest round-trip time to the peer that the kernel has measured. Returns nullopt if it has
+  /// measured none.
   std::optional<Duration> round_trip() const;
-  /// A value that both ends of the connection share (from TLS's exporter, RFC 9266). Nobody can make it equal
-  /// in two connections, not even a process that is an end of both. Nullopt if the connection is not
-  /// encrypted, or if several channels share it. Throws std::bad_alloc.
+  /// Returns a value that both ends of the connection share and that differs between connections (from TLS's
+  /// exporter, RFC 9266). No process can give two connections the same value, not even a process that is an
+  /// end of both connections. Returns nullopt if the connection is not encrypted, or if several channels
+  /// share it. Throws std::bad_alloc.
   std::optional<std::array<std::byte, 16>> binding() const;
 
  private:
@@ -77,7 +79,7 @@ class Channel {
   std::shared_ptr<ChannelEnd> end_;
 };
 
-/// The implementation of a Channel: a TCP connection of its own, or a part of a connection that several
+/// The implementation of a Channel. It is a TCP connection of its own, or a part of a connection that several
 /// channels share. The functions are those of Channel.
 class ChannelEnd {
  public:
@@ -86,8 +88,8 @@ class ChannelEnd {
   virtual Result<void> send(std::vector<std::byte> message) = 0;
   virtual void on_drained(Channel::DrainedHandler handler) = 0;
   virtual void close() = 0;
-  /// Called when the Channel is destroyed. No handler is called after this. A close() that has begun is
-  /// completed.
+  /// Called when the Channel is destroyed. After this, no handler is called. If close() was called before,
+  /// its work is still completed.
   virtual void abandon() = 0;
   virtual std::size_t queued_bytes() const = 0;
   virtual const Address& peer() const = 0;

@@ -53,8 +53,8 @@ void ChannelProtocol::receive(std::span<const std::byte> bytes) {
   switch (phase_) {
     case Phase::first_bytes:
     case Phase::tls_handshake:
-      // After the proof, bytes are not counted. Bytes that arrive in the same read as the proof are counted,
-      // but they are fewer than the limit.
+      // Bytes are counted until the peer has proved itself. Bytes that arrive in the same read as the proof
+      // are counted too, but they are fewer than the limit.
       unproved_bytes_ += bytes.size();
       if (std::holds_alternative<TlsContext>(security_) && unproved_bytes_ > kMaxUnprovedBytes)
         return fail_with(Errc::protocol_error, "the other side sent " + std::to_string(unproved_bytes_) +
@@ -88,8 +88,8 @@ void ChannelProtocol::first_bytes_for_tls() {
   if (!handshake && !(role_ == Role::client && may_be_tls(first_bytes_, kTlsAlert)))
     return fail_with(Errc::protocol_error,
                      "the other side does not speak rdmc; it began with " + excerpt(first_bytes_));
-  // Waits for a whole record. A peer that never sends one then costs only the memory of its bytes, and no TLS
-  // session.
+  // A server makes no TLS session before a whole record has arrived. If a peer never sends a whole record,
+  // only the memory of its bytes is used.
   if (first_bytes_.size() < kTlsHeaderBytes) return;
   const std::size_t record = kTlsHeaderBytes + load_be<std::uint16_t>(first_bytes_.data() + 3);
   if (record > kMaxUnprovedBytes)
@@ -126,7 +126,7 @@ void ChannelProtocol::first_bytes_for_plaintext() {
 
 void ChannelProtocol::drive_tls(std::span<const std::byte> ciphertext) {
   const auto failed = [this](const Error& error) {
-    tls_->take_output(output_);  // The alert for the peer.
+    tls_->take_output(output_);  // The output is the alert for the peer.
     fail_with(error.code, error.what);
   };
   if (auto taken = tls_->receive(ciphertext); !taken) return failed(taken.error());
@@ -145,7 +145,7 @@ void ChannelProtocol::drive_tls(std::span<const std::byte> ciphertext) {
     if (*got == 0) break;
     on_plaintext(std::span(plaintext).first(*got));
   }
-  tls_->take_output(output_);  // The answer to a key update.
+  tls_->take_output(output_);  // If the peer has updated its keys, the output is the answer to that.
 }
 
 void ChannelProtocol::on_plaintext(std::span<const std::byte> plaintext) {

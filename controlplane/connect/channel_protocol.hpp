@@ -1,7 +1,7 @@
-// Everything that a channel does except I/O. The first bytes from the peer show whether it speaks TLS,
-// plaintext or another protocol. Then follow TLS, the preambles, the frames, and the goodbye. This is a core:
-// bytes from the peer go in, messages and bytes for the peer come out. The driver (connection.hpp) owns it.
-// Used on the control loop's thread only.
+// Everything that a channel does except I/O. The first bytes from the peer show whether the peer uses TLS,
+// plaintext or another protocol. The TLS handshake, the preambles, the frames and the goodbye follow. This is
+// a core: its input is bytes from the peer, and its output is messages and bytes for the peer. The driver
+// (connection.hpp) owns it. It must be used only on the control loop's thread.
 #pragma once
 
 #include <array>
@@ -19,42 +19,42 @@ namespace rdmc::control {
 
 class ChannelProtocol {
  public:
-  /// The largest number of bytes that a peer can make this side hold before it has proved anything. A
+  /// The largest number of bytes from a peer that this side stores before the peer has proved itself. A
   /// ClientHello has about 300 bytes, or 2 KB with post-quantum key shares.
   static constexpr std::size_t kMaxUnprovedBytes = 8 * 1024;
 
   ChannelProtocol(Role role, const ChannelOptions& options);
 
-  /// Begins the handshake. On a client, output() then has the first bytes for the server. A server waits for
-  /// the client's bytes.
+  /// Begins the handshake. On a client, output() then contains the first bytes for the server. A server waits
+  /// for the client's bytes.
   void start();
-  /// Takes in bytes from the peer. After a failure or the end, they are ignored.
+  /// Takes in bytes from the peer. After a failure or after the peer's goodbye, the bytes are ignored.
   void receive(std::span<const std::byte> bytes);
 
   /// True if both sides have proved themselves and use the same version.
   bool established() const { return phase_ == Phase::open || phase_ == Phase::ended; }
   /// True if the peer has sent a goodbye.
   bool ended() const { return phase_ == Phase::ended; }
-  /// The error, if one has happened: authentication, version_mismatch, protocol_error, corrupt,
-  /// resource_limit. The output may then have bytes that tell the peer the reason, and the driver should send
-  /// them. Messages that arrived before the error are still in messages().
+  /// Returns the error, if one has happened: authentication, version_mismatch, protocol_error, corrupt or
+  /// resource_limit. The output may then contain bytes that report the reason to the peer, and the driver
+  /// should send them. Messages that arrived before the error are still in messages().
   const std::optional<Error>& failure() const { return failure_; }
-  /// True if a frame has begun and is not complete.
+  /// True if a frame has begun to arrive and is not complete.
   bool mid_message() const { return frames_.mid_message(); }
 
   std::deque<Message>& messages() { return messages_; }
 
-  /// Appends `plaintext`, which is bytes of frames, to the output. Precondition: established(). At most 16
-  /// KiB give one TLS record.
+  /// Appends `plaintext` to the output, encrypted if the channel uses TLS. `plaintext` must consist of bytes
+  /// of frames. Precondition: established(). Plaintext of at most 16 KiB becomes one TLS record.
   void write(std::span<const std::byte> plaintext);
-  /// Writes the goodbye. Nothing must be written after it.
+  /// Writes the goodbye. The caller must write nothing after it.
   void goodbye();
 
   /// Returns the exporter value of the TLS session. Returns nullopt if the session is not established or if
   /// the channel is not encrypted.
   std::optional<std::array<std::byte, 16>> binding() const;
 
-  /// The bytes that wait to be sent. The driver removes them.
+  /// The bytes that wait to be sent. The driver removes the bytes that it has sent.
   std::vector<std::byte>& output() { return output_; }
 
  private:
@@ -73,8 +73,8 @@ class ChannelProtocol {
   const std::uint16_t version_;
   Phase phase_ = Phase::first_bytes;
   std::optional<TlsSession> tls_;
-  // The bytes that arrived before the protocol was recognized. Later, the part of the preamble that has
-  // arrived.
+  // Before the protocol is recognized: all bytes that have arrived. After that: the part of the preamble that
+  // has arrived.
   std::vector<std::byte> first_bytes_;
   std::size_t unproved_bytes_ = 0;
   FrameReader frames_;

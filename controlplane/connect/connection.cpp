@@ -14,12 +14,12 @@ namespace {
 
 using boost::system::error_code;
 
-/// The plaintext bytes of a full TLS record.
+/// The number of plaintext bytes in a full TLS record.
 constexpr std::size_t kRecordBytes = 16 * 1024;
-/// The number of output bytes that are made before the socket has accepted them.
+/// The number of output bytes up to which records are made before the socket has accepted them.
 constexpr std::size_t kOutputAhead = 64 * 1024;
-/// The number of one peer's messages that are handled before other operations of the loop get their turn. One
-/// read brings at most 64 KB of messages.
+/// The number of messages from one peer that are handled before the loop runs its other operations. One read
+/// can bring up to 64 KB of messages.
 constexpr std::size_t kMessagesPerTurn = 64;
 /// The time limit for sending the last bytes to a peer whose connection has ended.
 constexpr Duration kDrainTime = seconds(1);
@@ -42,10 +42,10 @@ Connection::Connection(std::shared_ptr<LoopCore> core, Descriptor socket, const 
       timer_(core_->context()),
       protocol_(role, options) {
   set_channel_options(socket.get(), options.silence_limit);
-  (void)socket_.take(socket);  // If this fails, the socket is closed here, and handshake() fails.
+  (void)socket_.take(socket);  // If take() fails, the socket is closed here, and handshake() fails.
 }
 
-// ---- waiting
+// ---- Waiting
 
 void Connection::arm_read() {
   if (read_armed_ || !socket_.is_open()) return;
@@ -73,8 +73,8 @@ void Connection::arm_timer(Duration delay) {
 }
 
 void Connection::flush_soon() {
-  // Messages that are sent in one turn of the loop leave together, in full records. This also ensures that no
-  // handler is called from inside send().
+  // All messages that are sent in one turn of the loop are sent together, in full records. The delay also
+  // ensures that send() never calls a handler.
   if (std::exchange(flush_posted_, true)) return;
   boost::asio::post(core_->context(), [self = shared_from_this()] {
     self->flush_posted_ = false;
@@ -82,7 +82,7 @@ void Connection::flush_soon() {
   });
 }
 
-// ---- handshake
+// ---- Handshake
 
 void Connection::handshake(Duration deadline, HandshakeDone done) {
   handshake_done_ = std::move(done);
@@ -105,14 +105,14 @@ void Connection::refuse(Error error) {
   if (state_ == State::handshaking) end(about_peer(error.code, error.what), false);
 }
 
-// ---- receiving
+// ---- Receiving
 
 void Connection::on_readable() {
   const auto buffer = core_->scratch();
   const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return arm_read();
   if (state_ == State::closing || state_ == State::draining) {
-    if (got > 0) return arm_read();  // The bytes are discarded. Only the end of the stream matters.
+    if (got > 0) return arm_read();  // The received bytes are discarded. Only the end of the stream matters.
     return end_of_stream(got < 0 ? errno : 0);
   }
   if (got <= 0) return end_of_stream(got < 0 ? errno : 0);
@@ -120,7 +120,7 @@ void Connection::on_readable() {
   advance();
 }
 
-/// Acts on the new state of the protocol.
+/// Reacts to the new state of the protocol.
 void Connection::advance() {
   const auto self = shared_from_this();
   if (state_ == State::handshaking && protocol_.established()) {
@@ -129,7 +129,7 @@ void Connection::advance() {
     flush();
     if (auto done = std::exchange(handshake_done_, nullptr)) done({});
   }
-  if (state_ == State::open && !started_) return;  // start() continues the reading.
+  if (state_ == State::open && !started_) return;  // start() calls this function again.
   if (state_ == State::open && !deliver()) return;
   if (state_ != State::open && state_ != State::handshaking) return;
   if (protocol_.failure()) return end(about_peer(protocol_.failure()->code, protocol_.failure()->what), true);
@@ -139,8 +139,8 @@ void Connection::advance() {
   arm_read();
 }
 
-/// Delivers the messages that have arrived. Returns false if a handler has closed or destroyed the channel,
-/// or if the rest waits for the loop's next turn.
+/// Delivers the messages that have arrived. Returns true if all of them were delivered. Returns false if a
+/// handler has closed or destroyed the channel, or if the remaining messages wait for the loop's next turn.
 bool Connection::deliver() {
   auto& messages = protocol_.messages();
   delivering_ = true;
@@ -158,14 +158,14 @@ bool Connection::deliver() {
   }
   delivering_ = false;
   if (state_ == State::open && !abandoned_) return true;
-  // The handler is released only here, because it may own the object in which it was running.
+  // The handler is released only here, because it may own the object in which the handler was running.
   on_message_ = nullptr;
   return false;
 }
 
 void Connection::end_of_stream(int read_error) {
-  // The kernel reports the error of a socket only once, to the first call after the failure. If that call was
-  // a write, the read sees a normal end of the stream.
+  // The kernel reports the error of a socket only once, to the first call after the failure. If this call was
+  // a write, the read sees a normal end of the stream. The error of the write is used then.
   const int error = read_error != 0 ? read_error : write_error_;
   switch (state_) {
     case State::draining: return shut();
@@ -200,12 +200,13 @@ void Connection::start(Channel::MessageHandler on_message, Channel::ClosedHandle
       const Error error = *std::exchange(self->early_end_, std::nullopt);
       return self->report(error);
     }
-    // The bytes that arrived together with the preamble are already in the protocol, perhaps also the end.
+    // The bytes that arrived together with the preamble are already in the protocol. They may include the
+    // peer's goodbye.
     if (self->state_ == State::open) self->with_memory([&] { self->advance(); });
   });
 }
 
-// ---- sending
+// ---- Sending
 
 Result<void> Connection::send(Message message) {
   assert(core_->on_loop_thread());
@@ -268,8 +269,8 @@ void Connection::flush() {
         tell_drained();
         return arm_write();
       }
-      // The last bytes from the peer may still be in the receive queue. The reader finds them, or reports
-      // this error.
+      // The last bytes from the peer may still be in the receive queue. The next read finds these bytes, or
+      // it reports this error.
       write_error_ = errno;
       if (state_ != State::open || started_) arm_read();
       return;
@@ -278,7 +279,7 @@ void Connection::flush() {
     if (output_sent_ == output.size()) {
       output_sent_ = 0;
       output.clear();
-      if (queue_.empty()) output.shrink_to_fit();  // An idle channel holds no buffer.
+      if (queue_.empty()) output.shrink_to_fit();  // An idle channel keeps no buffer.
     }
   }
   if ((state_ == State::closing || state_ == State::draining) && !shut_) {
@@ -297,7 +298,7 @@ void Connection::tell_drained() {
   if (!abandoned_ && !on_drained_ && state_ == State::open) on_drained_ = std::move(handler);
 }
 
-// ---- ending
+// ---- Ending
 
 void Connection::close() {
   assert(core_->on_loop_thread());
@@ -308,8 +309,8 @@ void Connection::close() {
   arm_read();
 }
 
-/// Ends the connection after std::bad_alloc, which a handler may have thrown in the middle of a message. The
-/// user gets the error if there is enough memory for that. The connection is closed in any case.
+/// Ends the connection after std::bad_alloc. A handler may have thrown it in the middle of a message. If
+/// there is enough memory, the user gets the error. The connection is closed in any case.
 void Connection::end_without_memory() noexcept {
   delivering_ = false;
   if (abandoned_) on_message_ = nullptr;

@@ -1,7 +1,7 @@
-// The driver of one ChannelProtocol: a socket, a timer, and the queue of messages to send. The user holds a
-// Channel as the handle. The connection lives for as long as the loop has operations for it, so the last
-// bytes for the peer are sent even after the handle is destroyed. Internal to this folder. Used on the loop's
-// thread only.
+// The driver of one ChannelProtocol: a socket, a timer, and the queue of messages to send. The user has a
+// Channel as the handle. The connection exists as long as the loop has operations for it. So the last bytes
+// for the peer are sent even after the handle is destroyed. Internal to this folder. It must be used only on
+// the loop's thread.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -21,14 +21,14 @@ class Connection final : public LoopMember,
  public:
   using HandshakeDone = std::move_only_function<void(Result<void>)>;
 
-  /// `socket` must be connected and non-blocking.
+  /// Makes a connection from `socket`, which must be connected and non-blocking.
   Connection(std::shared_ptr<LoopCore> core, Descriptor socket, const Address& peer, Role role,
              const ChannelOptions& options);
 
-  /// Runs the handshake. `done` is called exactly once, and never from inside this call. It is not called if
-  /// abandon() comes first.
+  /// Runs the handshake. `done` is called exactly once, and never from inside this call. If abandon() is
+  /// called first, `done` is not called.
   void handshake(Duration deadline, HandshakeDone done);
-  /// If the handshake is not finished, ends it with `error`.
+  /// Ends the handshake with `error`, if it is not finished.
   void refuse(Error error);
 
   void start(Channel::MessageHandler on_message, Channel::ClosedHandler on_closed) override;
@@ -47,12 +47,13 @@ class Connection final : public LoopMember,
   const std::shared_ptr<LoopCore>& core() const override { return core_; }
 
  private:
-  /// The usual order is handshaking, open, closing, closed. If the connection ends in another way, it goes to
-  /// closed, either directly or through draining. While it is draining, the last bytes for the peer are sent,
-  /// and no user waits.
+  /// The usual order of the states is handshaking, open, closing, closed. A connection that ends in another
+  /// way goes from its current state to closed, directly or through draining. In the state draining, the last
+  /// bytes for the peer are sent, and no user waits.
   enum class State { handshaking, open, closing, draining, closed };
 
-  /// Runs everything that the loop does for this connection. If memory is missing, only this connection ends.
+  /// Runs `task`. Everything that the loop does for this connection is run by this function. If there is no
+  /// memory, only this connection ends.
   template <typename Task>
   void with_memory(Task task) {
     try {
@@ -77,7 +78,7 @@ class Connection final : public LoopMember,
   void tell_drained();
 
   /// Ends the connection and reports `error` to the user. If `drain` is true, the socket stays open for a
-  /// short time to send the last bytes.
+  /// short time, so that the last bytes are sent.
   void end(Error error, bool drain);
   void end_of_stream(int read_error);
   void report(Error error);
@@ -99,7 +100,7 @@ class Connection final : public LoopMember,
   Channel::MessageHandler on_message_;
   Channel::ClosedHandler on_closed_;
   Channel::DrainedHandler on_drained_;
-  std::optional<Error> early_end_;  // The error if the connection ended before start().
+  std::optional<Error> early_end_;  // Set if the connection ended before start() was called.
   std::string deadline_text_;
   bool started_ = false;
   bool abandoned_ = false;
@@ -108,12 +109,12 @@ class Connection final : public LoopMember,
   struct Outgoing {
     std::array<std::byte, kLengthBytes> length;
     Message body;
-    std::size_t sent = 0;  // The bytes of length and body that are already in the output.
+    std::size_t sent = 0;  // The number of bytes of `length` and `body` that are already in the output.
     std::size_t size() const { return kLengthBytes + body.size(); }
   };
   std::deque<Outgoing> queue_;
   std::size_t queued_bytes_ = 0;
-  std::size_t output_sent_ = 0;  // The bytes of protocol_.output() that the kernel has accepted.
+  std::size_t output_sent_ = 0;  // The number of bytes of protocol_.output() that the kernel has accepted.
   bool would_block_told_ = false;
   bool said_goodbye_ = false;
   bool shut_ = false;

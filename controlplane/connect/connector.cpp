@@ -29,7 +29,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
         timer_(core->context()) {}
 
   void begin() {
-    if (!done_) return;  // The attempt was cancelled before.
+    if (!done_) return;  // The attempt was cancelled before it began.
     if (core->stopping()) return on_loop_stop();
     core->add(shared_from_this());
     if (auto numeric =
@@ -76,7 +76,7 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
   }
 
   void try_next() {
-    ++turn_;  // Ends all waits for the previous address.
+    ++turn_;  // Makes all waits for the previous address end without effect.
     socket_.close();
     if (next_ == addresses_.size()) return finish(std::unexpected(std::move(*error_)));
     const Address& address = addresses_[next_];
@@ -113,15 +113,16 @@ class Connecting::Attempt final : public LoopMember, public std::enable_shared_f
   }
 
   void failed(Error error) {
-    // Example: "10.0.0.5:7700: connect: Connection refused". If the host is a name, the text also has the
-    // address.
+    // An example of the text is "10.0.0.5:7700: connect: Connection refused". If the host is a name, the text
+    // also contains the address.
     const std::string address = to_string(addresses_[next_ - 1]);
     if (error.what.starts_with(address)) error.what.erase(0, std::min(error.what.size(), address.size() + 2));
     if (address != name()) error.what = host_string(addresses_[next_ - 1]) + ": " + error.what;
     if (!error_) {
       error_ = Error{error.code, name() + ": " + error.what};
     } else {
-      // The error of a peer that answered is more useful than "unreachable" or "timed out".
+      // If a peer has answered, its error is more useful than "unreachable" or "timed out", so the code of
+      // its error is used.
       if (error_->code == Errc::peer_failed || error_->code == Errc::timed_out) error_->code = error.code;
       error_->what += "; " + error.what;
     }

@@ -1,4 +1,4 @@
-// Opens a channel to a host: resolves its name, tries its addresses one after the other, and runs the
+// Opens a channel to a host: resolves the host's name, tries its addresses one after the other, and runs the
 // handshake, all within one deadline. The caller owns the attempt. The work is done on the control loop's
 // thread.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace rdmc::control {
 
-/// An attempt to connect. Destroying it ends the attempt, and its handler is not called after that. It may be
-/// destroyed on any thread.
+/// An attempt to connect. Destroying the object ends the attempt, and the handler of the attempt is not
+/// called after that. The object may be destroyed on any thread.
 class [[nodiscard]] Connecting {
  public:
   Connecting() = default;
@@ -36,10 +36,11 @@ class [[nodiscard]] Connecting {
 using ConnectHandler = std::move_only_function<void(Result<Channel>)>;
 
 /// Connects to `host` (a name or a numeric address, IPv6 without brackets) within `deadline`. May be called
-/// from any thread. `done` is called exactly once on the loop's thread, or not at all if the loop has already
-/// stopped. It may destroy the attempt. start() may be called on the channel in `done` or later. If the host
-/// has several addresses, each one gets an equal share of the time that is left. The text of an error names
-/// the host and, if there are several addresses, the cause for each one. The codes are:
+/// from any thread. `done` is called exactly once, on the loop's thread. It is not called if the loop has
+/// already stopped. `done` may destroy the attempt. start() may be called on the channel in `done` or later.
+/// If the host has several addresses, each address gets an equal share of the remaining time. The text of an
+/// error names the host. If there are several addresses, it also contains the cause for each address. The
+/// codes are:
 ///   authentication     the other side has another key, or only one side runs with --insecure
 ///   version_mismatch, protocol_error
 ///   peer_failed        the peer refused, was unreachable, or ended during the handshake

@@ -20,7 +20,8 @@ LoopCore::LoopCore() : work_(std::in_place, context_.get_executor()) {}
 
 bool LoopCore::post(ControlLoop::Task task) {
   const std::lock_guard lock(mutex_);
-  // The post is made under the lock. A task that was queued after the end of run() would never be freed.
+  // The task is posted while the lock is held. Otherwise it could be queued after the end of run(), and would
+  // never be freed.
   if (!accepting_) return false;
   boost::asio::post(context_, std::move(task));
   return true;
@@ -34,7 +35,7 @@ void LoopCore::run_and_wait(ControlLoop::Task task) {
     try {
       task();
       done.set_value();
-    } catch (const std::bad_alloc&) {  // The waiting caller gets the exception.
+    } catch (const std::bad_alloc&) {  // The exception is passed to the caller that waits.
       done.set_exception(std::current_exception());
     }
   });
@@ -58,7 +59,8 @@ void LoopCore::end_members() {
     members_.erase(members_.begin());
     if (member) member->on_loop_stop();
   }
-  resolver_.reset();  // The handlers that wait for a name keep this object alive.
+  // The resolver owns the handlers that wait for a name, and these handlers keep this object alive.
+  resolver_.reset();
 }
 
 void LoopCore::add(const std::shared_ptr<LoopMember>& member) {
@@ -76,8 +78,8 @@ Resolver& LoopCore::resolver() {
 
 void LoopCore::run() {
   thread_id_.store(std::this_thread::get_id());
-  // A task that throws std::bad_alloc is dropped. The object that it belongs to is ended by its own timers.
-  // Other tasks go on.
+  // A task that throws std::bad_alloc is dropped. The timers of the object to which the task belongs then end
+  // that object. Other tasks are still run.
   for (bool has_run = false; !has_run;) {
     try {
       context_.run();
@@ -94,8 +96,8 @@ void LoopCore::run() {
 Result<std::unique_ptr<ControlLoop>> ControlLoop::create() {
   try {
     auto core = std::make_shared<LoopCore>();
-    // Signals belong to the program's own threads. A new thread inherits the signal mask of the thread that
-    // creates it.
+    // All signals are blocked in the loop's thread, because they belong to the program's own threads. A new
+    // thread inherits the signal mask of the thread that creates it.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -111,7 +113,7 @@ Result<std::unique_ptr<ControlLoop>> ControlLoop::create() {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return std::unique_ptr<ControlLoop>(new ControlLoop(std::move(core)));
-  } catch (const std::system_error& error) {  // Boost's system_error derives from it.
+  } catch (const std::system_error& error) {  // boost::system::system_error derives from std::system_error.
     return fail(Errc::resource_limit, std::string("cannot start the control loop: ") + error.what());
   }
 }
@@ -147,7 +149,7 @@ struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::Stat
     try {
       timer.expires_at(when);
       timer.async_wait([self = shared_from_this()](boost::system::error_code) {
-        // A cancel may come too late for asio, if the expiry is already queued. The task is then empty.
+        // If the expiry is already queued in asio, a cancel cannot stop it any more. The task is then empty.
         if (ControlLoop::Task due = std::exchange(self->task, nullptr)) {
           self->core->remove(self.get());
           due();
@@ -172,8 +174,8 @@ struct Timer::State final : LoopMember, std::enable_shared_from_this<Timer::Stat
 Timer ControlLoop::after(Duration delay, Task task) {
   const auto when = std::chrono::steady_clock::now() + std::chrono::nanoseconds(delay.ns);
   auto state = std::make_shared<Timer::State>(core_, std::move(task));
-  // A caller on the loop's thread gets std::bad_alloc if there is no memory for the timer, because the timer
-  // would never run.
+  // If there is no memory for the timer, it would never run. A caller on the loop's thread therefore gets
+  // std::bad_alloc.
   if (on_loop_thread())
     state->begin(when);
   else
@@ -184,7 +186,7 @@ Timer ControlLoop::after(Duration delay, Task task) {
 void Timer::cancel() {
   if (!state_) return;
   const auto state = std::move(state_);
-  // This copy keeps the core alive, because the state may hold the last reference to it.
+  // This copy keeps the core alive. Otherwise `state` may have the last reference to it.
   const auto core = state->core;
   core->run_and_wait([&] { state->on_loop_stop(); });
 }

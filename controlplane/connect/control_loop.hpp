@@ -1,7 +1,8 @@
-// The one thread on which the control plane runs. Sockets, timers and handlers of channels all run here, so
-// sessions need no locks. The thread sleeps in epoll while nothing happens. The engines of the data plane
-// have their own threads and reach this one through post(). The creator of the loop owns it. Channels,
-// listeners and timers may outlive it. They are closed when it stops.
+// The one thread on which the control plane runs. Sockets, timers and handlers of channels all run on this
+// thread, so sessions need no locks. The thread sleeps in epoll while nothing happens. The engines of the
+// data plane have threads of their own and communicate with this thread by post(). The creator of the loop
+// owns it. Channels, listeners and timers may exist longer than the loop. They are closed when the loop
+// stops.
 #pragma once
 
 #include <functional>
@@ -17,9 +18,8 @@ namespace rdmc::control {
 
 class LoopCore;
 
-/// A timer that runs once, unless it is destroyed first. Move-only. It may be destroyed in its own handler
-/// and on any thread. On a thread other than the loop's, the destructor waits until the handler is not
-/// running.
+/// A timer that expires once, unless it is destroyed first. Move-only. It may be destroyed in its own handler
+/// and on any thread. On a thread other than the loop's, the destructor waits while the handler is running.
 class Timer {
  public:
   Timer() = default;
@@ -39,11 +39,11 @@ class ControlLoop {
  public:
   using Task = std::move_only_function<void()>;
 
-  /// Starts the thread, with all signals blocked. Errors: resource_limit (threads, descriptors).
+  /// Starts the loop's thread, with all signals blocked. Errors: resource_limit (threads, descriptors).
   static Result<std::unique_ptr<ControlLoop>> create();
   ControlLoop(const ControlLoop&) = delete;
   ControlLoop& operator=(const ControlLoop&) = delete;
-  /// Calls stop() and waits for the thread. Must not run on the loop's own thread.
+  /// Calls stop() and waits for the end of the thread. Must not run on the loop's own thread.
   ~ControlLoop();
 
   /// Runs the tasks that were posted before, ends every channel and pending connect with Errc::cancelled,
@@ -55,9 +55,9 @@ class ControlLoop {
   /// is stopping or has stopped.
   bool post(Task task);
 
-  /// Runs `function` on the loop's thread and waits for its result. Runs it directly if this is the loop's
-  /// thread or if the loop has ended. The caller must not hold anything that a handler waits for, such as a
-  /// lock.
+  /// Runs `function` on the loop's thread and waits for its result. If this is the loop's thread, or if the
+  /// loop has ended, runs `function` directly. The caller must not hold anything that a handler waits for,
+  /// such as a lock.
   template <typename Function>
   auto call(Function function) {
     using Value = std::invoke_result_t<Function>;
@@ -70,13 +70,13 @@ class ControlLoop {
     }
   }
 
-  /// Runs `task` on the loop's thread after `delay`. May be called from any thread. A loop that has stopped
-  /// never runs it.
+  /// Returns a timer that runs `task` on the loop's thread after `delay`. May be called from any thread. If
+  /// the loop has stopped, `task` is never run.
   [[nodiscard]] Timer after(Duration delay, Task task);
 
   bool on_loop_thread() const;
 
-  /// Only for the folders of the control plane.
+  /// Must be called only in the folders of the control plane.
   const std::shared_ptr<LoopCore>& core() const { return core_; }
 
  private:

@@ -1,7 +1,7 @@
-// The format of the bytes of a channel: a preamble with the magic number and the protocol's version, then
-// frames. A frame is a 4-byte big-endian length and that many bytes. One reserved length means "goodbye". It
-// distinguishes a peer that closes from a peer that dies, also on a connection without TLS. There is no I/O
-// here. The reader owns the message that it assembles.
+// The format of the bytes of a channel. The bytes are a preamble with the magic number and the protocol's
+// version, and then frames. A frame consists of a 4-byte big-endian length and that number of bytes. One
+// reserved length means "goodbye". The goodbye distinguishes a peer that closes from a peer that dies, also
+// on a connection without TLS. This file does no I/O. A FrameReader owns the message that it assembles.
 #pragma once
 
 #include <array>
@@ -20,24 +20,25 @@ using Message = std::vector<std::byte>;
 
 inline constexpr std::array<std::byte, 4> kMagic{std::byte{'r'}, std::byte{'d'}, std::byte{'m'},
                                                  std::byte{'c'}};
-/// The magic number, the version (2 bytes), and 2 bytes that are sent as zero and ignored when received.
+/// The size of the preamble: the magic number (4 bytes), the version (2 bytes), and 2 bytes that are sent as
+/// zero and ignored when they are received.
 inline constexpr std::size_t kPreambleBytes = 8;
 inline constexpr std::size_t kLengthBytes = 4;
-/// The length field of the goodbye, which has no body.
+/// The value of the length field that means goodbye. No body follows it.
 inline constexpr std::uint32_t kGoodbye = 0xFFFF'FFFF;
 
 std::array<std::byte, kPreambleBytes> encode_preamble(std::uint16_t version);
 std::array<std::byte, kLengthBytes> encode_length(std::uint32_t length);
 
-/// True if `bytes` and the magic number agree in the bytes that both have.
+/// True if `bytes` may be the beginning of a magic number: all bytes that both have are equal.
 bool may_be_magic(std::span<const std::byte> bytes);
 
-/// Returns at most 16 bytes of `bytes` for an error text. Printable bytes are copied, others are written as
-/// \xNN.
+/// Returns at most the first 16 bytes of `bytes` as text for an error. Printable bytes are copied, and others
+/// are written as \xNN.
 std::string excerpt(std::span<const std::byte> bytes);
 
-/// Checks a peer's preamble. Errors: protocol_error if the magic number is wrong, version_mismatch (the text
-/// names both versions).
+/// Checks a peer's preamble. Errors: protocol_error if the magic number is wrong; version_mismatch if the
+/// versions differ (the text names both versions).
 Result<void> check_preamble(std::span<const std::byte, kPreambleBytes> preamble, std::uint16_t our_version);
 
 class FrameReader {
@@ -45,12 +46,12 @@ class FrameReader {
   explicit FrameReader(std::uint32_t max_message_bytes) : limit_(max_message_bytes) {}
 
   /// Takes in all of `bytes` and appends each complete message to `messages`. Bytes after a goodbye are
-  /// ignored. The memory grows with the bytes that have arrived, not with the length that a frame claims.
-  /// Errors: protocol_error if a message is longer than the limit.
+  /// ignored. The used memory depends on the number of bytes that have arrived, not on the length that a
+  /// frame claims. Errors: protocol_error if a message is longer than the limit.
   Result<void> feed(std::span<const std::byte> bytes, std::deque<Message>& messages);
 
   bool ended() const { return ended_; }
-  /// True if a frame has begun and is not complete.
+  /// True if a frame has begun to arrive and is not complete.
   bool mid_message() const { return length_filled_ > 0; }
 
  private:

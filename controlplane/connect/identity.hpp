@@ -1,5 +1,5 @@
 // The credentials of a process on control connections, in the form in which command lines and applications
-// give them. They also determine what a peer must prove. Plain values.
+// give them. The credentials also determine what a peer must prove. The types are plain values.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace rdmc::control {
 
-/// Exactly one of the three members must be set.
+/// The credentials. Exactly one of the three members must be set.
 struct Identity {
   std::string key_file;           ///< The path of the cluster key's file.
   CertificateFiles certificates;  ///< All three paths must be set.
-  bool insecure = false;          ///< No peer has to prove anything.
+  bool insecure = false;          ///< If true, no peer has to prove anything.
 
   bool has_certificates() const {
     return !certificates.certificate.empty() || !certificates.private_key.empty() ||
@@ -26,7 +26,8 @@ struct Identity {
 /// Checks that exactly one of the three members is set, and that it is complete. Errors: invalid_argument.
 Result<void> check(const Identity& identity);
 
-/// Reads the files. Errors: those of check() and of TlsContext::follow. The text names the file.
+/// Reads the files of the credentials. Errors: those of check() and of TlsContext::follow. The text names the
+/// file.
 Result<Security> security_of(const Identity& identity);
 
 }  // namespace rdmc::control

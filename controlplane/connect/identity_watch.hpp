@@ -1,6 +1,7 @@
-// Reports when a process's credentials can no longer be read from their files, and when they can be read
-// again. Meanwhile the process uses the credentials that it read before, even a key that somebody meant to
-// revoke. The creator owns the watch. It must destroy the watch before the loop, and may do so on any thread.
+// Calls a function when a process's credentials can no longer be read from their files, and when they can be
+// read again. Between these two calls the process uses the credentials that it read before. These may include
+// a key that was meant to be revoked. The creator owns the watch. It must destroy the watch before the loop,
+// and may do so on any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,15 @@
 
 namespace rdmc::control {
 
-/// Returns a message for the user.
+/// Returns a message for the user that describes the change.
 std::string words_about_identity(const Result<void>& readable);
 
 class IdentityWatch {
  public:
   /// The time between two checks of the files.
   static constexpr Duration kEvery = milliseconds(500);
-  /// Called once with the error when the files become unreadable, and once with success when they can be read
-  /// again. Runs on the loop's thread. Must not destroy the watch.
+  /// Called once with the error when the files become unreadable, and once with success when they become
+  /// readable again. Called on the loop's thread. Must not destroy the watch.
   using Changed = std::function<void(const Result<void>& readable)>;
 
   IdentityWatch(ControlLoop& loop, Security security, Changed changed);
@@ -32,7 +33,7 @@ class IdentityWatch {
   // The functions below must be called on the loop's thread.
 
   bool readable() const;
-  /// How many times the files became unreadable. The number never decreases.
+  /// The number of times that the files became unreadable. It never decreases.
   std::uint64_t failures() const;
 
  private:

@@ -16,14 +16,15 @@ namespace {
 
 using boost::system::error_code;
 
-/// The number of connections that are accepted in one turn. Other operations of the loop run between two
-/// turns.
+/// The number of connections that are accepted in one turn of the loop. Other operations of the loop run
+/// between two turns.
 constexpr int kAcceptsPerTurn = 32;
-/// The pause after a failed accept(). Without descriptors or memory, accept() fails at once until some are
-/// freed.
+/// The pause after a failed accept(). If descriptors or memory are missing, accept() fails at once until some
+/// are freed.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
-/// Memory for one asio operation. With it, waiting for the next connection never fails for lack of memory.
+/// Memory that is reserved for one asio operation. So waiting for the next connection never fails for lack of
+/// memory.
 struct Room {
   alignas(std::max_align_t) std::array<std::byte, 256> bytes;
   bool is_taken = false;
@@ -51,8 +52,7 @@ struct InRoom {
   Room* room;
 };
 
-/// A handler together with the memory of its asio operation. The handler keeps the owner of that memory
-/// alive.
+/// A handler that allocates its asio operation in a Room. The handler keeps the owner of the Room alive.
 template <typename Handler>
 struct Roomed {
   using allocator_type = InRoom<std::byte>;
@@ -84,7 +84,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     if (closed_) return;
     core->add(shared_from_this());
     if (socket_.take(pending_socket_)) {
-      // epoll cannot watch one more socket now (max_user_watches).
+      // epoll cannot watch one more socket now (max_user_watches). This is tried again after a pause.
       ++counters.accept_failures;
       return pause([this] { begin(); });
     }
@@ -124,7 +124,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     pause_.async_wait(Roomed{on_time, pausing_});
   }
 
-  /// Waits for the next connection after a pause, or without a pause if there is no memory for the timer.
+  /// Waits for the next connection after a pause. If there is no memory for the timer, waits for it at once.
   void arm_later() {
     try {
       pause([this] { arm(); });
@@ -133,8 +133,8 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     }
   }
 
-  /// Accepts connections. A connection that arrives while there is no memory is lost. Later ones are accepted
-  /// as soon as there is memory again.
+  /// Accepts connections. A connection that arrives while there is no memory is lost. Later connections are
+  /// accepted as soon as there is memory again.
   void on_readable() {
     try {
       accept_some();
@@ -190,8 +190,8 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
     }
   }
 
-  /// Marks that a handler runs, so that the handlers are not released meanwhile. A handler may destroy the
-  /// listener, and it may throw.
+  /// Counts the handlers that run. While a handler runs, the handlers are not released. A handler may destroy
+  /// the listener, and it may throw.
   struct InHandler {
     explicit InHandler(Impl& listener) : impl(listener) { ++impl.in_handler_; }
     ~InHandler() {
@@ -214,7 +214,7 @@ class Listener::Impl final : public LoopMember, public std::enable_shared_from_t
   LoopSocket socket_;
   boost::asio::steady_timer pause_;
   Room arming_, pausing_;
-  std::list<std::shared_ptr<Connection>> handshakes_;  // The oldest is first.
+  std::list<std::shared_ptr<Connection>> handshakes_;  // The oldest connection is first.
   int in_handler_ = 0;
   bool closed_ = false;
 };

@@ -1,7 +1,7 @@
-// Accepts channels at an address. Unauthenticated clients have limits: each has a deadline and a few KB of
-// memory, and if there are too many of them, the oldest is dropped. So silent connections cannot keep out a
-// process that holds the key. The work is done on the control loop's thread. The owner may destroy the
-// listener on any thread. Channels that were accepted before stay open.
+// Accepts channels at an address. Unauthenticated clients are limited. Each client has a deadline and a few
+// KB of memory, and if there are too many clients, the oldest one is dropped. So silent connections cannot
+// keep out a process that has the key. The work is done on the control loop's thread. The owner may destroy
+// the listener on any thread. Channels that were accepted before stay open.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,18 @@ namespace rdmc::control {
 struct ListenOptions {
   ChannelOptions channel;
   /// The largest number of connections whose handshake is not finished. One more connection drops the oldest
-  /// one. 0 counts as 1.
+  /// connection. The value 0 means 1.
   std::size_t max_unauthenticated = 256;
 };
 
 struct ListenHandlers {
-  /// Called with the channel of a peer that has passed the handshake. The owner calls start() in this handler
-  /// or later, or destroys the channel to refuse the peer.
+  /// Called with the channel of a peer that has passed the handshake. To accept the peer, the owner calls
+  /// start() in this handler or later. To refuse the peer, the owner destroys the channel.
   std::move_only_function<void(Channel)> on_channel;
   /// Called when a peer is refused, with the cause: authentication, version_mismatch, protocol_error,
-  /// timed_out, peer_failed, resource_limit (it was dropped for a newer connection). Anybody on the network
-  /// can cause many calls, so the owner should count them and not print each one. May be empty.
+  /// timed_out, peer_failed, or resource_limit if the peer was dropped for a newer connection. Any process on
+  /// the network can cause many calls. The owner should therefore count the calls and not print a message for
+  /// each of them. May be empty.
   std::move_only_function<void(const Address& peer, const Error& cause)> on_refused;
 };
 
@@ -48,17 +49,18 @@ class Listener {
   /// permission_denied, resource_limit, cancelled if the loop has stopped.
   static Result<Listener> listen(ControlLoop& loop, const Address& address, const ListenOptions& options,
                                  ListenHandlers handlers);
-  /// Uses `listening`, which must be a non-blocking socket that listens already. Errors: cancelled if the
-  /// loop has stopped.
+  /// Makes a listener of `listening`, which must be a non-blocking socket that already listens. Errors:
+  /// cancelled if the loop has stopped.
   static Result<Listener> adopt(ControlLoop& loop, Descriptor listening, const ListenOptions& options,
                                 ListenHandlers handlers);
   Listener(Listener&&) noexcept = default;
   Listener& operator=(Listener&& other) noexcept;
   ~Listener();
 
-  /// The address at which it listens, with the actual port.
+  /// The address at which the listener listens, with the actual port number.
   const Address& address() const;
-  /// May be called from any thread. Waits until the control loop's thread has copied the counters.
+  /// Returns the counters. May be called from any thread. Waits until the control loop's thread has copied
+  /// the counters.
   Counters counters() const;
 
  private:

@@ -1,5 +1,6 @@
-// The implementation of ControlLoop, only for sources of the control plane. It includes Boost.Asio, which
-// takes seconds to compile. Everything here runs on the loop's thread, except where a comment says otherwise.
+// The implementation of ControlLoop. Only source files of the control plane may include this header. It
+// includes Boost.Asio, which takes seconds to compile. Everything here runs on the loop's thread, unless a
+// comment says otherwise.
 #pragma once
 
 #include <array>
@@ -19,22 +20,23 @@
 
 namespace rdmc::control {
 
-/// An object with pending operations in the loop. These operations keep the object alive, so the loop must be
-/// able to end them.
+/// An object with pending operations in the loop. These operations keep the object alive. When the loop
+/// stops, it must be able to end them.
 class LoopMember {
  public:
   virtual ~LoopMember() = default;
-  /// Must cancel all operations and report Errc::cancelled to the handlers that wait.
+  /// Called when the loop stops. Must cancel all operations and report Errc::cancelled to the handlers that
+  /// wait.
   virtual void on_loop_stop() = 0;
 };
 
 class LoopCore : public std::enable_shared_from_this<LoopCore> {
  public:
   /// Throws boost::system::system_error if the system has no descriptors left. ControlLoop::create() catches
-  /// it.
+  /// this exception.
   LoopCore();
 
-  // The functions up to on_loop_thread() may be called from any thread.
+  // The following functions, up to on_loop_thread(), may be called from any thread.
   bool post(ControlLoop::Task task);
   void run_and_wait(ControlLoop::Task task);
   void stop();
@@ -42,18 +44,18 @@ class LoopCore : public std::enable_shared_from_this<LoopCore> {
     return std::this_thread::get_id() == thread_id_.load(std::memory_order_relaxed);
   }
 
-  /// The body of the loop's thread.
+  /// The function that the loop's thread runs.
   void run();
 
-  /// Adds a member. If the loop is stopping, a task of its own calls the member's on_loop_stop().
+  /// Adds a member. If the loop is already stopping, on_loop_stop() of the member is called in a later task.
   void add(const std::shared_ptr<LoopMember>& member);
   void remove(LoopMember* member) { members_.erase(member); }
 
   boost::asio::io_context& context() { return context_; }
-  /// The one receive buffer for all connections. An idle connection therefore holds no buffer.
+  /// The receive buffer that all connections share. So an idle connection needs no buffer.
   std::span<std::byte> scratch() { return scratch_; }
 
-  /// Must not be called while the loop stops. No member begins an operation then.
+  /// Must not be called while the loop stops. Members begin no operation at that time.
   Resolver& resolver();
   void resolved(std::uint64_t query, Result<std::vector<Address>> result) {
     if (resolver_) resolver_->finish(query, std::move(result));

@@ -1,5 +1,5 @@
 // A socket that the control loop waits on. Asio watches the socket, and a Descriptor owns it. Internal to
-// this folder. Used on the loop's thread only.
+// this folder. It must be used only on the loop's thread.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>

@@ -12,7 +12,7 @@
 namespace rdmc::control {
 namespace {
 
-/// The message with which the client reports that its queue pair is ready, including the NUL.
+/// The message with which the client reports that its queue pair is ready. It includes the NUL.
 constexpr char kDone[] = "done";
 
 /// Waits until one of `sockets` is ready for its events.
@@ -48,7 +48,7 @@ Result<PingpongConnection> PingpongConnection::accept(std::uint16_t tcp_port, Ti
   std::array<pollfd, 2> waiting;
   for (std::size_t i = 0; i < listeners.size(); ++i) {
     auto listener = listen_on(Address{.ipv6 = i == 1, .port = tcp_port});
-    // On a host without IPv6, only IPv4 is used.
+    // If the host has no IPv6, only IPv4 is used.
     if (!listener && i == 0) return std::unexpected(listener.error());
     if (listener) listeners[i] = std::move(*listener);
     waiting[i] = {.fd = listeners[i].get(), .events = POLLIN, .revents = 0};
@@ -109,8 +109,8 @@ Result<void> PingpongConnection::read(std::span<std::byte> bytes, Time deadline)
   return {};
 }
 
-// The client sends its line first. The server answers when its queue pair is ready, because the client's
-// first SEND may follow at once. With "done", the client reports that its queue pair is ready too.
+// The client sends its line first. The server sends its line only when its queue pair is ready, because the
+// client's first SEND may follow at once. With "done", the client reports that its own queue pair is ready.
 Result<void> PingpongConnection::exchange(const PingpongEnd& ours,
                                           const std::function<Result<void>(const PingpongEnd&)>& made_ready,
                                           Time deadline) {

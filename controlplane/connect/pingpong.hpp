@@ -1,7 +1,8 @@
-// The way in which ibv_rc_pingpong and similar examples of rdma-core connect: one line of text in each
-// direction over TCP, without encryption. rdmc uses it to connect to foreign endpoints without a connection
-// manager. The codec is a pair of pure functions. PingpongConnection is the driver around it: it blocks until
-// a deadline, and only one thread at a time may use it.
+// The exchange by which ibv_rc_pingpong and similar examples of rdma-core connect: one line of text in each
+// direction over TCP, without encryption. rdmc uses this exchange to connect to foreign endpoints without a
+// connection manager. The codec consists of two pure functions. PingpongConnection is the driver around the
+// codec. Its functions block until they are done or until a deadline, and only one thread at a time may use
+// it.
 #pragma once
 
 #include <array>
@@ -20,13 +21,15 @@ namespace rdmc::control {
 
 /// The TCP port number that rdma-core's examples use.
 inline constexpr std::uint16_t kPingpongPort = 18515;
-/// The length of the line: "LLLL:QQQQQQ:PPPPPP:" and 32 digits of the GID, all hexadecimal, and a NUL.
+/// The length of the line. The line consists of "LLLL:QQQQQQ:PPPPPP:", 32 digits of the GID, and a NUL. All
+/// digits are hexadecimal.
 inline constexpr std::size_t kPingpongLineBytes = 52;
 
-/// One side's queue pair, as that side describes it. The LID is written as 0 and ignored, because Ethernet
-/// has none.
+/// The description that one side gives of its queue pair. Ethernet has no LID, so the LID is written as 0 and
+/// ignored.
 struct PingpongEnd {
-  /// The address in the GID, where IPv4 is ::ffff:a.b.c.d. The port number is not part of it.
+  /// The address that the GID contains. IPv4 addresses are written as ::ffff:a.b.c.d. The port number is not
+  /// part of the GID.
   Address address;
   Qpn qpn{};
   Psn psn;  ///< The PSN of the first request that this side sends.
@@ -35,11 +38,11 @@ struct PingpongEnd {
 };
 
 std::array<std::byte, kPingpongLineBytes> encode_pingpong(const PingpongEnd& end);
-/// Errors: protocol_error if it is not such a line or if the QPN is reserved; unsupported if the GID is not
-/// the address of a host, but zero or a multicast address.
+/// Decodes a line. Errors: protocol_error if `line` does not have this format or if the QPN is reserved;
+/// unsupported if the GID is zero or a multicast address.
 Result<PingpongEnd> decode_pingpong(std::span<const std::byte> line);
 
-/// A TCP connection with the peer. Its local address is one at which the peer reaches this host.
+/// A TCP connection with the peer. The peer can reach this host at the connection's local address.
 class PingpongConnection {
  public:
   /// Connects as the client. Errors: those of connecting, and timed_out.
@@ -52,13 +55,13 @@ class PingpongConnection {
   Address local() const;
 
   /// Sets a function that is called repeatedly while exchange() waits. One call must take a few milliseconds
-  /// at most. It is needed by a port that works without the kernel: the peer may look for the address of this
-  /// side's queue pair before it answers, and only the port can answer that.
+  /// at most. A port that works without the kernel needs this function. The peer may look for the address of
+  /// this side's queue pair before it answers, and then only the port can give that answer.
   void while_waiting(std::function<void()> turn) { turn_ = std::move(turn); }
 
   /// Sends `ours` and receives the peer's line. `made_ready` is called as soon as the peer's line is known,
   /// and before the peer may send its first packet. If `made_ready` returns an error, the exchange ends with
-  /// that error. Errors: also those of decode_pingpong(), timed_out, peer_failed.
+  /// that error. Other errors: those of decode_pingpong(), timed_out, peer_failed.
   Result<void> exchange(const PingpongEnd& ours,
                         const std::function<Result<void>(const PingpongEnd&)>& made_ready, Time deadline);
 

@@ -1,5 +1,5 @@
-// The codec of the 52-byte line. Its format is "%04x:%06x:%06x:%s" in rdma-core's
-// libibverbs/examples/rc_pingpong.c.
+// The codec of the 52-byte line. rdma-core writes the line with the format "%04x:%06x:%06x:%s"
+// (libibverbs/examples/rc_pingpong.c).
 #include <algorithm>
 #include <charconv>
 #include <cstring>

@@ -16,7 +16,8 @@
 namespace rdmc::control {
 namespace {
 
-/// The largest number of names that are looked up at the same time. Each thread ends when no query waits.
+/// The largest number of threads, and so of names that are looked up at the same time. A thread ends when no
+/// query waits.
 constexpr unsigned kMaxThreads = 4;
 
 }  // namespace
@@ -76,7 +77,7 @@ struct Resolver::Shared {
   void answer(std::uint64_t number, const Result<std::vector<Address>>& result) {
     const auto loop = core.lock();
     if (!loop) return;
-    // The loop may have stopped and destroyed its resolver before it runs this task. Then nothing waits for
+    // Before the loop runs this task, it may have stopped and destroyed its resolver. Then nothing waits for
     // the answer.
     loop->post([weak = core, number, result]() mutable {
       if (const auto here = weak.lock()) here->resolved(number, std::move(result));
@@ -103,7 +104,7 @@ void Resolver::resolve(std::string host, std::uint16_t port, Done done) {
   try {
     std::thread([shared = shared_] { shared->work(); }).detach();
   } catch (const std::system_error&) {
-    if (--shared_->threads != 0) return;  // Another thread will take this query.
+    if (--shared_->threads != 0) return;  // One of the other threads will take this query.
     const std::string name = std::move(shared_->queries.back().host);
     shared_->queries.pop_back();
     shared_->answer(number, fail(Errc::resource_limit, "resolving '" + name + "': no thread"));

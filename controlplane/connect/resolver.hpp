@@ -1,6 +1,6 @@
-// Resolves a host's name to addresses without blocking the control loop. getaddrinfo() blocks for an
-// unlimited time and cannot be cancelled. It therefore runs on detached threads, so a loop can stop before
-// such a thread ends. All functions except look_up() run on the loop's thread only.
+// Resolves a host's name to addresses without blocking the control loop. getaddrinfo() can block for an
+// unlimited time, and it cannot be cancelled. It therefore runs on detached threads, so a loop can stop
+// before such a thread ends. All functions except look_up() must be called on the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace rdmc::control {
 
 class LoopCore;
 
-/// Returns all addresses of `host`, each with `port`, in the order that the system prefers. Blocks for as
-/// long as the system's resolver takes. May be called from any thread. Errors: not_found; timed_out if the
-/// resolver is not reachable now; io_error.
+/// Returns all addresses of `host`, each with the port number `port`, in the order that the system prefers.
+/// Blocks as long as the system's resolver needs. May be called from any thread. Errors: not_found; timed_out
+/// if the system's resolver cannot be reached now; io_error.
 Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port);
 
 class Resolver {
@@ -28,8 +28,9 @@ class Resolver {
 
   explicit Resolver(std::weak_ptr<LoopCore> core);
 
-  /// Runs look_up() on another thread, and then `done` on the loop's thread. If the loop stops before, `done`
-  /// is never called. Errors: those of look_up(), and resource_limit if no thread can be started.
+  /// Runs look_up() on another thread, and afterwards calls `done` on the loop's thread. If the loop stops
+  /// before that, `done` is never called. Errors: those of look_up(), and resource_limit if no thread can be
+  /// started.
   void resolve(std::string host, std::uint16_t port, Done done);
 
   /// Called on the loop's thread with the answer to a query.

@@ -12,7 +12,7 @@ namespace rdmc::control {
 namespace {
 
 void set_option(int socket, int level, int option, int value) {
-  // All of these options are hints or limits. A kernel without one of them still gives a working connection.
+  // Each of these options is a hint or a limit. If the kernel lacks an option, the connection still works.
   (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
@@ -80,7 +80,8 @@ Result<Descriptor> reserve(const Address& address) {
   Descriptor socket(
       ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return fail_socket(cannot_listen(address), errno);
-  // Several sockets can be bound to the address while none of them listens. Then one of them can listen.
+  // With SO_REUSEADDR, several sockets can be bound to the address while none of them listens. One of them
+  // can listen later.
   set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.ipv6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   sockaddr_storage storage;
@@ -106,7 +107,7 @@ Result<Descriptor> accept_one(int listener, Address& peer) {
       peer = from_sockaddr(storage);
       return socket;
     }
-    // accept(2) says that errors of the new connection itself are to be handled like "try again".
+    // accept(2) requires that errors of the new connection itself are handled like "try again".
     switch (errno) {
       case EINTR:
       case ECONNABORTED:
@@ -137,7 +138,8 @@ int connect_result(int socket) {
   socklen_t length = sizeof error;
   if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
   if (error != 0) return error;
-  // On one host, a connect to a free port of the ephemeral range can connect the socket to itself.
+  // If no socket listens at a free port of the ephemeral range, a connect on the same host can connect the
+  // socket to itself.
   sockaddr_storage peer;
   length = sizeof peer;
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return errno;
@@ -149,8 +151,8 @@ void set_channel_options(int socket, Duration limit) {
   const int seconds = std::max(1, milliseconds / 1000);
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds);
-  // An idle connection has nothing that must be acknowledged. The probes give the user timeout something to
-  // measure.
+  // An idle connection has no unacknowledged bytes. With keepalive probes, the user timeout applies to it
+  // too.
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 3));
@@ -158,13 +160,13 @@ void set_channel_options(int socket, Duration limit) {
 
 namespace {
 
-/// The kernel's tcp_info up to min_rtt. The full struct is in linux/tcp.h, which cannot be included together
-/// with netinet/tcp.h.
+/// The kernel's tcp_info up to min_rtt. The full struct is in linux/tcp.h. That header cannot be included
+/// together with netinet/tcp.h.
 struct TcpInfo {
   tcp_info known;
   std::uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
   std::uint32_t segs_out, segs_in, notsent_bytes;
-  std::uint32_t min_rtt;  ///< In microseconds. All bits are set until a value is measured.
+  std::uint32_t min_rtt;  ///< In microseconds. All bits are set until the kernel has measured a value.
 };
 static_assert(offsetof(TcpInfo, min_rtt) == 148);
 

@@ -11,9 +11,9 @@
 namespace rdmc::control {
 namespace {
 
-constexpr std::size_t kMaxHostName = 253;  // RFC 1035 allows 255 octets on the wire.
+constexpr std::size_t kMaxHostName = 253;  // RFC 1035 allows 255 octets for the encoded form of a name.
 constexpr std::size_t kMaxNumberDigits = 9;
-// The largest number of pieces of one item: the brackets, and the texts between them.
+// The largest number of pieces of one item. The pieces are the brackets and the texts between them.
 constexpr std::size_t kMaxPieces = 64;
 // The largest total length of the texts between the brackets of one item.
 constexpr std::size_t kMaxLiteral = 2 * kMaxHostName;
@@ -21,7 +21,7 @@ constexpr std::size_t kMaxLiteral = 2 * kMaxHostName;
 /// One item of a list before it is expanded, with its position for error messages.
 struct Item {
   std::string_view text;
-  std::size_t position;  ///< Counted from 1, within the list or the line.
+  std::size_t position;  ///< The position within the list or the line, counted from 1.
   const std::string& origin;
 };
 
@@ -35,7 +35,7 @@ std::unexpected<Error> wrong(const Item& item, std::size_t offset, std::string_v
                                                   item.position + offset, item.text.substr(0, 80), what));
 }
 
-/// One number or range of numbers in a bracket. [01-05,7] has two of them.
+/// One number or range of numbers in a bracket. For example, [01-05,7] has two of them.
 struct Range {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
@@ -43,7 +43,7 @@ struct Range {
   std::size_t size() const { return std::size_t{high} - low + 1; }
 };
 
-/// Either a literal text, or the choices of a bracket.
+/// A part of an item: a literal text, or the choices of a bracket.
 struct Piece {
   std::string_view literal;
   std::vector<Range> ranges;
@@ -116,7 +116,7 @@ Result<std::uint16_t> parse_port(const Item& item, std::string_view text) {
   return static_cast<std::uint16_t>(port);
 }
 
-/// Splits an expanded item into name and port, and checks both.
+/// Splits an expanded item into a host name and a port number, and checks both.
 Result<NamedHost> parse_host(const Item& item, std::string_view text) {
   NamedHost host;
   const auto with_port = [&](std::string_view port) -> Result<void> {
@@ -173,8 +173,8 @@ Result<void> expand_item(const Item& item, std::size_t max_hosts, std::vector<Na
   if (literal > kMaxLiteral) return wrong(item, 0, "the host's name is longer than 253 characters");
   std::size_t total = 1;
   for (const auto& piece : *pieces) {
-    // Nothing overflows: a range has at most 10^9 numbers, and both factors of the product are at most
-    // max_hosts.
+    // The sum and the product cannot overflow, because a range has at most 10^9 numbers, and each factor of
+    // the product is at most max_hosts.
     const auto choices = piece.choices();
     if (choices > max_hosts || total * choices + out.size() > max_hosts)
       return wrong(item, 0, fmt::format("that makes more than {} hosts", max_hosts));
@@ -207,7 +207,7 @@ Result<void> expand_item(const Item& item, std::size_t max_hosts, std::vector<Na
   return {};
 }
 
-/// The hosts of a list, before the excluded ones are taken out.
+/// The hosts of a list, before the excluded hosts are removed.
 struct Lists {
   std::vector<NamedHost> included;
   std::vector<NamedHost> excluded;

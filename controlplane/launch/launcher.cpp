@@ -18,8 +18,8 @@ struct Kind {
   Launcher launcher;
   std::string_view name;
   bool (*is_there)(const Variables&);
-  std::string_view sign;    ///< A text that says how this launcher was recognized.
-  std::string_view remedy;  ///< A text that says how to start a process with this launcher.
+  std::string_view sign;    ///< A text for the user: the sign by which this launcher was recognized.
+  std::string_view remedy;  ///< A text for the user: the way to start a process with this launcher.
 };
 
 constexpr std::array kKinds{

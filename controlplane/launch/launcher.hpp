@@ -1,5 +1,5 @@
-// Finds out which launcher has started this process, from the environment that the launcher has left. There
-// is no I/O here. May be used from any thread.
+// Finds out which launcher has started this process, from the environment variables that the launcher has
+// set. This code does no I/O. Any thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace rdmc::control {
 
 enum class Launcher : std::uint8_t {
-  pmix,      ///< A PMIx server: mpirun, prterun, srun --mpi=pmix.
-  slurm,     ///< srun, by its variables alone.
-  hostlist,  ///< A person or a script, with RDMC_HOSTS.
+  pmix,      ///< A launcher with a PMIx server: mpirun, prterun, srun --mpi=pmix.
+  slurm,     ///< srun without a PMIx server.
+  hostlist,  ///< A person or a script that has set RDMC_HOSTS.
 };
 
 struct LauncherChoice {
@@ -26,11 +26,15 @@ struct LauncherChoice {
 /// True if a PMIx server has started this process.
 bool is_under_pmix(const Variables& variables);
 
-/// Chooses the launcher. `wanted` is "pmix", "slurm", "hostlist", or "auto" for the first of these that is
-/// present. PMIx is first because it knows the order of the ranks and needs no agreement about ports.
-/// `pmix_usable` returns whether this process can use the PMIx server, and is called only if there is one.
-/// Errors: invalid_argument if `wanted` is another word; not_found if no launcher, or not the wanted one, is
-/// present (the text says how to start it); the error of `pmix_usable` if PMIx is wanted.
+/// Chooses the launcher. `wanted` is "pmix", "slurm", "hostlist" or "auto". "auto" means the first launcher
+/// in this order that is present. PMIx is first because it knows the order of the ranks, and the processes do
+/// not need to agree on ports. `pmix_usable` returns whether this process can use the PMIx server, and is
+/// called only if there is a PMIx server.
+/// Errors:
+/// - invalid_argument: `wanted` is another word.
+/// - not_found: the wanted launcher is not present, or no launcher is present. The text explains how to start
+///   the process.
+/// - The error of `pmix_usable`, if `wanted` is "pmix".
 Result<LauncherChoice> choose_launcher(std::string_view wanted, const Variables& variables,
                                        const std::function<Result<void>()>& pmix_usable);
 

@@ -17,8 +17,8 @@
 namespace rdmc::control {
 namespace {
 
-/// Returns the first address of `host` that other hosts could use. getaddrinfo() cannot be cancelled, so it
-/// runs on a detached thread.
+/// Returns the first address of `host` that other hosts could use. The look-up runs on a detached thread,
+/// because getaddrinfo() cannot be cancelled.
 Result<Address> address_of(const std::string& host, Duration patience) {
   if (auto numeric = parse_address(host, 0)) return numeric;
   std::packaged_task<Result<std::vector<Address>>()> asking([host] { return look_up(host, 0); });
@@ -54,14 +54,15 @@ Result<Address> own_address(const std::string& own, const std::vector<std::strin
                             Duration patience) {
   const auto other = std::ranges::find_if(hosts, [&](const std::string& host) { return host != own; });
   if (other == hosts.end()) {
-    // A numeric `own` is used as it is. No other host needs the address of the only host.
+    // A numeric `own` is used unchanged. Otherwise any address is good enough, because there is no other host
+    // that needs it.
     return parse_address(own, 0).value_or(Address::ipv4(127, 0, 0, 1, 0));
   }
   const auto ours = address_of(own, patience);
   if (ours && !is_loopback(*ours)) return ours;
   const auto theirs = address_of(*other, patience);
   if (theirs && !is_loopback(*theirs)) return port::local_address_towards(*theirs);
-  if (ours) return ours;  // As far as this process knows, all members are on this machine.
+  if (ours) return ours;  // As far as this process can find out, all members are on this machine.
   return theirs ? ours : theirs;
 }
 

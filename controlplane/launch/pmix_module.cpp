@@ -1,6 +1,6 @@
-// The module librdmc_pmix.so: a PmixClient that uses libpmix. PMIx servers may ignore PMIX_TIMEOUT, so the
-// timeouts are implemented here: collective calls are started without blocking, and an answer that comes too
-// late is dropped.
+// The module librdmc_pmix.so, which contains a PmixClient that uses libpmix. PMIx servers may ignore
+// PMIX_TIMEOUT, so this file implements the timeouts. For this, collective calls are started without
+// blocking, and an answer that arrives too late is dropped.
 #include <pmix.h>
 
 #include <chrono>
@@ -54,7 +54,8 @@ void value_came(pmix_status_t status, pmix_value_t* value, void* to) {
 
 using Clock = std::chrono::steady_clock;
 
-/// Starts `call` and waits for the answer. `call` gets the pointer that it must pass to its callback.
+/// Starts `call` and waits for the answer. The argument of `call` is the pointer that `call` must pass to its
+/// callback.
 Result<std::string> await(std::string_view name, Clock::time_point deadline,
                           const std::function<pmix_status_t(void*)>& call) {
   const auto answer = std::make_shared<Answer>();
@@ -62,7 +63,7 @@ Result<std::string> await(std::string_view name, Clock::time_point deadline,
   const pmix_status_t begun = call(to.get());
   if (begun == PMIX_OPERATION_SUCCEEDED) return {};  // In this case the callback is not called.
   if (begun != PMIX_SUCCESS) return failed(name, begun);
-  (void)to.release();  // The callback owns it now.
+  (void)to.release();  // From now on the callback owns the pointer.
   std::unique_lock lock(answer->mutex);
   if (!answer->came.wait_until(lock, deadline, [&] { return answer->status.has_value(); }))
     return fail(Errc::timed_out, std::string(name) + ": no answer in time");
@@ -146,7 +147,7 @@ class Client final : public PmixClient {
   }
 
  private:
-  /// Waits until all processes have called fence() and the texts of each are available to all.
+  /// Waits until all processes have called fence() and the texts of all processes are available.
   Result<void> fence(Clock::time_point deadline) {
     bool yes = true;
     pmix_info_t collect;

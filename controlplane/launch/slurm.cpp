@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::string_view kRemedy = "; srun --mpi=pmix tells us";
 constexpr std::uint32_t kFirstPort = 16384;
-// The number of ports of one step. The next step's ports follow. If a node has more tasks than this, they
-// also use ports of the next step.
+// The number of ports of one step. The ports of the next step begin after them. If a node has more tasks than
+// this number, the tasks also use ports of the next step.
 constexpr std::uint32_t kPortsOfAStep = 256;
-// The number of port ranges. They end at 32768, where Linux's ephemeral port numbers begin.
+// The number of port ranges. The last range ends at 32768, where Linux's ephemeral port numbers begin.
 constexpr std::uint32_t kPortRanges = 64;
 
 /// The node that a rank was assigned to.
@@ -30,7 +30,7 @@ Result<std::string_view> text_in(const Variables& variables, std::string_view va
   return found->second;
 }
 
-/// Example: "2(x3),1" gives 2, 2, 2, 1.
+/// Parses the numbers of tasks on the nodes. For example, "2(x3),1" gives 2, 2, 2, 1.
 Result<std::vector<std::uint32_t>> tasks_per_node(std::string_view text, std::size_t nodes) {
   std::vector<std::uint32_t> counts;
   const auto wrong = [&](std::string_view why) {
@@ -59,15 +59,15 @@ Result<std::vector<std::uint32_t>> tasks_per_node(std::string_view text, std::si
   return counts;
 }
 
-/// Returns how many consecutive ranks a node gets at a time: as many as it takes, one, or the size of a
-/// plane.
+/// Returns the number of consecutive ranks that a node gets at a time. In a block distribution this is the
+/// number of its tasks, in a cyclic distribution one, and in a plane distribution the size of a plane.
 Result<std::uint32_t> ranks_in_a_row(const Variables& variables) {
   const auto set = variables.find("SLURM_DISTRIBUTION");
   const std::string_view text = set == variables.end() ? std::string_view() : set->second;
-  // The rest of the text is about sockets and cores.
+  // The part after ':' or ',' is about sockets and cores.
   const auto nodes = text.substr(0, text.find_first_of(":,"));
-  // If the variable is not set, srun distributes in blocks. With one task on each node it distributes
-  // cyclically, which gives the same order in that case.
+  // If the variable is not set, srun distributes in blocks, with one exception: if each node has one task,
+  // srun distributes cyclically. In that case both distributions give the same order.
   if (nodes.empty() || nodes == "*" || nodes == "block") return kMaxHosts;
   if (nodes == "cyclic") return 1;
   if (nodes != "plane")
@@ -90,8 +90,8 @@ std::vector<Task> deal(const std::vector<std::uint32_t>& counts, std::size_t tot
   return tasks;
 }
 
-/// Checks that Slurm names the same node and index for this task. A wrong assumption about the order is then
-/// detected.
+/// Checks that Slurm gives the same node and index for this task. This detects a wrong assumption about the
+/// order.
 Result<void> check_own(const Variables& variables, const Task& task) {
   for (const auto& [variable, believed] :
        {std::pair("SLURM_NODEID", task.node), std::pair("SLURM_LOCALID", task.on_node)}) {
@@ -104,7 +104,8 @@ Result<void> check_own(const Variables& variables, const Task& task) {
   return {};
 }
 
-/// Returns an empty string if Slurm does not give the numbers of the job and the step.
+/// Returns the name of the job. Returns an empty string if Slurm does not give the numbers of the job and the
+/// step.
 std::string name_of(const Variables& variables) {
   const auto job = value_in(variables, "SLURM_JOB_ID"), step = value_in(variables, "SLURM_STEP_ID");
   return job.empty() || step.empty() ? std::string() : fmt::format("slurm {:.64}.{:.64}", job, step);

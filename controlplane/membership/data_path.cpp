@@ -12,17 +12,17 @@ namespace rdmc::membership {
 namespace {
 
 constexpr std::size_t kMostSpare = 4;
-/// After this number of turns a drain ends, even if more messages arrive all the time. By then everything
-/// that had arrived before the first turn has been taken in.
+/// A drain ends after this number of turns, even if more messages continue to arrive. By then everything that
+/// had arrived before the first turn has been taken in.
 constexpr int kDrainingTurns = 64;
 
 }  // namespace
 
-/// The part that runs on the fabric thread.
+/// The part of a DataPath that runs on the fabric thread.
 class DataPath::Poller final : public engine::Poller {
  public:
   explicit Poller(Handlers handlers) : handlers_(std::move(handlers)) {}
-  /// The paths are destroyed on the thread on which they were used.
+  /// Destroys the paths on the fabric thread, on which they were used.
   ~Poller() override {
     if (thread_ == nullptr) return;
     thread_->call([this] {
@@ -52,7 +52,7 @@ class DataPath::Poller final : public engine::Poller {
   auto call(Function function) {
     return thread_->call(std::move(function));
   }
-  /// Returns false if there is no space for the task.
+  /// Runs `task` on the fabric thread later. Returns false if there is no space for the task.
   bool post(peer::FabricThread::Task task) { return thread_->post(std::move(task)).has_value(); }
 
   Result<fabric::ConnectionBlob> offer(LinkId link) {
@@ -74,7 +74,7 @@ class DataPath::Poller final : public engine::Poller {
       auto path = paths_.extract(link);
       if (path.empty()) continue;
       auto arena = Path::end(std::move(path.mapped()));
-      // If the peer has mapped this memory, it could still read it, so the memory is not used again.
+      // The peer may have mapped this memory and could then still read it. Such memory is not used again.
       if (spare_.size() < kMostSpare && !arena.shared_pages()) spare_.push_back(std::move(arena));
     }
   }
@@ -107,14 +107,14 @@ class DataPath::Poller final : public engine::Poller {
       if (path->has_failed_now()) handlers_.failed(link, path->queue_pair().error_cause());
     }
     if (draining_.empty()) return done;
-    // If a callback runs out of memory, it is called again in the next turn. Otherwise its caller would wait
-    // for ever.
+    // A callback is removed only after it has returned. If it throws because there is no memory, it is called
+    // again in the next turn. Otherwise the process that waits for it would wait for ever.
     if (done + thread_->last_progress() == 0 || --turns_left_ <= 0)
       for (; !draining_.empty(); draining_.pop_front()) draining_.front()();
     return done + 1;
   }
-  /// A path may have lost a receive, or its owner a message. So all paths fail, and their owners make new
-  /// ones.
+  /// Because memory is missing, a path may have lost a posted receive, or the owner of a path may have lost a
+  /// message. So all paths fail, and their owners make new paths.
   void on_out_of_memory() override {
     for (auto& [link, path] : paths_)
       if (!path->has_been_given_up()) {
@@ -168,7 +168,7 @@ Result<void> DataPath::connect(LinkId link, std::span<const std::byte> blob) {
 }
 
 void DataPath::say(LinkId link, Bytes message) {
-  // A message without space is treated as if the network had lost it.
+  // If there is no space for the task, the message is treated as if the network had lost it.
   static_cast<void>(poller_->post([poller = poller_.get(), link, message = std::move(message)] {
     if (Path* const path = poller->find(link)) path->say(message);
   }));

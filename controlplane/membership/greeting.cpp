@@ -31,7 +31,7 @@ class Writer {
   Bytes bytes_;
 };
 
-/// Reads numbers. After the end of the input it returns zeroes, and is_cut() becomes true.
+/// Reads numbers from the input. After the end of the input, each read returns zero and is_cut() is true.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -1,5 +1,6 @@
-// The links of a membership: which process dials which, what goes over the control connection before the data
-// path can be used, and what the end of either of them means.
+// The links of a membership. This file decides which process dials which other process, sends messages over
+// the control connection until the data path can be used, and interprets the end of a control connection or
+// of a queue pair.
 #include <algorithm>
 #include <ranges>
 
@@ -19,7 +20,8 @@ Membership::Impl::Link* Membership::Impl::find(LinkId id) {
   return found == links_.end() ? nullptr : &found->second;
 }
 
-/// Sends the message to every process with this address. There can be several, on different network stacks.
+/// Sends the message to every process with the address `to`. There can be several such processes, on
+/// different network stacks.
 void Membership::Impl::say(const Address& to, const view::Transmit& words) {
   bool said = false;
   for (auto& [id, link] : links_) {
@@ -32,8 +34,9 @@ void Membership::Impl::say(const Address& to, const view::Transmit& words) {
   if (is_dialing(to)) unsaid_[to] = words.message;
 }
 
-/// True if the address is being dialed, or the process there has not greeted this one yet. A busy peer needs
-/// time, and another connection would cost it more.
+/// True if the address is being dialed, or if it was dialed and the process there has not sent a greeting
+/// yet. In this state the address is not dialed again, because a busy peer needs time, and another connection
+/// would delay it more.
 bool Membership::Impl::is_dialing(const Address& address) const {
   return dialing_.contains(address) || std::ranges::any_of(links_, [&](const auto& entry) {
            const Link& link = entry.second;
@@ -41,19 +44,20 @@ bool Membership::Impl::is_dialing(const Address& address) const {
          });
 }
 
-/// Uses the data path if both ends of it are connected and the message is not too long.
+/// Sends the message. Uses the data path if both ends of the data path are connected and the message is not
+/// too long for it.
 void Membership::Impl::send(LinkId id, Link& link, const Message& message, view::Way way) {
   Bytes bytes = encode(message);
   const bool is_trusted = options_.encrypt || way == view::Way::data_path;
   const bool has_path = link.connected && link.ready && bytes.size() <= DataPath::kMostBytes;
   if (has_path && (is_trusted || way == view::Way::both)) data_->say(id, bytes);
-  // If the channel does not take the message, it is either sent again later, or useless because the channel
-  // has ended.
+  // The channel may refuse the message. The message is then sent again later, or the channel has ended and
+  // the message is useless.
   if (!has_path || !is_trusted) static_cast<void>(link.channel->send(std::move(bytes)));
 }
 
-/// Of two members, the younger one dials. A process that is no member dials every process that it wants to
-/// reach.
+/// True if this process, and not the process at `address`, dials. Of two members, the younger member dials. A
+/// process that is no member dials every process that it wants to reach.
 bool Membership::Impl::is_ours_to_dial(const Address& address) const {
   if (!is_member()) return true;
   const auto& members = core_->view().members;
@@ -75,8 +79,9 @@ void Membership::Impl::dial(const Address& address) {
                                    }));
 }
 
-/// A firewall refuses connections, and so does a host on which no process listens there. A process that had
-/// no connection cannot see the difference.
+/// Called when a dial was refused. A firewall refuses connections, and a host on which no process listens at
+/// the address refuses them too. A process that had no connection to the address cannot distinguish these two
+/// cases.
 void Membership::Impl::dial_refused(const Address& address) {
   const auto& members = core_->view().members;
   const auto member = std::ranges::find(members, address, &view::Member::address);
@@ -107,8 +112,8 @@ void Membership::Impl::probe_later(const Address& address, view::MemberId peer, 
                                       }));
 }
 
-/// An existing connection shows which process was there when the connection began. Only a dial shows which
-/// process is there now.
+/// Dials the address to find out which process listens there now. An existing connection does not show this:
+/// it only shows which process listened when the connection began.
 void Membership::Impl::ask_listener(const view::AskListener& asked) {
   asking_[asked.address] = peers_->dial(host_string(asked.address), asked.address.port, kDialWithin,
                                         later([asked](Impl& impl, Result<peer::Peer> process) {
@@ -121,15 +126,15 @@ void Membership::Impl::ask_listener(const view::AskListener& asked) {
 }
 
 /// Returns the member or joiner that was dialed. A process that gives the incarnation of a member counts as
-/// that member, because then the answer removes no member. For other processes the incarnation is not enough,
-/// since a process can claim any incarnation. For them, the dial must have led to the connection that carries
-/// the link.
+/// that member, because this answer removes no member. The incarnation is not enough to identify any other
+/// process, because a process can claim any incarnation. Any other process counts as the peer of a link only
+/// if the dial led to the connection that carries this link.
 std::optional<view::MemberId> Membership::Impl::who_is(const peer::Peer& process) const {
   for (const view::Member& member : core_->view().members)
     if (const auto known = processes_.find(member.id);
         known != processes_.end() && known->second.identity.incarnation == process.identity().incarnation)
       return member.id;
-  // If a process had several lives, the newest link counts.
+  // If one connection carries links of several lives of a process, the newest link counts.
   for (const auto& [id, link] : std::views::reverse(links_))
     if (link.peer && link.connection == process.number()) return link.peer;
   return std::nullopt;
@@ -139,7 +144,7 @@ bool Membership::Impl::has_link(view::MemberId peer) const {
   return std::ranges::any_of(links_, [&](const auto& entry) { return entry.second.peer == peer; });
 }
 
-/// If there are kMostLinks already, drops the oldest link whose process is no member.
+/// Adds a link. If there are kMostLinks already, first drops the oldest link whose process is no member.
 Membership::Impl::Link& Membership::Impl::add_link(bool dialed, const Address& address) {
   if (links_.size() >= kMostLinks)
     drop(std::ranges::find_if(links_, [&](const auto& entry) {
@@ -151,7 +156,7 @@ Membership::Impl::Link& Membership::Impl::add_link(bool dialed, const Address& a
   return link;
 }
 
-/// Called when this process has dialed `process`.
+/// Called when this process has dialed `process`. Opens a channel and makes a queue pair.
 void Membership::Impl::open_link(peer::Peer process, const Address& address) {
   Link& link = add_link(true, address);
   link.connection = process.number();
@@ -174,7 +179,7 @@ void Membership::Impl::open_link(peer::Peer process, const Address& address) {
                }));
 }
 
-/// Called when another process has dialed this one.
+/// Called when another process has dialed this process and asks for a channel.
 void Membership::Impl::on_request(peer::Request request) {
   const auto theirs = decode_greeting(request.offer().greeting);
   if (!theirs) return request.refuse(theirs.error());
@@ -202,9 +207,10 @@ void Membership::Impl::use(LinkId id, Link& link, control::Channel channel) {
                       later([id](Impl& impl, const Error& cause) { impl.channel_closed(id, cause); }));
 }
 
-/// Decides between two links to the same process. If both have dialed, the link that the greater id has
-/// dialed stays. The other end decides in the same way. Otherwise the older link is dead, and this process
-/// had not noticed it.
+/// Called when a second link to `peer` appears. Decides which of the two links stays. Returns true if the new
+/// link must go; otherwise drops the old link. If the two processes have dialed each other, the link stays
+/// that the process with the greater id has dialed. The peer decides in the same way. If one process has
+/// dialed both links, the older link is dead, and this process had not noticed that.
 bool Membership::Impl::is_redundant(view::MemberId peer, bool dialed) {
   if (peer == core_->self().id) return true;
   const auto other =
@@ -216,7 +222,7 @@ bool Membership::Impl::is_redundant(view::MemberId peer, bool dialed) {
   return false;
 }
 
-/// Handles a message from the channel or the data path. The failure view itself ignores what an
+/// Handles a message from the channel or the data path. The failure view itself ignores information that an
 /// unauthenticated message must not contain.
 void Membership::Impl::hear(LinkId id, std::span<const std::byte> bytes, bool is_authenticated) {
   Link* const link = find(id);
@@ -266,8 +272,8 @@ void Membership::Impl::mismatched(LinkId id, const Address& address, const Error
   if (upcalls_.refused) upcalls_.refused(address, cause);
 }
 
-/// Called when the peer's queue pair is connected or an epoch has begun. If the peer is a member, it gets the
-/// right to write into the membership window.
+/// Called when the peer's queue pair is connected, and called for each peer after an epoch has begun. If the
+/// peer is a member, sends it a window grant.
 void Membership::Impl::became_ready(LinkId id, Link& link) {
   if (window_ && is_member() && rank_of(*link.peer))
     send(id, link, WindowGrant{core_->view().epoch, *window_});
@@ -284,7 +290,8 @@ void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
   const auto peer = link->peer;
   const Address address = link->address;
   drop(id);
-  // After a goodbye the process is not dead. A process that dies sends no goodbye.
+  // If the process has sent a goodbye, the cause is not peer_failed. A process that dies sends no goodbye, so
+  // that process is not dead.
   if (!peer || cause.code != Errc::peer_failed || has_died(*peer)) return;
   watch(*peer) ? probe_later(address, *peer, kExitSeenWithin, kProbes) : probe(address, *peer);
 }
@@ -300,7 +307,7 @@ bool Membership::Impl::is_to_be_watched(view::MemberId peer) const {
   return false;
 }
 
-/// Returns false if the exit of the process would not be seen here.
+/// Watches for the exit of `peer`. Returns false if this process would not see that exit.
 bool Membership::Impl::watch(view::MemberId peer) {
   const auto known = processes_.find(peer);
   if (known == processes_.end()) return false;
@@ -317,9 +324,9 @@ bool Membership::Impl::has_died(view::MemberId peer) const {
   return known != processes_.end() && known->second.died;
 }
 
-/// Called after a new view or a new link. A process whose connection has ended is still watched. A process
-/// that has died is remembered for some time, because a view that was proposed before its death may still
-/// contain it.
+/// Called after a new view or a new link. Begins and ends the watches for process exits. A process whose
+/// connection has ended is still watched. A process that has died is remembered for some time, because a view
+/// that was proposed before its death may still contain it.
 void Membership::Impl::tend_watches() {
   std::erase_if(processes_, [&](const auto& entry) {
     const auto& [id, process] = entry;
@@ -343,12 +350,13 @@ void Membership::Impl::path_failed(LinkId id) {
   const auto peer = link->peer;
   drop(id);
   if (!peer) return;
-  // The channel is gone too, so its end will not be reported.
+  // The channel of the link was dropped as well, so the end of that channel will not be reported.
   if (!has_died(*peer)) watch(*peer);
   lost_paths_[*peer] =
       loop_.after(kReconnectWithin, later([peer = *peer](Impl& impl) {
                     impl.lost_paths_.erase(peer);
-                    // If this process did not run meanwhile, the peer may be connecting right now.
+                    // This process may have been stopped meanwhile. Then the peer may be connecting right
+                    // now, so this process first handles what has arrived.
                     impl.when_heard([peer](Impl& self) {
                       if (self.has_link(peer)) return;
                       self.core_->on_path_failed(peer, self.core_->view().epoch, boottime_now());
@@ -363,8 +371,8 @@ void Membership::Impl::drop(LinkId id) {
   if (!link.empty() && link.mapped().dialed && !link.mapped().peer) unsaid_.erase(link.mapped().address);
 }
 
-/// Removes the addresses that may be dialed again. Without this they would gather, because processes come and
-/// go while the view stays the same.
+/// Removes the addresses that may be dialed again now. Otherwise these entries would accumulate, because
+/// processes can come and go while the view stays the same.
 void Membership::Impl::forget_put_off() {
   std::erase_if(put_off_, [now = monotonic_now()](const auto& entry) { return entry.second <= now; });
 }

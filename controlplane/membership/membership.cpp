@@ -87,13 +87,14 @@ void Membership::Impl::close() {
   links_.clear();
 }
 
-/// Must be called at the end of every input to the failure view.
+/// Carries out the outputs of the failure view, and sets the timer. Must be called at the end of every input
+/// to the failure view.
 void Membership::Impl::drive() {
-  // This must come before the application is told of a view.
+  // The lease must be published before the application is told of a view.
   publish_lease();
   while (auto output = core_->poll()) handle(*output);
-  // Most inputs only move the deadline to a later time. It is cheaper to let the timer expire without work
-  // now and then.
+  // Most inputs only move the deadline to a later time. For such an input the timer is not set again: it
+  // sometimes expires when there is nothing to do, and that is cheaper.
   const Time deadline = core_->next_deadline();
   if (deadline >= armed_for_) return;
   timer_ = loop_.after(std::max(Duration{}, deadline - boottime_now()), later(&Impl::on_timer));
@@ -160,8 +161,9 @@ void Membership::Impl::listen(view::RequestId request) {
   });
 }
 
-/// Runs `action` after everything that has arrived by now: messages that the fabric thread takes in and posts
-/// to the loop, and messages in the loop's own sockets. The loop checks its sockets between two posts.
+/// Runs `action` after everything that has arrived by now is handled. This includes messages that the fabric
+/// thread takes in and posts to the loop, and messages in the loop's own sockets. The loop checks its sockets
+/// between two posts.
 void Membership::Impl::when_heard(std::function<void(Impl&)> action) {
   data_->drain([&loop = loop_, then = later([action = std::move(action)](Impl& impl) {
                                  impl.loop_.post(impl.later(action));
@@ -187,12 +189,12 @@ void Membership::Impl::swap_store(const view::SwapStore& swap) {
       }));
 }
 
-/// Does the fence first, and then everything else that follows from the new view.
+/// Makes the fence first, and then does everything else that follows from the new view.
 void Membership::Impl::install(const view::View& view) {
   std::vector<LinkId> closed;
   for (auto& [id, link] : links_) {
     const bool stays = link.peer && view.contains(*link.peer);
-    // The queue pair of a joiner stays too. A joiner can only send messages.
+    // The queue pair of a joiner is not destroyed either. A joiner can only send messages.
     if (!stays && link.member && link.connected) {
       closed.push_back(id);
       link.connected = link.ready = false;
@@ -204,7 +206,7 @@ void Membership::Impl::install(const view::View& view) {
   window_ = window ? std::optional(*window) : std::nullopt;
   ++counters_.installed;
   if (upcalls_.installed) upcalls_.installed(view);
-  // These exits were seen before there was a view from which the process could be removed.
+  // These exits were seen before this view was installed, so the processes could not be removed from it then.
   for (const auto& [id, process] : processes_)
     if (process.died && view.contains(id)) core_->on_gone(id, boottime_now());
   granting_ = loop_.after(kGrantAfter, later(&Impl::grant_windows));
@@ -226,14 +228,15 @@ void Membership::Impl::be_removed(const view::View& view) {
   tell_removed(view);
 }
 
-/// Calls the upcall once, even if the upcall itself runs out of memory.
+/// Calls the upcall `removed`, at most once. It is not called a second time if the upcall itself runs out of
+/// memory.
 void Membership::Impl::tell_removed(const view::View& view) {
   if (!std::exchange(is_removed_told_, true) && upcalls_.removed) upcalls_.removed(view);
 }
 
-/// The lease is ended first, which needs no memory. Queue pairs that the fence below does not reach are
-/// destroyed with the data path. Before that, the other members fence this process off, because it is silent
-/// from now on.
+/// Ends the membership after memory has run out. Ends the lease first, which needs no memory. The fence may
+/// fail before it has destroyed all queue pairs. The rest are destroyed with the data path. Until then, the
+/// other members have fenced this process off, because it is silent from now on.
 void Membership::Impl::end_without_memory() {
   closed_ = true;
   publish_lease();
@@ -247,7 +250,7 @@ void Membership::Impl::end_without_memory() {
   tell_removed(core_->view());
 }
 
-/// Handles a message of a member for the application.
+/// Handles a message that a member has sent for the application.
 void Membership::Impl::take(Link& link, Data data) {
   if (core_->admits(data.epoch, *link.peer)) {
     ++counters_.delivered;
@@ -266,14 +269,16 @@ std::optional<std::size_t> Membership::Impl::rank_of(view::MemberId id) const {
   return static_cast<std::size_t>(found - members.begin());
 }
 
-/// Usually only the end of the process's control loop thread was seen. Its other threads may run for a few
-/// milliseconds more. Only the end of the whole process ends its lease.
+/// Called when the exit of a process was seen. Usually only the end of its control loop thread was seen, and
+/// its other threads may run for a few milliseconds more. Its lease ends only with the end of the whole
+/// process.
 void Membership::Impl::saw_death(view::MemberId id, ProcessIdentity process) {
   ++counters_.deaths_seen;
   const auto known = processes_.find(id);
   if (known != processes_.end()) known->second.died = boottime_now();
   process.thread = 0;
-  // This is also done for a process that other members have already removed from the view.
+  // The exit of the whole process is awaited even if other members have already removed the process from the
+  // view.
   if (known != processes_.end() && known->second.may_hold_lease)
     ending_[id] = watch_exit(loop_, peers_->identity().process, process, later([id](Impl& impl) {
                                impl.core_->on_exited(id, boottime_now());

@@ -1,5 +1,5 @@
-// The inside of a Membership. It has two parts: membership.cpp does what the failure view asks for, and
-// links.cpp has the links to the other processes. Everything runs on the control loop.
+// The implementation of a Membership. It has two files: membership.cpp carries out the outputs of the failure
+// view, and links.cpp has the links to the other processes. Everything runs on the control loop.
 #pragma once
 
 #include <deque>
@@ -40,47 +40,49 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   Counters counters() const;
 
  private:
-  /// The largest number of messages of the next epoch that are kept for one peer until the epoch is installed
-  /// here.
+  /// The largest number of messages that are kept for one peer because they belong to the next epoch. They
+  /// are kept until this process has installed that epoch.
   static constexpr std::size_t kMostEarly = 64;
-  /// How often the probe of an address is repeated. A process that ends closes its connections some
-  /// milliseconds before its listener, so the first probes may still be answered.
+  /// The number of times that the probe of an address is repeated, and the time between two probes. A process
+  /// that ends closes its connections some milliseconds before its listener, so the first probes may still be
+  /// answered.
   static constexpr int kProbes = 20;
   static constexpr Duration kProbeAgain = milliseconds(3);
-  /// If the exit of a process would be seen here, its address is probed only after this time. Otherwise all
-  /// processes that had a connection to it would probe at the same time, and delay its end.
+  /// The delay before the first probe of an address if this process would see the exit of the process there.
+  /// Without the delay, all processes that had a connection to it would probe at the same time, and this
+  /// would delay its end.
   static constexpr Duration kExitSeenWithin = milliseconds(20);
-  /// On each host, this number of members watch all processes of the host, and all processes of the host
-  /// watch them. They are the first members of the view on this host. The first two members of the view,
-  /// which propose the next view, are always among them. All other processes are watched only from the end of
-  /// a connection on, because each watch needs a descriptor.
+  /// On each host, the first kWatchers members of the view watch all processes of the host, and all processes
+  /// of the host watch these members. So the first two members of the whole view, which propose the next
+  /// view, are always among the watched ones. All other processes are watched only after a connection to them
+  /// has ended, because each watch needs a descriptor.
   static constexpr std::size_t kWatchers = 2;
-  /// Window grants are sent this long after a view is installed. No process needs a window to install a view,
-  /// and by then most others have installed it too.
+  /// The time from the installation of a view until window grants are sent. No process needs a window to
+  /// install a view, and after this time most other members have installed the view too.
   static constexpr Duration kGrantAfter = milliseconds(10);
-  /// If there is no new link this long after the end of a queue pair, the failure view is told. A queue pair
-  /// also ends when the peer has made a new one.
+  /// The failure view is informed if no new link exists this long after the end of a queue pair. It is not
+  /// informed at once, because a queue pair also ends when the peer has made a new one.
   static constexpr Duration kReconnectWithin = milliseconds(100);
-  /// A process whose data path does not fit is dialed again only after this time.
+  /// The time before a process whose data path does not fit is dialed again.
   static constexpr Duration kMismatchedAgain = seconds(1);
 
   /// A control channel and a queue pair to one process.
   struct Link {
-    /// Empty while the channel is being opened.
+    /// Empty until the channel is open.
     std::optional<control::Channel> channel;
     bool dialed = false;
-    /// Set when the peer has greeted this process.
+    /// Set when the peer has sent its greeting.
     std::optional<view::MemberId> peer;
     /// The address of the peer's control listener.
     Address address;
     /// The number of the connection that `channel` uses, see peer::Peer::number().
     std::uint64_t connection = 0;
-    /// True if the queue pair here is connected. If `ready` is set too, messages use the data path.
+    /// True if this process's queue pair is connected. If `ready` is true too, messages use the data path.
     bool connected = false;
     /// True if the peer's queue pair is connected.
     bool ready = false;
-    /// True if the peer is a member of the newest view here. If a later view does not contain the peer, its
-    /// queue pair is destroyed.
+    /// True if the newest view of this process contains the peer. If a later view does not contain the peer,
+    /// the queue pair of the link is destroyed.
     bool member = false;
     /// The newest window grant of the peer.
     WindowGrant grant;
@@ -89,17 +91,18 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     control::Timer greeting_due;
   };
 
-  /// A process that has greeted this one, and the watch for its exit, if there is one.
+  /// A process that has sent a greeting to this process, and the watch for its exit, if this process watches
+  /// it.
   struct KnownProcess {
     peer::Identity identity;
     std::unique_ptr<Watching> exit;
-    /// True if it was in a view and asked for leases there.
+    /// True if the process was in a view and asked for a lease there.
     bool may_hold_lease = false;
-    /// The time when its exit was seen.
+    /// The time when the exit of the process was seen.
     std::optional<Time> died = {};
   };
 
-  // membership.cpp
+  // Defined in membership.cpp.
   void drive();
   void on_timer();
   void handle(view::Output& output);
@@ -118,7 +121,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void publish_lease();
   void end_without_memory();
 
-  // links.cpp
+  // Defined in links.cpp.
   void say(const Address& to, const view::Transmit& words);
   void send(LinkId id, Link& link, const Message& message, view::Way way = view::Way::data_path);
   bool is_ours_to_dial(const Address& address) const;
@@ -152,12 +155,12 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void tend_watches();
   Link* find(LinkId id);
 
-  /// Runs `action`. Everything that happens on the control loop here uses this function. If memory runs out
-  /// during an action, it is unknown what the failure view has missed, so the membership ends.
+  /// Runs `action`. All work on the control loop in this class is run by this function. If memory runs out
+  /// during an action, the failure view may have missed something unknown, so the membership ends.
   template <typename Action>
   void run(Action action) {
     if (closed_) return;
-    // Only the outermost call ends the membership.
+    // An inner call runs `action` directly, so only the outermost call ends the membership.
     if (is_running_) return action();
     is_running_ = true;
     try {
@@ -168,7 +171,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
     is_running_ = false;
   }
 
-  /// Returns a function that runs `action` on the control loop, if the membership still exists.
+  /// Returns a function that runs `action` if the membership still exists. That function must be called on
+  /// the control loop.
   template <typename Action>
   static auto later(std::weak_ptr<Impl> self, Action action) {
     return [self = std::move(self), action = std::move(action)](auto&&... arguments) mutable {
@@ -198,26 +202,26 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t last_link_ = 0;
   std::map<LinkId, Link> links_;
   std::map<Address, peer::Peers::Handle> dialing_;
-  /// Dials that find out which process listens at an address.
+  /// The dials that find out which process listens at an address.
   std::map<Address, peer::Peers::Handle> asking_;
   /// The time before which an address must not be dialed again.
   std::map<Address, Time> put_off_;
-  /// The newest message for each address that is being dialed.
+  /// For each address that is being dialed, the newest message that waits for the link.
   std::map<Address, Bytes> unsaid_;
   std::map<Address, std::unique_ptr<Watching>> probes_;
   std::map<Address, control::Timer> probe_again_;
   std::map<view::MemberId, KnownProcess> processes_;
   std::map<view::MemberId, control::Timer> lost_paths_;
-  /// Processes whose control loop has ended. Their exit is awaited.
+  /// The processes whose control loop thread has ended, and the watches for the exits of the whole processes.
   std::map<view::MemberId, std::unique_ptr<Watching>> ending_;
-  /// The lease as the failure view sees it, for the threads of the application.
+  /// The lease as the failure view gave it last. Other threads of the application read it.
   struct Lease {
     Epoch epoch{};
     Time from = Time::never(), until{};
   };
   mutable std::mutex lease_mutex_;
   Lease lease_;
-  /// The key of the installed epoch.
+  /// The key of the membership window in the installed epoch.
   std::optional<WindowKey> window_;
   Counters counters_;
 };

@@ -41,7 +41,8 @@ std::span<std::byte> Path::slot_of(std::uint32_t slot) const {
 }
 
 void Path::post_receive(std::uint32_t slot) {
-  // Posting fails only in the error state, which is noticed elsewhere.
+  // Posting fails only if the queue pair is in the error state. poll() and has_failed_now() notice this
+  // state.
   static_cast<void>(queue_pair_->post_receive({.work_id = slot, .bytes = slot_of(slot)}));
 }
 

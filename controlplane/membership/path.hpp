@@ -14,14 +14,15 @@ class Path {
  public:
   static constexpr std::uint32_t kReceives = 32, kSends = 16;
 
-  /// `arena` is memory that end() has returned, or empty. Errors: resource_limit, and those of the fabric.
+  /// Makes a path. `arena` must be memory that end() has returned, or empty. Errors: resource_limit, and
+  /// those of the fabric.
   static Result<std::unique_ptr<Path>> create(fabric::Fabric& fabric, std::optional<memory::Arena> arena);
-  /// Destroys the path and returns its memory for another path. To unmap the memory would take longer than
-  /// everything else here.
+  /// Destroys the path and returns its memory, so that another path can use it. Unmapping the memory would
+  /// take longer than everything else in this function.
   static memory::Arena end(std::unique_ptr<Path> path);
 
   fabric::QueuePair& queue_pair() { return *queue_pair_; }
-  /// Returns false if no slot is free, or the queue pair is not connected.
+  /// Sends `message`. Returns false if no slot is free, or if the queue pair is not connected.
   bool say(std::span<const std::byte> message);
   bool write(WindowKey window, std::uint64_t offset, std::span<const std::byte> bytes);
   /// Calls `heard(bytes)` for each received message. Returns the number of completions.
@@ -41,16 +42,16 @@ class Path {
     }
     return count;
   }
-  /// Returns a permit for one message, or null if kMostUnheard permits exist already.
+  /// Returns a permit for one message. Returns null if kMostUnheard permits exist already.
   DataPath::Permit permit() {
     if (static_cast<std::size_t>(places_.use_count()) > DataPath::kMostUnheard) return nullptr;
     return places_;
   }
-  /// Returns true once, when the queue pair is in the error state.
+  /// Returns true once, after the queue pair has entered the error state.
   bool has_failed_now() {
     return !failed_ && queue_pair_->state() == fabric::QueuePairState::error && (failed_ = true);
   }
-  /// Treats the queue pair as if it had failed and this had been reported.
+  /// Marks the path as failed, as if the failure of the queue pair had been reported.
   void give_up() { failed_ = true; }
   bool has_been_given_up() const { return failed_; }
 
@@ -66,7 +67,7 @@ class Path {
   // The free slots for sends.
   std::vector<std::uint32_t> free_;
   bool failed_ = false;
-  /// The use count is the number of permits, plus one.
+  /// The use count of this pointer is the number of permits plus one.
   const std::shared_ptr<int> places_ = std::make_shared<int>();
 };
 

@@ -19,7 +19,7 @@ namespace {
 using control::LoopCore;
 using Stream = boost::asio::posix::stream_descriptor;
 
-/// Waits until a descriptor becomes ready, once.
+/// Waits until a descriptor becomes ready, and calls `ready` once.
 class Awaited final : public control::LoopMember, public std::enable_shared_from_this<Awaited> {
  public:
   Awaited(std::shared_ptr<LoopCore> core, std::function<void(int descriptor)> ready)
@@ -29,11 +29,11 @@ class Awaited final : public control::LoopMember, public std::enable_shared_from
     core_->add(shared_from_this());
     boost::system::error_code error;
     stream_.assign(descriptor.get(), error);
-    // epoll has no space for another descriptor. Other signs must show the death.
+    // epoll has no space for another descriptor. Other signs must then show the death.
     if (error) return;
     arm(descriptor.release(), what);
   }
-  /// Reports that the descriptor is ready, but not within this call.
+  /// Calls `ready` in a later turn of the loop, and never within this call.
   void tell_later(int descriptor) {
     boost::asio::post(core_->context(), [self = shared_from_this(), descriptor] { self->tell(descriptor); });
   }
@@ -46,8 +46,8 @@ class Awaited final : public control::LoopMember, public std::enable_shared_from
   void on_loop_stop() override { end(); }
 
  private:
-  /// The loop may report readiness without cause, which would look like a death here. So poll(2) checks the
-  /// descriptor.
+  /// Waits until `fd` is ready. The loop may report readiness without cause, and that would look like a death
+  /// here. So poll(2) checks the descriptor again.
   void arm(int fd, Stream::wait_type what) {
     stream_.async_wait(what, [self = shared_from_this(), fd, what](boost::system::error_code aborted) {
       if (aborted || !self->ready_) return;
@@ -73,15 +73,15 @@ class Handle final : public Watching {
   std::shared_ptr<Awaited> awaited_;
 };
 
-/// The flag exists from Linux 6.9 on. The headers of Debian 12 do not have it.
+/// PIDFD_THREAD, which exists from Linux 6.9 on. The headers of Debian 12 do not define it.
 constexpr unsigned kPidfdThread = O_EXCL;
 
-/// Opens a pidfd of the thread, or of the process if the kernel does not support that. If the descriptor is
-/// empty, errno has the cause.
+/// Opens a pidfd of the thread. Opens one of the process if the kernel has no pidfds of threads or the thread
+/// does not exist. If the returned descriptor is empty, errno has the cause.
 Descriptor open_pidfd(const ProcessIdentity& process) {
   const auto open = [](std::uint32_t number, unsigned flags) {
     return Descriptor(
-        // glibc has a wrapper only from 2.36 on.
+        // glibc has a wrapper for this system call only from version 2.36 on.
         static_cast<int>(::syscall(SYS_pidfd_open, number, flags)));
   };
   const std::string task = "/proc/" + std::to_string(process.pid) + "/task/" + std::to_string(process.thread);
@@ -103,8 +103,8 @@ std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessId
       std::make_shared<Awaited>(loop.core(), [exited = std::move(exited)](int) { exited(); });
   Descriptor pidfd = open_pidfd(process);
   if (!pidfd && errno != ESRCH) return nullptr;
-  // Another process may have the same process id by now. If /proc does not tell the start time, nothing is
-  // proved.
+  // Another process may have the same process id by now. Then its start time differs. If /proc does not show
+  // the start time, nothing is proved, and the pidfd is watched.
   const std::uint64_t started = pidfd ? peer::start_of_process(std::to_string(process.pid)) : 0;
   if (!pidfd || (started != 0 && started != process.started))
     awaited->tell_later(-1);

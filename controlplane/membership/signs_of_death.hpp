@@ -1,6 +1,6 @@
-// Signs from the operating system that a process is dead. One is its exit, which a pidfd shows on the same
-// host. The other one is that no process listens at its address any more. The end of a connection alone
-// proves nothing. Everything runs on the control loop.
+// Signs from the operating system that a process is dead. The first sign is the exit of the process, which a
+// pidfd shows on the same host. The second sign is that no process listens at its address any more. The end
+// of a connection alone proves nothing. Everything runs on the control loop.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ class Watching {
   virtual ~Watching() = default;
 };
 
-/// Calls `exited` once when the process has ended. If the identity has a thread and the kernel is Linux 6.9
-/// or newer, the end of that thread counts. It is reported some milliseconds sooner, because a killed process
-/// first frees its memory. `exited` is also called if the process has ended already. Returns null if the
-/// process is not on `self`'s host or cannot be watched.
+/// Calls `exited` once when the process has ended, also if it has ended before this call. If the identity has
+/// a thread and the kernel is Linux 6.9 or newer, the end of that thread counts as the end of the process.
+/// The end of the thread is reported some milliseconds sooner, because a killed process frees its memory
+/// before it ends. Returns null if the process is not on `self`'s host or cannot be watched.
 std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessIdentity& self,
                                      const ProcessIdentity& process, std::function<void()> exited);
 
-/// Tries to connect to `address`. Calls `answered` once. The argument is true if the host says that no
-/// process listens there. `answered` is not called while the host does not answer.
+/// Tries to connect to `address`, and calls `answered` once with the result. The argument is true if the host
+/// answers that no process listens there. While the host does not answer, `answered` is not called.
 std::unique_ptr<Watching> probe_listener(control::ControlLoop& loop, const Address& address,
                                          std::function<void(bool refused)> answered);
 

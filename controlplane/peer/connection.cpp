@@ -98,8 +98,8 @@ void Connection::close(ChannelId id) {
   flush();
 }
 
-/// Called when a channel is destroyed. If there is no memory for the message, the other side is not informed,
-/// and receives nothing more on the channel.
+/// Ends a channel whose object is destroyed. If there is no memory for the message, the other side is not
+/// informed, and receives nothing more on the channel.
 void Connection::drop(ChannelId id) {
   channels_.erase(id);
   if (is_over_) return;
@@ -112,8 +112,8 @@ void Connection::drop(ChannelId id) {
   }
 }
 
-/// Sends the conversation's messages. While one is held, send() refuses services' messages. The few messages
-/// that the conversation makes itself stay queued in it.
+/// Sends the messages of the conversation. While a message is held, send() refuses messages of services. The
+/// few messages that the conversation makes itself wait in its queue.
 void Connection::flush() {
   while (held_ || (held_ = conversation_.poll_transmit())) {
     const auto sent = channel_.send(*held_);
@@ -122,7 +122,7 @@ void Connection::flush() {
         flush();
         if (!held_) drained();
       });
-    held_.reset();  // If the channel is closed, on_closed() is called and reports it.
+    held_.reset();  // If the channel is closed, on_closed() reports that.
   }
 }
 

@@ -1,6 +1,7 @@
-// The control connection between this process and another one, and the channels on it. It consists of a
+// The control connection between this process and another process, and the channels on it. It consists of a
 // Conversation, the control::Channel that carries the conversation, and the handlers of the channels.
-// Internal to this folder: code in other folders sees channels and Peer. Used on the control loop's thread.
+// Internal to this folder: code in other folders uses channels and Peer. It must be used on the control
+// loop's thread.
 #pragma once
 
 #include <functional>
@@ -25,15 +26,15 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     std::function<void(Connection&, const Known&)> asked;
     std::function<void(Connection&, const Choice&)> chosen;
     std::function<void(Connection&, ChannelId, const std::string& service, Offer)> requested;
-    /// Called when the connection and its channels have ended. This is the last call.
+    /// Called when the connection and all its channels have ended. No other handler is called after this.
     std::function<void(Connection&, const Error&)> ended;
-    /// Called when the last of its channels has ended.
+    /// Called when the last channel of the connection has ended.
     std::function<void(Connection&)> idle;
   };
   using OpenDone = std::move_only_function<void(Result<control::Channel>, Offer)>;
 
-  /// `its_number` identifies the connection among those of its owner. `dials` is true if this side has made
-  /// it. `most_bytes` is the limit for a message on `channel`.
+  /// `its_number` identifies the connection among the connections of its owner. `dials` is true if this side
+  /// has dialed. `most_bytes` is the largest size of a message on `channel`.
   Connection(control::ControlLoop& loop, std::uint64_t its_number, control::Channel channel, bool dials,
              std::size_t most_bytes)
       : number(its_number),
@@ -43,23 +44,25 @@ class Connection final : public std::enable_shared_from_this<Connection> {
         dials_(dials),
         most_bytes_(most_bytes - kMostOverheadBytes) {}
 
-  /// Begins to read. Must be called once.
+  /// Begins to read from the channel. Must be called once.
   void start(Handlers handlers);
   void introduce(const Hello& ours);
   void ask(const Known& known);
   void answer(const Choice& choice);
   bool is_open() const { return conversation_.is_open() && !is_closing_; }
-  /// Closes in order. Its channels end later with cancelled. No handler of the owner is called after this.
+  /// Closes the connection in order. Its channels end later with cancelled. After this call, no handler of
+  /// the owner is called.
   void close();
   /// The number of channels that are open or being opened.
   std::size_t channels() const { return conversation_.channels(); }
-  /// The number of channels that exceeded a limit.
+  /// The number of channels that were ended because they exceeded a limit.
   std::uint64_t channels_refused() const { return conversation_.channels_refused() + flooded_; }
 
-  /// Opens a channel to a service of the peer. `done` is called once, not from inside this call, unless the
-  /// connection is destroyed before. The channel can be used at once.
+  /// Opens a channel to a service of the peer. `done` is called once, and never from inside this call. It is
+  /// not called if the connection is destroyed before. The new channel can be used at once.
   void open(std::string service, Offer offer, OpenDone done);
-  /// Answers `requested`. Returns nullopt if the peer does not want the channel any more.
+  /// Accepts a channel that `requested` has reported. Returns nullopt if the peer does not want the channel
+  /// any more.
   std::optional<control::Channel> accept(ChannelId id, Offer offer);
   void refuse(ChannelId id, const Error& cause);
 
@@ -72,11 +75,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// The peer's identity. Set once the peer has introduced itself.
   std::optional<Identity> identity;
 
-  // The functions up to loop() are for SubChannel.
+  // The following functions, up to loop(), are for SubChannel.
   Result<void> send(ChannelId id, Bytes body);
   void close(ChannelId id);
   void drop(ChannelId id);
-  /// Like drop(), if the peer has sent too much on the channel.
+  /// Ends the channel as drop() does, because the peer has sent too much on it.
   void drop_flooded(ChannelId id) {
     ++flooded_;
     drop(id);
@@ -106,8 +109,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   control::Channel channel_;
   Conversation conversation_;
   const bool dials_;
-  const std::size_t most_bytes_;  ///< The limit for a message of a service.
-  std::optional<Bytes> held_;     ///< A message for which the channel's queue has no space now.
+  const std::size_t most_bytes_;  ///< The largest size of a message of a service.
+  std::optional<Bytes> held_;     ///< A message that waits for space in the channel's queue.
   Handlers handlers_;
   std::uint64_t flooded_ = 0;
   bool is_closing_ = false, is_over_ = false;

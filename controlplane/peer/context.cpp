@@ -13,10 +13,10 @@ namespace rdmc::peer {
 namespace {
 
 /// The length of the longest message of a service, such as a view of all members. A peer that sends a longer
-/// one is disconnected, so it cannot fill this process's memory.
+/// message is disconnected, so it cannot fill this process's memory.
 constexpr std::uint32_t kMostMessageBytes = 2 * 1024 * 1024;
 
-/// Peers, and the loop on which they run. The loop ends after them.
+/// Peers, together with the loop on which they run. The destructor ends the Peers first, and then the loop.
 struct WithLoop {
   WithLoop(std::shared_ptr<control::ControlLoop> on, std::shared_ptr<Peers> made)
       : loop(std::move(on)), peers(std::move(made)) {}
@@ -25,20 +25,20 @@ struct WithLoop {
   ~WithLoop() {
     peers.reset();
     if (!loop->on_loop_thread()) return;
-    // A handler has released the last reference. The loop's thread cannot wait for its own end, so another
-    // thread waits for it.
+    // A handler has released the last reference, so this is the loop's own thread, which cannot wait for its
+    // own end. Another thread waits for it.
     auto* const last = new std::shared_ptr(std::move(loop));
     auto thread = start_signal_masked_thread("to end the control loop", [last] { delete last; });
-    if (thread) thread->detach();  // Without a thread, the loop goes on with nothing to do.
+    if (thread) thread->detach();  // If no thread can be started, the loop continues to run without work.
   }
 
   std::shared_ptr<control::ControlLoop> loop;
   std::shared_ptr<Peers> peers;
 };
 
-/// True if both paths name the same file. A file may be named by several paths, for example through a link.
+/// True if both paths name the same file. Several paths may name one file, for example through a link.
 bool is_same_file(const std::string& one, const std::string& other) {
-  std::error_code unknown;  // A file that does not exist is the same as no other file.
+  std::error_code unknown;  // A file that does not exist is different from every other file.
   return one == other || std::filesystem::equivalent(one, other, unknown);
 }
 
@@ -51,7 +51,7 @@ bool is_same(const control::Identity& one, const control::Identity& other) {
          is_same_file(files.private_key, others.private_key);
 }
 
-/// True if `thread` can be used for `wanted`. Port 0 fits a thread with any port.
+/// True if `thread` can be used for `wanted`. If the wanted port is 0, a thread with any port can be used.
 bool serves(const FabricThreadOptions& thread, const FabricThreadOptions& wanted) {
   FabricThreadOptions same = wanted;
   if (wanted.address.port == 0) same.address.port = thread.address.port;
@@ -60,10 +60,10 @@ bool serves(const FabricThreadOptions& thread, const FabricThreadOptions& wanted
 
 }  // namespace
 
-/// The entries form a list: the Contexts of this process and of those that it was forked from, newest first.
-/// They are never destroyed: an application may release its last fabric thread while the process exits, and a
-/// child must not touch the objects of its parent. There is no lock, because fork() could copy it while
-/// another thread holds it.
+/// The entries form a list: the Context of this process, and then the Contexts of the processes from which it
+/// was forked, newest first. The Contexts are never destroyed, for two reasons: an application may release
+/// its last fabric thread while the process exits, and a child must not use the objects of its parent. There
+/// is no lock, because fork() could copy the lock while another thread holds it.
 std::shared_ptr<Context> Context::of_process() {
   struct Entry {
     const pid_t process = ::getpid();
@@ -91,7 +91,7 @@ Result<std::shared_ptr<FabricThread>> Context::fabric_thread(const FabricThreadO
     ++alike;
     if (!best || thread.use_count() < best.use_count()) best = std::move(thread);
   }
-  // The thread that has this port uses it.
+  // Only one thread can use a certain port. If a thread with this port exists, it must be used.
   const bool is_port_taken = options.address.port != 0;
   if (alike != 0 && (is_port_taken || alike >= options_.threads)) return best;
   auto opened = FabricThread::open(options);
@@ -111,7 +111,8 @@ std::size_t Context::threads() const {
 }
 
 bool Context::is_on_fabric_thread() const {
-  std::vector<std::shared_ptr<FabricThread>> threads;  // The references are released after the mutex.
+  // Declared first, so that the references are released after the mutex.
+  std::vector<std::shared_ptr<FabricThread>> threads;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& thread : threads_) threads.push_back(thread.lock());
@@ -136,8 +137,8 @@ std::shared_ptr<Peers> Context::known_peers(const control::Identity& identity) {
   return nullptr;
 }
 
-/// Making Peers waits for the loop, and a task of the loop may wait for the mutex. So Peers are made without
-/// the mutex.
+/// Makes the Peers without holding the mutex, because making them waits for the loop, and a task of the loop
+/// may wait for the mutex.
 Result<std::shared_ptr<Peers>> Context::peers(const control::Identity& identity) {
   {
     const std::lock_guard lock(mutex_);
@@ -152,7 +153,8 @@ Result<std::shared_ptr<Peers>> Context::peers(const control::Identity& identity)
   const auto kept = std::make_shared<WithLoop>(*with_loop, std::move(*made));
   std::shared_ptr<Peers> shared(kept, kept->peers.get());
   const std::lock_guard lock(mutex_);
-  // Another thread was faster. The Peers that were made here end after the lock is released.
+  // If another thread has made these Peers meanwhile, its Peers are used. The Peers that were made here end
+  // after the mutex is released.
   if (auto peers = known_peers(identity)) return peers;
   peers_.push_back({identity, shared});
   return shared;

@@ -86,8 +86,8 @@ Result<void> FabricThread::turn(Duration longest) {
 
 void FabricThread::post_when_room(Task task) {
   assert(!is_current());
-  // post() consumes its task even if the queue is full and the task is refused. The posted function therefore
-  // only refers to the task.
+  // post() consumes its task even if the queue is full and the task is refused. Therefore the posted function
+  // contains only a reference to the task.
   const auto kept = std::make_shared<Task>(std::move(task));
   while (!post([kept] { (*kept)(); })) std::this_thread::yield();
 }

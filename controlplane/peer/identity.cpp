@@ -12,14 +12,14 @@
 namespace rdmc::peer {
 namespace {
 
-/// Returns the number of the namespace, or 0 if /proc does not have it.
+/// Returns the number that identifies the namespace. Returns 0 if /proc does not have it.
 std::uint64_t namespace_of_self(const std::string& kind) {
   struct stat file {};
   return ::stat(("/proc/self/ns/" + kind).c_str(), &file) == 0 ? file.st_ino : 0;
 }
 
-/// True if /proc belongs to the pid namespace of this process. After a process was put into a new pid
-/// namespace, it may still see the /proc of the earlier one.
+/// True if /proc belongs to the pid namespace of this process. A process that was put into a new pid
+/// namespace may still use the /proc of the earlier namespace.
 bool is_proc_ours() {
   std::error_code unreadable;
   return std::filesystem::read_symlink("/proc/self", unreadable) == std::to_string(::getpid());
@@ -31,7 +31,8 @@ bool is_proc_ours() {
 std::uint64_t start_of_process(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string text;
-  // Reading fails if the process ends meanwhile. An iterator of the stream would then throw.
+  // Reading fails if the process ends meanwhile. An iterator of the stream would then throw an exception, so
+  // the iterator is not used.
   std::getline(file, text, '\0');
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;

@@ -138,7 +138,7 @@ Result<Message> take(const wire::Accept& in) {
   return Accept{ChannelId{in.channel()}, std::move(*offer)};
 }
 Result<Message> take(const wire::Reset& in) {
-  // A code that only a later version knows is still an error.
+  // A later version may have further codes. A code that this version does not know becomes peer_failed.
   const bool is_known = in.code() >= 1 && in.code() <= static_cast<std::uint32_t>(Errc::resource_limit) + 1;
   return Reset{ChannelId{in.channel()}, is_known ? static_cast<Errc>(in.code() - 1) : Errc::peer_failed,
                in.text().substr(0, kMostTextBytes)};

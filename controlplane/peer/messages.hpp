@@ -1,6 +1,6 @@
 // The messages of a control connection between two processes, as values, and their encoding (peer.proto).
-// decode() checks all limits for what a peer may send, and its results keep these limits. Stateless. May be
-// used from any thread.
+// decode() checks all limits for the messages of a peer, so its results are within these limits. The
+// functions have no state. They may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::size_t kMostServiceBytes = 512;
 /// The longest greeting or blob, in bytes.
 inline constexpr std::size_t kMostOfferBytes = 64 * 1024;
-/// The longest text of a Reset, in bytes. Longer texts are cut.
+/// The longest text of a Reset, in bytes. A longer text is cut.
 inline constexpr std::size_t kMostTextBytes = 1024;
 /// The largest number of proofs in one message.
 inline constexpr std::size_t kMostProofs = 64;
-/// The largest number of bytes that the encoding adds to the bytes that a message carries.
+/// The largest number of bytes that the encoding of a message adds to the bytes of its content.
 inline constexpr std::uint32_t kMostOverheadBytes = 32;
 
 enum class ChannelId : std::uint32_t {};
@@ -36,8 +36,8 @@ enum class ChannelId : std::uint32_t {};
 using Token = std::array<std::byte, 16>;  ///< A nonce or a secret.
 using Proof = std::array<std::byte, 32>;
 
-/// The greeting with which a service describes itself when a channel to it is opened, and the blob with which
-/// the other side can connect a queue pair to it.
+/// The greeting by which a service describes itself when a channel to it is opened, and the blob by which the
+/// other side can connect a queue pair to it.
 struct Offer {
   Bytes greeting;
   Bytes blob;
@@ -48,8 +48,9 @@ struct Offer {
 struct Hello {
   Identity identity;
   Token nonce{};
-  Token secret{};             ///< Sent by the dialer.
-  std::vector<Proof> proofs;  ///< Sent by the listener, for connections that the two already have.
+  Token secret{};  ///< Sent by the dialer.
+  /// Sent by the listener. Proves the connections that the two processes already have.
+  std::vector<Proof> proofs;
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -59,9 +60,10 @@ struct Known {
 
   friend bool operator==(const Known&, const Known&) = default;
 };
-/// The listener's answer to Known: the connection that both sides use.
+/// The listener's answer to Known. It names the connection that both sides use.
 struct Choice {
-  std::optional<Proof> proof;  ///< A proof of that connection. Nullopt means this connection.
+  /// A proof of the connection that both sides use. Nullopt if that is this connection.
+  std::optional<Proof> proof;
 
   friend bool operator==(const Choice&, const Choice&) = default;
 };
@@ -99,8 +101,8 @@ struct Reset {
 using Message = std::variant<Hello, Open, Accept, Data, Close, Reset, Known, Choice>;
 
 Bytes encode(const Message& message);
-/// Errors: protocol_error if it is not such a message or if it exceeds a limit, version_mismatch if it is a
-/// Hello of another version.
+/// Decodes a message. Errors: protocol_error if `bytes` is no such message or if it exceeds a limit;
+/// version_mismatch if it is a Hello of another version.
 Result<Message> decode(std::span<const std::byte> bytes);
 
 }  // namespace rdmc::peer

@@ -1,4 +1,4 @@
-// Peer and Request: the handles of a connection for the owners of services.
+// Peer and Request, which are the handles of a connection for the owners of services.
 #include <new>
 #include <utility>
 
@@ -37,7 +37,7 @@ Request::~Request() {
   try {
     refuse({Errc::cancelled, "nobody has answered"});
   } catch (const std::bad_alloc&) {
-    // The dialer's own time limit ends its wait.
+    // There is no memory for the refusal, so the dialer gets no answer. Its wait ends by its own time limit.
   }
 }
 const Identity& Request::identity() const {

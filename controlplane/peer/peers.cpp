@@ -12,8 +12,8 @@
 namespace rdmc::peer {
 namespace {
 
-/// The time after which a connection without channels ends: at the side that dialed it, and later at the
-/// other side.
+/// The time after which a connection without channels ends. The side that dialed ends it after kIdle. The
+/// other side ends it after kIdleAtListener, which is longer.
 constexpr Duration kIdle = seconds(1), kIdleAtListener = seconds(30);
 
 Result<Token> random_token() {
@@ -43,7 +43,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
 
   control::ListenHandlers listen_handlers(RefusedHandler on_refused) {
     control::ListenHandlers handlers;
-    // An empty handler must not be copied into a wrapper, because the wrapper would be called.
+    // If `on_refused` is empty, it must stay empty. A wrapper around it would not be empty, and would be
+    // called.
     if (on_refused) handlers.on_refused = on_refused;
     handlers.on_channel = [weak = weak_from_this(),
                            on_refused = std::move(on_refused)](control::Channel channel) {
@@ -76,7 +77,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     const auto answer = [weak = std::weak_ptr(asking)](Result<control::Channel> channel, Offer theirs) {
       const auto asked = weak.lock();
       if (!asked || !asked->done) return;
-      // `done` may destroy the handle.
+      // The call of `done` may destroy the handle, so `done` is moved out first.
       std::exchange(asked->done, {})(std::move(channel), std::move(theirs));
     };
     asking->dialing =
@@ -117,8 +118,9 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Kept {
     std::shared_ptr<Connection> connection;
-    control::Timer due;         ///< Ends the wait for the introduction, or ends an idle connection.
-    std::uint64_t dial = 0;     ///< The dial that made it, until that is complete. 0 if there is none.
+    control::Timer due;  ///< Ends the wait for the introduction, or ends an idle connection.
+    /// The dial that made the connection, until the dial is complete. 0 if there is no such dial.
+    std::uint64_t dial = 0;
     RefusedHandler on_refused;  ///< Set until the other side has introduced itself.
   };
   struct Dial {
@@ -126,7 +128,7 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     DialDone done;
   };
 
-  /// Returns a handle. `end` runs on the loop's thread when the handle is destroyed.
+  /// Returns a handle. When the handle is destroyed, `end` is called on the loop's thread.
   template <typename End>
   Handle handle(End end) {
     struct Ended {
@@ -154,12 +156,12 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
   void finish_dial(std::uint64_t id, Result<Peer> result) {
     auto dial = dials_.extract(id);
     if (dial.empty()) return;
-    // The attempt is destroyed later, because it may be the caller of this function.
+    // The attempt may be the caller of this function, so it is destroyed later.
     loop_.post([attempt = std::move(dial.mapped().attempt)] {});
     dial.mapped().done(std::move(result));
   }
 
-  /// Adds a connection. `dial` is the dial that made it, or 0 if the other side has made it.
+  /// Adds a connection. `dial` is the dial that made the connection, or 0 if the other side has dialed it.
   void add(control::Channel channel, std::uint64_t dial, RefusedHandler on_refused = {}) {
     if (closed_) return;
     const bool dials = dial != 0;
@@ -196,14 +198,15 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     connection->introduce(selection_.dial(number, *nonce, *secret));
   }
 
-  /// Returns the secret of a connection that this process has dialed. If the connection is encrypted, nobody
-  /// can give two connections the same secret.
+  /// Returns the secret of a connection that this process has dialed. If the connection is encrypted, no
+  /// process can give two connections the same secret.
   static Result<Token> secret_of(const Connection& connection) {
     if (const auto binding = connection.binding()) return *binding;
     return random_token();
   }
 
-  /// If there are too many unused connections that others have dialed, ends the oldest of them.
+  /// If there are too many unused connections that other processes have dialed, ends the oldest of these
+  /// connections.
   void make_room(const Connection& newest) {
     std::size_t unused = 0;
     Connection* oldest = nullptr;
@@ -234,7 +237,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     ++counters_.accepted;
     kept.due = {};
     from.introduce(selection_.answer(from.number, hello, *nonce));
-    // The other side may soon use any connection that it finds, so their idle timers start again.
+    // The answer may show the other side that it has other connections to this process. It may soon use one
+    // of them, so their idle timers start again.
     for (const auto& [number, other] : connections_)
       if (other.connection->identity == hello.identity && other.connection->channels() == 0)
         idle(*other.connection);
@@ -281,7 +285,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     const auto found = services_.find(service);
     if (found == services_.end())
       return request.refuse({Errc::not_found, "there is no service '" + service + "'"});
-    const auto handler = found->second;  // The handler may end its own service.
+    // The handler may end its own service, so a copy of the handler is called.
+    const auto handler = found->second;
     handler(std::move(request));
   }
 
@@ -290,8 +295,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     drop(connection, cause);
   }
 
-  /// Starts the idle timer again. The connection is unused now, but a dial that has just found it may use it
-  /// soon.
+  /// Starts the idle timer of the connection again. The connection is not used now, but a dial that has just
+  /// found the connection may use it soon.
   void idle(Connection& connection) {
     const auto found = connections_.find(connection.number);
     if (found == connections_.end() || found->second.dial != 0) return;

@@ -18,7 +18,7 @@ Proof proof_of(const Token& secret, const Identity& reader, const Identity& writ
   const auto* const made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
                                 reinterpret_cast<const unsigned char*>(said.data()), said.size(),
                                 reinterpret_cast<unsigned char*>(proof.data()), &length);
-  if (made == nullptr) throw std::bad_alloc();  // Lack of memory is the only possible failure.
+  if (made == nullptr) throw std::bad_alloc();  // HMAC can fail here only because there is no memory.
   return proof;
 }
 

@@ -1,14 +1,14 @@
-// The proof on one connection that another connection ends at the same process. Stateless. May be used from
-// any thread.
+// The proof, given on one connection, that another connection ends at the same process. The functions have no
+// state. They may be called from any thread.
 #pragma once
 
 #include "controlplane/peer/messages.hpp"
 
 namespace rdmc::peer {
 
-/// Returns the proof for `reader`, which has sent `nonce`, that `writer` has the secret of a connection
-/// between the two. The proof covers the incarnations of both in this order. So if the reader sends the proof
-/// back to the writer, it proves nothing.
+/// Returns a proof for `reader`, which has sent `nonce`. It proves that `writer` has the secret of another
+/// connection between these two processes. The proof covers the incarnations of `reader` and `writer` in this
+/// order. So it proves nothing if the reader sends it back to the writer.
 Proof proof_of(const Token& secret, const Identity& reader, const Identity& writer, const Token& nonce);
 
 }  // namespace rdmc::peer

@@ -37,7 +37,7 @@ Selection::Step Selection::on_answer(Number connection, const Hello& theirs) {
 Selection::Step Selection::on_choice(Number connection, const Choice& choice) {
   if (!choice.proof) return end_dial(connection, connection);
   if (const auto used = find(connection, {&*choice.proof, 1})) return end_dial(connection, *used);
-  // The chosen connection has ended here. The new Known shows this to the other side.
+  // The chosen connection has ended at this side. The new Known shows that to the other side.
   return {.say = Known{prove_all(connection, false)}, .use = {}};
 }
 
@@ -64,8 +64,8 @@ void Selection::on_end(Number connection) {
   for (auto& [number, other] : entries_) other.same.erase(connection);
 }
 
-/// True if this side decides. Both sides get the same result. If a process has dialed itself, the dialing
-/// side decides.
+/// True if this side decides. Both sides get the same result. If a process has dialed itself, the side that
+/// has dialed decides.
 bool Selection::decides(const Entry& entry) const {
   const Incarnation &our = ours_.incarnation, &their = entry.identity->incarnation;
   return our == their ? entry.dials : our < their;
@@ -100,9 +100,9 @@ std::optional<Selection::Number> Selection::find(Number by, std::span<const Proo
   return found == entries_.end() ? std::nullopt : std::optional(found->first);
 }
 
-/// Decides, on the side that decides, which connection both sides use, and returns it. If another connection
-/// to the same process is used, `connection` becomes surplus. Connections that are not decided yet remember
-/// the decision.
+/// Called on the side that decides. Decides which connection both sides use, and returns this connection. If
+/// another connection to the same process is used, `connection` becomes surplus. Connections that are not
+/// decided yet remember the decision.
 Selection::Number Selection::decide(Number connection, std::span<const Proof> proofs) {
   Entry& entry = entries_.at(connection);
   std::optional<Number> used, surplus;
@@ -114,7 +114,8 @@ Selection::Number Selection::decide(Number connection, std::span<const Proof> pr
     if (other.state == State::surplus && !surplus) surplus = number;
     if (other.state == State::dialing || other.state == State::undecided) undecided.push_back(&other);
   }
-  // A surplus connection is used if the connection that was chosen in its place has ended.
+  // If the connection that was chosen in place of a surplus connection has ended, the surplus connection is
+  // used again.
   const Number chosen = entry.state == State::used ? connection : used.value_or(surplus.value_or(connection));
   for (Entry* const other : undecided) other->same.insert({connection, chosen});
   entry.state = State::surplus;

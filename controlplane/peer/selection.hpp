@@ -1,17 +1,18 @@
-// Selects which of several connections between this process and another one both of them use. Two processes
-// may dial each other at the same moment, or at several addresses at once. Only the answers show that they
-// are connected already. The process with the smaller incarnation decides, about one connection after the
-// other. So there is one order of decisions, and exactly one connection remains. The other process waits
-// before it uses a connection that it has dialed: it proves which connections it has (Known), and waits for
-// the decision (Choice). A surplus connection carries nothing. The side that has dialed it ends it at once.
+// Selects one of several connections between this process and another process. Both processes use only this
+// connection. There can be several connections because two processes may dial each other at the same moment,
+// or at several addresses at once. Only the answers show that the processes are already connected. The
+// process with the smaller incarnation decides, about one connection after the other. So there is one order
+// of decisions, and exactly one connection remains. The other process must wait before it uses a connection
+// that it has dialed: it proves which connections it has (Known), and waits for the decision (Choice). A
+// surplus connection carries no channels. The side that has dialed it ends it at once.
 //
-// A process that knows a connection's secret is the process at the connection's other end. An identity alone
-// proves nothing. For any two connections to the same process, the later introduction contains a proof of the
-// earlier connection, in the answer to Hello or in Known. The side that decides therefore learns that both
-// connections end at the same process, in whatever order the proofs arrive.
+// If a process knows a connection's secret, it is the process at the other end of this connection. An
+// identity alone proves nothing. If two connections end at the same process, the later introduction contains
+// a proof of the earlier connection, in the answer to Hello or in Known. So the side that decides learns that
+// both connections end at the same process, in whatever order the proofs arrive.
 //
-// This is a core: it has no clock, no socket, and no randomness. Peers owns it, and it is used on the control
-// loop's thread.
+// This is a core: it has no clock, no socket, and no randomness. Peers owns it. It must be used on the
+// control loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,13 @@ class Selection {
   /// The number of a connection in this process. An older connection has a smaller number.
   using Number = std::uint64_t;
 
-  /// The actions that a message requires.
+  /// The actions that the caller must take after a message.
   struct Step {
-    /// The message to send on the connection on which the message has arrived.
+    /// The message that must be sent on the connection on which the message has arrived.
     std::optional<std::variant<Known, Choice>> say;
-    /// Set if the dial on that connection is complete. The value is the connection to use. If it is another
-    /// connection, the dialed one must be closed. Selection has already forgotten the dialed one.
+    /// Set if the dial on that connection is complete. The value is the connection to use. If the value is
+    /// another connection, the caller must close the dialed connection. Selection has already removed the
+    /// dialed connection.
     std::optional<Number> use;
   };
 
@@ -54,9 +56,10 @@ class Selection {
   void on_end(Number connection);
 
  private:
-  /// dialing: the peer has not answered yet. surplus: this side has told the side that dialed the connection
-  /// to use another one. lost: the peer has shown that the connection has ended at its side, and the end has
-  /// not arrived here yet.
+  /// These states need an explanation:
+  /// - dialing: the peer has not answered yet.
+  /// - surplus: this side has told the dialing side to use another connection.
+  /// - lost: the peer has shown that the connection has ended at its side. The end has not arrived here yet.
   enum class State : std::uint8_t { dialing, undecided, used, surplus, lost };
   struct Entry {
     State state{};
@@ -64,7 +67,8 @@ class Selection {
     Token nonce{}, their_nonce{};
     Token secret{};
     std::optional<Identity> identity;
-    /// The connections that are proved to end at the same process. Used until this connection is decided.
+    /// The connections that were proved to end at the same process as this one. Used until this connection is
+    /// decided.
     std::set<Number> same;
     /// For a surplus connection, the connection that the other side was told to use.
     std::optional<Number> instead;
@@ -74,7 +78,7 @@ class Selection {
   Proof prove(const Entry& to, const Entry& known) const;
   bool is_proved(const Entry& by, const Entry& known, std::span<const Proof> proofs) const;
   std::vector<Proof> prove_all(Number to, bool only_used) const;
-  /// Returns the oldest connection of which there is a proof.
+  /// Returns the oldest connection that one of the proofs proves, or nullopt.
   std::optional<Number> find(Number by, std::span<const Proof> proofs) const;
   Number decide(Number connection, std::span<const Proof> proofs);
   Step end_dial(Number connection, Number use);

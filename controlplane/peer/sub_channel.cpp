@@ -50,7 +50,7 @@ void SubChannel::abandon() {
   abandoned_ = true;
   on_closed_ = nullptr;
   on_drained_ = nullptr;
-  // The handler is not released while it runs, because it may own the object in which it is running.
+  // The handler is not released while it runs, because it may own the object in which the handler is running.
   if (!delivering_) on_message_ = nullptr;
   waiting_.clear();
   if (state_ != State::open) return;
@@ -77,7 +77,7 @@ void SubChannel::end(const Error& cause) {
   deliver();
 }
 
-/// Delivers the messages that wait, and then the end. A handler may destroy the channel.
+/// Delivers the waiting messages, and then the end of the channel. A handler may destroy the channel.
 void SubChannel::deliver() {
   if (!started_ || delivering_) return;
   const auto self = shared_from_this();

@@ -1,5 +1,5 @@
 // The implementation of a `control::Channel` that `peer::Peers` has made. It shares its connection with other
-// channels. Internal to this folder. Used on the control loop's thread.
+// channels. Internal to this folder. It must be used on the control loop's thread.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@ namespace rdmc::peer {
 
 class SubChannel final : public control::ChannelEnd, public std::enable_shared_from_this<SubChannel> {
  public:
-  /// The largest number of bytes from the peer that wait on a channel that was not started.
+  /// The largest number of bytes from the peer that may wait on a channel that was not started.
   static constexpr std::size_t kMostWaitingBytes = 1 << 20;
 
   SubChannel(std::shared_ptr<Connection> connection, ChannelId id);
@@ -30,7 +30,7 @@ class SubChannel final : public control::ChannelEnd, public std::enable_shared_f
   std::optional<Duration> round_trip() const override { return connection_->round_trip(); }
   const std::shared_ptr<control::LoopCore>& core() const override { return core_; }
 
-  // Called by the connection.
+  // The following functions are called by the connection.
   void receive(Bytes body);
   void end(const Error& cause);
   void drained();

@@ -1,5 +1,5 @@
-// The inputs of the coordinator, the dispatch of messages, and the removal of members. The other files handle
-// the messages of one phase each: joining, forming, running, ending, committing.
+// The inputs of the coordinator, the dispatch of messages, and the removal of members. Each other file
+// handles the messages of one phase: joining, forming, running, ending or committing.
 #include "controlplane/session/coordinator.hpp"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void Coordinator::on_message(MemberId id, std::span<const std::byte> bytes, Time
       ++counters_.late_messages;
   } else {
     dispatch(*member, *envelope, now);
-    // A heartbeat changes nothing else.
+    // A heartbeat has no other effect, so no action becomes possible.
     if (envelope->has_heartbeat()) return;
   }
   advance(now);
@@ -142,7 +142,7 @@ void Coordinator::send_abort(Member& member, const Error& cause, Time now) {
   send(member, envelope, now);
 }
 
-/// Sends to every member of the epoch.
+/// Sends the message to every member of the epoch.
 void Coordinator::broadcast(const wire::Envelope& envelope, Time now) {
   for (Member& member : members_)
     if (member.in_epoch) send(member, envelope, now);
@@ -154,8 +154,8 @@ void Coordinator::close(Member& member) {
   member.deadline = member.commit_by = Time::never();
 }
 
-/// Removes the member. The other members of its epoch are told. A commit that has begun or is done is not
-/// undone: the member only takes no further part.
+/// Removes the member, and informs the other members of its epoch. If the member has begun to commit or has
+/// committed, its copy is not undone. It only takes no further part.
 void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
   const bool commits = member.delivery >= Delivery::committing;
   if (member.in_epoch) unnamed_.push_back({member.rank, member.spec.name, cause});
@@ -180,8 +180,8 @@ void Coordinator::lose(Member& member, Error cause, Parting parting, Time now) {
   }
 }
 
-/// Failed is the member's last message. Only the member knows what has happened to its copy, so its cause is
-/// final.
+/// Called when the member has sent Failed, which is its last message. Only the member knows what has happened
+/// to its copy, so the cause in this message is final.
 void Coordinator::on_failed(Member& member, Error cause, Time now) {
   if (!member.has_outcome) conclude(member, Status::failed, cause, {});
   lose(member, std::move(cause), Parting::close, now);
@@ -219,7 +219,7 @@ void Coordinator::advance(Time now) {
   }
 }
 
-/// Takes the next action that is possible now. Returns false if nothing is possible before the next input.
+/// Takes one action that is possible now. Returns false if no action is possible before the next input.
 bool Coordinator::step(Time now) {
   release_committed(now);
   if (!unnamed_.empty()) {
@@ -276,15 +276,15 @@ bool Coordinator::ready_in_epoch() const {
   return std::ranges::none_of(members_, [](const Member& m) { return m.in_epoch && m.owes; });
 }
 
-/// True if a member lacks blocks, or has sent a report that cannot be judged because no living member knows
-/// the expected one.
+/// True if a member lacks blocks. Also true if a member has sent a report that cannot be judged, because no
+/// living member knows the expected report.
 bool Coordinator::is_wanting() const {
   return std::ranges::any_of(members_, [](const Member& m) {
     return m.standing == Standing::active && m.delivery <= Delivery::reported;
   });
 }
 
-/// True if the epoch has ended. Then the message was sent before its sender received End.
+/// True if the epoch has ended. In this case the message was sent before its sender received End.
 bool Coordinator::stale(Epoch epoch) {
   const bool current = epoch == epoch_ && phase_ >= Phase::exchanging && phase_ <= Phase::running;
   if (epoch == Epoch{0} || epoch > epoch_ || current) return false;
@@ -297,8 +297,8 @@ Coordinator::Member* Coordinator::find(MemberId member) {
   return found == index_.end() ? nullptr : &members_[found->second];
 }
 
-/// Returns the member of epoch_ with that rank. Returns nullptr if the rank does not exist or its member has
-/// left.
+/// Returns the member of epoch_ with this rank. Returns nullptr if there is no such rank, or if its member
+/// has left the epoch.
 Coordinator::Member* Coordinator::at(Rank rank) {
   if (value_of(rank) >= by_rank_.size()) return nullptr;
   Member& member = members_[by_rank_[value_of(rank)]];

@@ -1,5 +1,6 @@
-// Committing: a participant has every byte, its report is compared with the root's, and it makes its copy
-// final. Each participant commits as soon as it can, and does not wait for the others.
+// The phase of committing. When a participant has every byte, its report is compared with the root's report,
+// and then it makes its copy final. Each participant commits as soon as it can, and does not wait for the
+// others.
 #include <utility>
 
 #include "controlplane/session/coordinator.hpp"
@@ -7,8 +8,8 @@
 
 namespace rdmc::session {
 
-/// A Delivered is also allowed while the epoch ends, because it can cross the End. It arrives before the
-/// member's Ended.
+/// Handles a Delivered. It is also allowed while the epoch ends, because the member may have sent it before
+/// it received End. In this case the Delivered arrives before the member's Ended.
 void Coordinator::on_delivered(Member& member, Epoch epoch, std::string_view report, Time now) {
   if (epoch < epoch_ && epoch > Epoch{0}) {
     ++counters_.late_messages;
@@ -21,8 +22,8 @@ void Coordinator::on_delivered(Member& member, Epoch epoch, std::string_view rep
   take_report(member, report, now);
 }
 
-/// In each epoch the expected report is known before the last block is sent. So a member that claims to
-/// have everything before the report is known is lying.
+/// In each epoch the expected report is known before the last block is sent. So if a member claims that it
+/// has everything before the report is known, the claim is false.
 void Coordinator::take_report(Member& member, std::string_view report, Time now) {
   if (!expected_) return broken_protocol(member, "says that it has blocks that were not sent", now);
   member.delivery = Delivery::reported;
@@ -63,8 +64,8 @@ void Coordinator::tell_expected(Time now) {
     if (member.standing == Standing::active) send(member, envelope, now);
 }
 
-/// Sends Finish to the committed members when no member lacks blocks any more. They are kept until then,
-/// because their blocks may be needed if the root dies.
+/// When no member lacks blocks any more, sends Finish to the members that have committed. These members are
+/// kept until then, because their blocks may be needed if the root dies.
 void Coordinator::release_committed(Time now) {
   if (phase_ != Phase::completing) return;
   for (Member& member : members_) {

@@ -1,6 +1,6 @@
-// Ending an epoch: every member is told at once which members have failed. Each one stops its data plane
-// and answers with the blocks that it has. Then the survivors that lack blocks form the next epoch. If no
-// member lacks any, the coordinator does not wait for the answers.
+// The end of an epoch. Every member is told at once which members have failed. Each member stops its data
+// plane, and answers with the blocks that it has. Then the survivors that lack blocks form the next epoch. If
+// no member lacks blocks, the coordinator does not wait for the answers.
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/messages.hpp"
 
@@ -18,7 +18,7 @@ void Coordinator::end_epoch(Time now) {
   }
 }
 
-/// Called at the end of an epoch, and again for further losses before the next epoch.
+/// Called at the end of an epoch. Called again if further members are lost before the next epoch.
 void Coordinator::name_failures(Time now) {
   wire::Envelope envelope;
   envelope.mutable_end()->set_epoch(value_of(epoch_));
@@ -35,7 +35,7 @@ void Coordinator::on_ended(Member& member, const wire::Ended& ended, Time now) {
     ++counters_.late_messages;
     return;
   }
-  // This member has delivered. Its state is not needed any more.
+  // This member has sent Delivered, so its state is not needed any more.
   if (member.delivery != Delivery::none && !member.owes) return;
   if (!member.owes) return broken_protocol(member, "sent Ended twice", now);
   member.state = to_bytes(ended.state());

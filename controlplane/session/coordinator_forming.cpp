@@ -1,6 +1,6 @@
-// Forming an epoch: the application chooses the parameters, every member sends its blobs, every member
-// becomes ready, and the coordinator sends Start. If a member is lost meanwhile, the epoch ends, as it does
-// for a later loss.
+// The phase of forming an epoch. The application chooses the parameters, every member sends its blobs, every
+// member becomes ready, and the coordinator sends Start. If a member is lost during this phase, the epoch
+// ends, in the same way as after a later loss.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -10,11 +10,12 @@
 
 namespace rdmc::session {
 
-/// Asks for the parameters of the next epoch. If no member lacks data any more, goes on to the last commits.
+/// Asks the application for the parameters of the next epoch. If no member lacks data any more, begins the
+/// last commits instead.
 void Coordinator::choose(Time now) {
   choose_again_ = false;
   if (phase_ == Phase::joining && expected_) {
-    // If one survivor knows the report, all must know it, because this process may die too.
+    // If one survivor knows the report, all survivors must get it, because this process may die too.
     tell_expected(now);
     for (Member& member : members_)
       if (member.standing == Standing::active && member.delivery == Delivery::reported)
@@ -90,7 +91,8 @@ void Coordinator::form(Epoch epoch, Bytes parameters, Time now, MemberId source,
   }
 }
 
-/// Keeps each blob for the member that it is made for. A sender may send at most one blob for each peer.
+/// Keeps each blob for the member that it is made for. A sender may send at most one blob for each other
+/// member.
 void Coordinator::on_blobs(Member& member, const wire::Blobs& blobs, Time now) {
   const Epoch epoch{blobs.epoch()};
   if (stale(epoch)) return;

@@ -1,5 +1,6 @@
-// Joining: the connection, a greeting with equal versions, the job, and each participant's answer to it.
-// Participants that do not answer in time are left out. The others go on.
+// The phase of joining. It consists of the connection, a greeting with equal versions, the job, and each
+// participant's answer to the job. Participants that do not answer in time are left out, and the others
+// continue.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +10,7 @@
 namespace rdmc::session {
 namespace {
 
-/// A survivor that has not noticed the death of its coordinator yet is asked again after this time.
+/// The time after which a survivor that has not noticed the death of its coordinator yet is asked again.
 constexpr Duration kAskAgain = milliseconds(50);
 
 }  // namespace
@@ -81,14 +82,15 @@ void Coordinator::on_accept(Member& member, const wire::Accept& accept, Time now
     member.delivery = Delivery::committing;
     expect_commit(member, "commit", config_.timing.commit_timeout, now);
   } else if (accept.has_report()) {
-    // The report is judged when all members have answered.
+    // The report is judged later, when all members have answered.
     member.delivery = Delivery::reported;
     member.report = to_bytes(accept.report());
   }
 }
 
-/// The member follows another coordinator, which it has not lost. Either the member will soon notice that
-/// its coordinator has died, or this process is the one that was left out.
+/// Called when the member has refused because it follows another coordinator and has not lost it. There are
+/// two possible reasons: the member has not noticed the death of its coordinator yet, or this process is the
+/// one that was left out.
 void Coordinator::on_refused(Member& member, Error cause, Time now) {
   if (cause.code != Errc::would_block) return on_failed(member, std::move(cause), now);
   outputs_.emplace_back(CloseChannel{member.spec.member});
@@ -99,14 +101,14 @@ void Coordinator::on_refused(Member& member, Error cause, Time now) {
   member.connect_at = now + kAskAgain;
 }
 
-/// True if the members that refuse, because they follow another coordinator, are at least as many as those
-/// that follow this one. Then this process is the one that was left out.
+/// True if the number of members that refuse because they follow another coordinator is at least the number
+/// of members that follow this coordinator. Then this process is the one that was left out.
 bool Coordinator::is_left_out() const {
   const auto refuse = std::ranges::count_if(
       members_, [](const Member& m) { return m.standing == Standing::unconnected && m.follows_another; });
   const auto follow =
       std::ranges::count_if(members_, [](const Member& m) { return m.standing == Standing::active; });
-  // This process's own participant does not count.
+  // The participant of this process is not counted.
   return follow - 1 <= refuse;
 }
 

@@ -1,6 +1,6 @@
-// Running: progress, and the judgement of suspicions that data paths report. A queue pair in the error state
-// cannot recover in its epoch, so a suspicion always ends the epoch. The judgement decides which members are
-// left out of the next epoch. README.md has the rule and its reasons.
+// The phase in which an epoch runs: progress, and the judgement of suspicions that data paths report. A queue
+// pair in the error state cannot recover in its epoch, so a suspicion always ends the epoch. The judgement
+// decides which members are left out of the next epoch. README.md has the rule and its reasons.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@
 namespace rdmc::session {
 namespace {
 
-/// A member that reports a smaller gain than this in the whole of stall_after does not count as making
-/// progress.
+/// The least gain that counts as progress. A member that gains fewer bytes in the whole of stall_after does
+/// not count as making progress.
 constexpr std::uint64_t kLeastGain = 4096;
 
 }  // namespace
@@ -59,7 +59,7 @@ void Coordinator::add_suspicion(Rank observer, Rank suspect, std::string cause, 
   probe(observer, now);
 }
 
-/// Sends a probe to the member, at most once in each epoch. Both ends of a suspected link are probed.
+/// Sends a probe to the member, at most once in each epoch. Called for both ends of a suspected link.
 void Coordinator::probe(Rank rank, Time now) {
   Member* member = at(rank);
   if (member == nullptr || member->probed) return;
@@ -94,14 +94,15 @@ void Coordinator::judge(Time now) {
   end_epoch(now);
 }
 
-/// The rank may belong to a present or a former member of epoch_.
+/// Returns the name of the member with this rank. The member may have been lost from epoch_.
 const std::string& Coordinator::name_of(Rank rank) const {
   return members_[by_rank_[value_of(rank)]].spec.name;
 }
 
-/// Returns the suspicion that is judged next, or nullptr. Suspicions that a removed member explains are left
-/// out. The member with the most observers comes first, and among equals the one suspected first. Suspicions
-/// of members that have delivered are left out too, because these members take no part in the next epoch.
+/// Returns the suspicion that is judged next, or nullptr if there is none. Two kinds of suspicions are left
+/// out: those that the loss of a member explains, and those of members that have delivered, because these
+/// members take no part in the next epoch. Of the remaining suspicions, returns one against the member that
+/// has the most observers. If several members have equally many, returns the suspicion that came first.
 const Coordinator::Suspicion* Coordinator::worst_suspicion() {
   const Suspicion* worst = nullptr;
   std::size_t most_observers = 0;

@@ -1,5 +1,5 @@
-// Finds members that delay the others, or the end of the job, without a failure that a data path could
-// notice. It also finds members that send too many messages. README.md has the rules and their reasons.
+// Finds members that delay the others or the end of the job, although no data path notices a failure. It also
+// finds members that send too many messages. README.md has the rules and their reasons.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -12,16 +12,16 @@ namespace {
 
 using For = relay::Wait::For;
 
-/// The number of messages that a member may send in a second in addition to its heartbeats.
+/// The number of messages per second that a member may send in addition to its heartbeats.
 constexpr double kOtherMessagesPerSecond = 50;
-/// A burst may contain the messages of this time. They may have gathered in sockets while this process was
-/// stopped.
+/// A burst may contain as many messages as a member may send in this time. Messages may have gathered in
+/// sockets while this process was stopped.
 constexpr double kBurstSeconds = 10;
 
 }  // namespace
 
-/// True if the member sends too many messages (a leaky bucket). The limit keeps one member from using up the
-/// time of the control loop.
+/// Counts a message of the member. Returns true if the member sends too many messages (a leaky bucket).
+/// Without this limit, one member could use up the time of the control loop.
 bool Coordinator::floods(Member& member, Time now) {
   const double rate = kOtherMessagesPerSecond + 4 / config_.timing.heartbeat_interval.seconds();
   const double leaked = rate * (now - std::exchange(member.last_counted, now)).seconds();
@@ -55,9 +55,9 @@ void Coordinator::on_wait(Member& member, const wire::Wait& wait, Time now) {
     member.wait = ToldWait{*told, now, now};
 }
 
-/// Returns the earliest wait in the schedule and the member that has it. Only waits for another member (room
-/// or block) count, and only if they have lasted for `age`. Every other wait may be a consequence of this
-/// one.
+/// Returns the earliest wait in the schedule, and the member that has reported it. Only waits for another
+/// member (room or block) count, and only if they have lasted for `age`. Every later wait may be a
+/// consequence of the earliest wait.
 std::optional<std::pair<Rank, Coordinator::ToldWait>> Coordinator::earliest_wait(Duration age, Time now) {
   std::optional<std::pair<Rank, ToldWait>> earliest;
   const auto key = [](const ToldWait& told) { return std::tuple(told.wait.step, told.wait.what); };
@@ -70,7 +70,8 @@ std::optional<std::pair<Rank, Coordinator::ToldWait>> Coordinator::earliest_wait
   return earliest;
 }
 
-/// True if the member that `observer` waits for reports what delays it, and this reason is acceptable.
+/// True if the member that `observer` waits for has an excuse: it reports what delays it, and this reason is
+/// acceptable.
 bool Coordinator::is_excused(Rank observer, const ToldWait& told, Time now) {
   const Member& member = *at(told.wait.peer);
   if (!member.wait) return false;
@@ -80,7 +81,8 @@ bool Coordinator::is_excused(Rank observer, const ToldWait& told, Time now) {
   return what == For::store || (what == For::link && peer == observer) || step < told.wait.step;
 }
 
-/// The waits until now were justified, so the time of every member begins again.
+/// Called when a wait has an excuse. All waits until now were justified, so the time of every member begins
+/// again.
 void Coordinator::forgive(Rank excused, Time now) {
   const bool source_is_slow = excused == kRootRank && at(excused)->wait->wait.what == For::store;
   for (Member& member : members_) {
@@ -104,20 +106,20 @@ void Coordinator::end_stall(Time now) {
   lay_blame(observer, told, now);
 }
 
-/// Called when nothing excuses the member that `observer` waits for. If this member has all that the epoch
-/// sends, it is not lost. The epoch ends instead. This happens once for each member.
+/// Called when the member that `observer` waits for has no excuse. Usually this member is lost. A member that
+/// has all that the epoch sends is not lost the first time; the epoch ends instead.
 void Coordinator::lay_blame(Rank observer, const ToldWait& told, Time now) {
   const Rank peer = told.wait.peer;
   const std::string lasted = " for " + to_text(config_.timing.stall_after) + " while others waited";
   Member* const blamed = at(peer);
   const bool is_source = peer == kRootRank;
   if (is_source && blamed->wait && blamed->wait->wait.what == For::store) {
-    // The source itself reports that it cannot read, and it is not the root. Another survivor may have the
+    // The source reports that it cannot read its store, and it is not the root. Another survivor may have the
     // blocks.
     lose(*blamed, {Errc::timed_out, "read no block for " + to_text(config_.timing.patience)},
          Parting::dismiss, now);
   } else if (is_source) {
-    // The source has sent its blocks, so a wait for it counts against the observer.
+    // The source has already sent its blocks, so a wait for the source counts against the observer.
     lose(*at(observer), {Errc::protocol_error, "says that it waits for the source, which has given"},
          Parting::abort, now);
   } else if ((blamed->delivery != Delivery::none || blamed->complete) &&
@@ -130,12 +132,13 @@ void Coordinator::lay_blame(Rank observer, const ToldWait& told, Time now) {
 }
 
 /// True if the member reports what it waits for, and has not reported the same wait for longer than
-/// Timing::patience. The root may wait without a limit, because no other member has what it has not sent yet.
+/// Timing::patience. The root may wait without a limit, because only the root has the blocks that it has not
+/// sent yet.
 bool Coordinator::says_why(const Member& member, Time now) const {
   return member.wait && (member.spec.member == kRoot || now - member.wait->since < config_.timing.patience);
 }
 
-/// True if the source has had nothing to do for stall_after.
+/// True if the source has had nothing left to do for stall_after.
 bool Coordinator::is_source_quiet(Time now) {
   const Member* const source = at(kRootRank);
   return source != nullptr && !says_why(*source, now) &&
@@ -143,7 +146,7 @@ bool Coordinator::is_source_quiet(Time now) {
 }
 
 /// Called when no wait is to blame. If the source has nothing left to do, removes the members that lack
-/// blocks, do not report why, and gain nothing.
+/// blocks, do not report a reason, and gain no bytes.
 void Coordinator::lose_quiet(Time now) {
   if (!is_source_quiet(now)) return;
   for (Member& member : members_) {

@@ -1,7 +1,7 @@
 // Stragglers are members whose links are slower than those of the others, or which are far from the others.
 // The coordinator finds slow links by the lags that data paths report, and far members by their round-trip
-// times. In the next epoch the application gives stragglers a part in which they delay nobody. README.md has
-// the rule.
+// times. In the next epoch the application gives stragglers a part in which they delay no other member.
+// README.md has the rule.
 #include <algorithm>
 
 #include "controlplane/session/coordinator.hpp"
@@ -10,17 +10,19 @@
 namespace rdmc::session {
 namespace {
 
-/// At most one in this number of members can be a straggler. If more members are slow, none differs from the
-/// rest.
+/// The largest number of stragglers is the number of members that lack data, divided by this number. If more
+/// members are slow, the slow members do not differ from the rest.
 constexpr std::size_t kMembersPerStraggler = 4;
-/// If at least this number of members lack data, one of them can be a straggler in any case.
+/// If at least this number of members lack data, one of them can be a straggler, whatever
+/// kMembersPerStraggler allows.
 constexpr std::size_t kLeastLacking = 3;
-/// A new epoch is worthwhile if a member would otherwise lack data for this multiple of `straggler_after`.
+/// A new epoch is worthwhile if another member would otherwise lack data for this multiple of
+/// `straggler_after`.
 constexpr int kWorthwhile = 2;
-/// A lag that comes back within this time has not ended.
+/// A lag that is withdrawn and reported again within this time counts as one lag without an interruption.
 constexpr Duration kLagPause = milliseconds(200);
-/// Members look for lags ten times a second, and a busy member later. So two lags that are reported within
-/// this time may have begun in the opposite order.
+/// Members check for lags ten times a second, and a busy member checks later. So if two lags are reported
+/// within this time, the lag that was reported later may have begun first.
 constexpr Duration kLookApart = milliseconds(150);
 /// A member is far if its round-trip time is at least kFar, and at least kTimesAsFar times the median of all
 /// members.
@@ -59,7 +61,8 @@ void Coordinator::on_lag(Member& member, const wire::Lag& lag, Time now) {
   member.lags = std::move(told);
 }
 
-/// Returns when the earliest lag began that the member reports now or took back less than kLagPause ago.
+/// Returns the time since which another member has delayed this member's ring. Only lags count that the
+/// member reports now, or that it withdrew less than kLagPause ago. Returns nullopt if there is none.
 std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
   std::optional<Time> since;
   for (const ToldLag& lag : member.lags)
@@ -67,8 +70,9 @@ std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
   return since;
 }
 
-/// A lag spreads from a straggler to the members that send to it, and on towards the source. So a member that
-/// delays another one's ring is a straggler if nobody delayed its own ring before.
+/// Finds stragglers by the reported lags. A lag spreads from a straggler to the members that send to it, and
+/// further towards the source. So a member that delays another member's ring is a straggler if no member
+/// delayed its own ring before.
 void Coordinator::find_stragglers(Time now) {
   if (!config_.finds_stragglers || config_.has_slow_uplinks) return;
   if (phase_ != Phase::running || judge_at_ != Time::never()) return;
@@ -95,9 +99,9 @@ void Coordinator::find_stragglers(Time now) {
   end_epoch(now);
 }
 
-/// Finds far members. A member that receives from a far member gets everything late by the far member's
-/// delay, and blocks for a far member stay in a ring for a long time. A member is far if its round-trip time
-/// is kTimesAsFar times the median.
+/// Finds far members. A member that receives from a far member gets everything late, because of the far
+/// member's delay. Blocks for a far member stay in a ring for a long time. A member is far if its round-trip
+/// time is at least kFar and at least kTimesAsFar times the median.
 void Coordinator::find_far() {
   if (!config_.finds_stragglers) return;
   std::vector<Member*> lacking;
@@ -127,7 +131,8 @@ bool Coordinator::lacks(const Member& member) {
   return member.in_epoch && member.delivery == Delivery::none && !member.complete;
 }
 
-/// True if a member that is no straggler would lack data for a long time, at its pace in this epoch.
+/// True if a member that is no straggler would lack data for a long time if it continued at its rate in this
+/// epoch.
 bool Coordinator::is_worthwhile(std::span<Member* const> found, Time now) const {
   const double least = kWorthwhile * config_.timing.straggler_after.seconds();
   return std::ranges::any_of(members_, [&](const Member& member) {

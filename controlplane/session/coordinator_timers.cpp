@@ -1,5 +1,5 @@
-// Time: a few times per heartbeat, one sweep checks the deadlines of all members. So the cost of a deadline
-// does not grow with the number of members.
+// The timers of the coordinator. A few times per heartbeat interval, one sweep checks the deadlines of all
+// members. So setting a deadline costs the same for any number of members.
 #include <algorithm>
 #include <utility>
 
@@ -16,8 +16,9 @@ Time Coordinator::next_deadline() const {
   return next_sweep_;
 }
 
-/// A check that is late by more than the check interval shows that this process did not run. What arrived
-/// meanwhile is still unread, so this time must not count against any member: all deadlines move by it.
+/// Called with each input. A check that is late by more than the check interval shows that this process did
+/// not run. The messages that arrived in this time are still unread, so this time must not count against any
+/// member. Therefore all deadlines are moved by this time.
 void Coordinator::excuse_absence(Time now) {
   const Duration late = now - next_sweep_;
   if (late <= tick()) return;
@@ -40,8 +41,8 @@ void Coordinator::excuse_absence(Time now) {
   for (Time* const time : {&choose_by_, &judge_at_, &swept_at_, &next_sweep_, &epoch_began_}) move(*time);
 }
 
-/// True if the deadline has passed, and the last sweep was at most one sweep interval before it, or after it.
-/// Everything that arrived before the last sweep has been read by now.
+/// True if the deadline has passed and the last sweep was not earlier than one sweep interval before the
+/// deadline. Everything that arrived before the last sweep has been read by now.
 bool Coordinator::is_due(Time deadline, Time now) const {
   return now >= deadline && swept_at_ >= deadline - tick();
 }

@@ -103,7 +103,7 @@ void store(wire::Cause& to, const Error& from) {
   to.set_text(printable(from.what));
 }
 
-/// A code that this version does not know becomes peer_failed.
+/// Reads a cause. An error code that this version does not know becomes peer_failed.
 Error load(const wire::Cause& from) {
   const auto* known = std::ranges::find(kCodes, from.code(), &decltype(kCodes)::value_type::second);
   return {known == kCodes.end() ? Errc::peer_failed : known->first, printable(from.text())};

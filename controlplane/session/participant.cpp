@@ -1,5 +1,5 @@
-// The inputs of a participant, joining, time, and the ways in which it ends. Forming and running an epoch,
-// and committing, are in other files.
+// The inputs of a participant, joining, the timer, and the ways in which a participant ends. The other files
+// handle the forming and running of an epoch, committing, and failover.
 #include "controlplane/session/participant.hpp"
 
 #include <algorithm>
@@ -140,8 +140,8 @@ void Participant::on_closed(const Error& cause, Time now) {
   leave({Errc::peer_failed, "the coordinator's channel closed: " + cause.what}, true, now);
 }
 
-/// Called when the coordinator breaks the protocol or does not go on in time. Sends the cause to the
-/// coordinator and ends the job here.
+/// Called when the coordinator breaks the protocol, or does not continue in time. Sends the cause to the
+/// coordinator and ends the job at this participant.
 void Participant::give_up(Error cause, Time now) {
   if (listening() && phase_ != Phase::aborting) {
     wire::Envelope envelope;
@@ -159,9 +159,10 @@ void Participant::broken_protocol(std::string_view what, Time now) {
   give_up({Errc::protocol_error, std::string("the coordinator ").append(what)}, now);
 }
 
-/// Ends the job here although this process has not failed, unless the survivors can go on with it. A
-/// committed copy stays. If a commit has begun, the application's answer alone decides. Everything else is
-/// undone first, if the application was offered the job.
+/// Ends the job at this participant although this process has not failed. If the survivors can continue the
+/// job, the participant becomes an orphan instead. A committed copy stays. If a commit has begun, only the
+/// application's answer decides the outcome. In all other cases, everything is undone first if the
+/// application was offered the job.
 void Participant::leave(Error cause, bool coordinator_lost, Time now) {
   if (phase_ == Phase::finished || phase_ == Phase::aborting || detached_) return;
   if (coordinator_lost && was_formed()) return become_orphan(std::move(cause), now);
@@ -199,8 +200,9 @@ void Participant::finish(Status status, Error cause) {
   outputs_.emplace_back(Finished{status, std::move(cause)});
 }
 
-/// A call that is late by more than the check interval shows that this process did not run. What arrived
-/// meanwhile is still unread, so this time must not count against the coordinator: all times move by it.
+/// Called with each input. A call that is late by more than the check interval shows that this process did
+/// not run. The messages that arrived in this time are still unread, so this time must not count against the
+/// coordinator. Therefore all times are moved by this time.
 void Participant::excuse_absence(Time now) {
   const Duration late = now - std::max(next_deadline(), looked_at_);
   if (late <= look_interval(config_.timing)) return;
@@ -250,7 +252,7 @@ Time Participant::next_deadline() const {
                      doubted_ ? last_heard_ + config_.timing.suspect_after : doubt_at()});
     if (owes_progress()) next = std::min(next, last_progress_ + kProgressInterval);
   }
-  // During a long wait the timer runs now and then, so that a stop of this process is noticed.
+  // During a long wait the timer also expires in between, so that a stop of this process is noticed.
   return next == Time::never() ? next : std::min(next, looked_at_ + config_.timing.heartbeat_interval);
 }
 

@@ -1,16 +1,16 @@
 // The participant of a group session, as a core: it has no socket, clock, thread or randomness. The driver
 // gives it messages, closed channels and the time, and must drain poll() after each call. The application
-// answers its events with the commands below, at once or later. It owns all its data. Only one thread may use
-// it at a time.
+// answers the participant's events with the commands below, at once or later. The participant owns all its
+// data. Only one thread may use it at a time.
 //
-// Exactly one Finished ends it, whatever the coordinator does. A command that does not fit any more is
-// ignored, for example because its epoch has ended or the job is being aborted. The application may not yet
-// have seen the event that made the command useless.
+// The participant ends with exactly one Finished, whatever the coordinator does. A command that does not fit
+// any more is ignored, for example because its epoch has ended or the job is being aborted. The reason for
+// this rule is that the application may not yet have seen the event that made the command useless.
 //
 // A participant that loses its coordinator after an epoch has been formed is an orphan. It ends the epoch and
-// keeps what it holds for Timing::orphan_timeout. It follows the first survivor that greets it with the same
-// session. If no survivor with a lower number does so in time, it asks its driver to run a Coordinator, in
-// which it is one of the participants.
+// keeps its data for Timing::orphan_timeout. It follows the first survivor that sends a Hello with the same
+// session. If no survivor with a lower number does so in time, the participant asks its driver to run a
+// Coordinator. The participant is then one of the participants of that Coordinator.
 #pragma once
 
 #include <cstdint>
@@ -35,26 +35,28 @@ class Peers;
 class End;
 }  // namespace wire
 
-/// Answer with accept() or fail() within Timing::job_timeout.
+/// The coordinator offers a job. The application must answer with accept() or fail() within
+/// Timing::job_timeout.
 struct JobOffered {
   SessionId session{};
   Bytes description;
 };
-/// The report was right. Make the file durable, rename it, and answer with committed() or fail(). From now on
-/// the coordinator cannot undo the commit. The data plane must go on, because other members may still need
-/// this member's blocks.
+/// The report was correct. The application must make the file durable, rename it, and answer with committed()
+/// or fail(). From now on the coordinator cannot undo the commit. The data plane must continue, because other
+/// members may still need this member's blocks.
 struct CommitRequested {};
-/// This participant is an orphan, and no survivor with a lower number has become the coordinator in time. Run
-/// a Coordinator with these participants. This participant is one of them. Its channel may be a queue in the
-/// process.
+/// This participant is an orphan, and no survivor with a lower number has become the coordinator in time. The
+/// driver must run a Coordinator with these participants. This participant is one of them. Its channel may be
+/// a queue in the process.
 struct LeadRequested {
   CoordinatorConfig config;
   std::vector<ParticipantSpec> participants;
 };
-/// Stop the data plane, remove everything unfinished, and answer with abort_done(). Only Finished follows,
-/// with the cause.
+/// The application must stop the data plane, remove everything unfinished, and answer with abort_done().
+/// After that, only Finished with the cause follows.
 struct AbortRequested {};
-/// The last event. Stop everything that still runs. `cause` is valid unless the status is ok.
+/// The last event. The application must stop everything that still runs. `cause` is valid unless the status
+/// is ok.
 struct Finished {
   Status status = Status::failed;
   Error cause;
@@ -65,21 +67,23 @@ using ParticipantOutput =
                  CommitRequested, LeadRequested, AbortRequested, Finished>;
 
 struct ParticipantConfig {
-  /// The name and version of the program, for the coordinator's messages to people.
+  /// The name and version of the program. The coordinator shows them in messages to people.
   std::string agent;
-  /// The coordinator's Hello replaces heartbeat_interval and suspect_after.
+  /// heartbeat_interval and suspect_after are replaced by the values in the coordinator's Hello.
   Timing timing;
 };
 
 struct ParticipantCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
-  /// Messages of an epoch that has ended, or that arrived after the end of the job.
+  /// Messages of an epoch that has ended, and messages that arrived after the end of the job.
   std::uint64_t late_messages = 0;
-  /// Messages that were malformed or out of phase. Each one ends the job here.
+  /// Messages that were malformed, or that are not allowed in the current phase. Each of them ends the job at
+  /// this participant.
   std::uint64_t protocol_errors = 0;
-  /// Commands that came too late, because of an event that the application had not seen.
+  /// Commands that came too late, because the application had not yet seen an event.
   std::uint64_t ignored_commands = 0;
-  /// Losses of a coordinator after which this participant kept its data for the next one.
+  /// The number of times that a coordinator was lost and this participant kept its data for the next
+  /// coordinator.
   std::uint64_t orphaned = 0;
 };
 
@@ -88,56 +92,59 @@ class Participant {
   explicit Participant(ParticipantConfig config);
 
   // Inputs from the driver.
-  /// Tells that there is a channel to the coordinator. The driver calls this again when a new coordinator has
-  /// connected while is_orphan() is true.
+  /// The driver must call this when there is a channel to the coordinator. It calls this again when a new
+  /// coordinator has connected while is_orphan() is true.
   void on_connected(Time now);
   void on_message(std::span<const std::byte> bytes, Time now);
-  /// The control channel has ended, because of the peer or the network.
+  /// The driver must call this when the control channel has ended because of the peer or the network.
   void on_closed(const Error& cause, Time now);
   void on_timer(Time now);
-  /// The time by which on_timer() must be called. Time::never() once the participant has finished.
+  /// Returns the time by which on_timer() must be called. Returns Time::never() after the participant has
+  /// finished.
   Time next_deadline() const;
   std::optional<ParticipantOutput> poll();
 
   // Commands of the application that answer an event.
-  /// `state` tells the coordinator's application what this member has already from an earlier attempt.
+  /// Accepts the job. `state` tells the coordinator's application which data this member already has from an
+  /// earlier attempt.
   void accept(Bytes state, Time now);
-  /// The alternative to accept() if everything is here already under its final name. The root's application
-  /// calls it, and so the root becomes a source.
+  /// Accepts the job if everything is already here under its final name. The root's application calls this
+  /// function instead of accept(), and so the root becomes a source.
   void accept_whole(Time now);
   void blobs_made(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
   void connected(Epoch epoch, Time now);
-  /// `state` tells which blocks this member has, for the next epoch. `report` is the argument that
-  /// delivered() would get, if it has all blocks.
+  /// Answers EndData. `state` tells which blocks this member has, for the next epoch. `report` is set if the
+  /// member has all blocks. It is then the argument that delivered() would get.
   void ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now);
   void committed(Bytes report, Time now);
   void abort_done(Time now);
 
   // Commands of the application at any time.
-  /// The data path has given up on a neighbour because of `cause`. Only the first call for each epoch and
-  /// rank has an effect.
+  /// Reports that the data path has given up on a neighbour because of `cause`. For each epoch and rank, only
+  /// the first call has an effect.
   void suspect(Epoch epoch, Rank rank, std::string_view cause, Time now);
-  /// `bytes_done` is how many bytes of the whole job this member has now. The application may call it at any
-  /// rate. At most four messages a second are sent.
+  /// Reports the progress. `bytes_done` is the number of bytes of the whole job that this member has now. The
+  /// application may call this function at any rate. At most four messages a second are sent.
   void progress(std::uint64_t bytes_done, Time now);
-  /// Sets what the data path of the epoch waits for now. A wait is reported after it has lasted for
-  /// kWaitTold, and again when it has ended. A source reports its wait at each call, because this shows the
-  /// others that it still has something to do.
+  /// Sets the wait of the epoch's data path, or nullopt if it waits for nothing. The coordinator is informed
+  /// after the wait has lasted for kWaitTold, and again when it has ended. A source sends its wait at each
+  /// call, because this shows the others that it still has something to do.
   void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
-  /// Sets the members that delay the slots of the epoch's data path now. The application may call it at any
-  /// rate. Only changes are sent.
+  /// Sets the members that delay the ring slots of the epoch's data path now. The application may call this
+  /// function at any rate. Only changes are sent.
   void lags(Epoch epoch, std::vector<Rank> ranks, Time now);
-  /// All bytes are here and verified. The coordinator compares `report` (the digest) with the expected one.
+  /// Reports that all bytes are here and verified. The coordinator compares `report` (the digest) with the
+  /// expected report.
   void delivered(Epoch epoch, Bytes report, Time now);
-  /// All bytes that this epoch sends are here, but they are not the whole job. This happens if the epoch has
-  /// another source than the root.
+  /// Reports that all bytes that this epoch sends are here, but that they are not the whole job. This happens
+  /// only if the source of the epoch is not the root.
   void complete(Epoch epoch, Time now);
-  /// This process has failed (disk full, interrupt, a data plane that cannot be created). Allowed in any
-  /// phase. The application must clean up by itself, because Finished follows at once.
+  /// Reports that this process has failed (disk full, interrupt, a data plane that cannot be created).
+  /// Allowed in any phase. The application must clean up by itself, because Finished follows at once.
   void fail(Error cause, Time now);
 
   bool finished() const { return phase_ == Phase::finished; }
-  /// True if it has no coordinator and is ready to follow the next one.
+  /// True if the participant has no coordinator and is ready to follow the next one.
   bool is_orphan() const { return phase_ == Phase::orphaned; }
   const SessionId& session() const { return session_; }
   const ParticipantCounters& counters() const { return counters_; }
@@ -145,17 +152,17 @@ class Participant {
  private:
   enum class Phase : std::uint8_t {
     unconnected,
-    greeting,   ///< Hello is due.
-    offering,   ///< Job is due.
-    deciding,   ///< The application must answer the job.
-    idle,       ///< There is no epoch: the first one is not formed yet, or Ended has been sent.
-    blobs,      ///< The application must give its blobs.
-    exchanged,  ///< Peers is due.
-    joining,    ///< The application must connect its queue pairs.
-    ready,      ///< Start is due.
+    greeting,   ///< Waits for Hello.
+    offering,   ///< Waits for Job.
+    deciding,   ///< Waits for the application's answer to the job.
+    idle,       ///< There is no epoch: the first epoch is not formed yet, or Ended has been sent.
+    blobs,      ///< Waits for the application's blobs.
+    exchanged,  ///< Waits for Peers.
+    joining,    ///< Waits for the application to connect its queue pairs.
+    ready,      ///< Waits for Start.
     running,
-    ending,    ///< The application must give its state.
-    orphaned,  ///< The coordinator is lost, and there is no new one yet.
+    ending,    ///< Waits for the application's state.
+    orphaned,  ///< The coordinator is lost, and there is no new coordinator yet.
     aborting,
     finished,
   };
@@ -181,7 +188,7 @@ class Participant {
   void broken_protocol(std::string_view what, Time now);
   void give_up(Error cause, Time now);
 
-  // participant_orphaned.cpp
+  // Defined in participant_orphaned.cpp.
   void become_orphan(Error cause, Time now);
   void lead();
   void end_orphan(Time now);
@@ -197,7 +204,8 @@ class Participant {
   bool listening() const { return channel_open_ && phase_ > Phase::greeting; }
   bool has_joined() const { return channel_open_ && phase_ >= Phase::idle; }
   bool was_formed() const { return epoch_ > Epoch{0}; }
-  /// The time of the first of the two checks that must both see a silence.
+  /// Returns the time when the silence is first noticed. The coordinator counts as lost only if two checks
+  /// have noticed the silence, and this time is for the first of them.
   Time doubt_at() const { return last_heard_ + config_.timing.suspect_after - look_interval(config_.timing); }
   bool owes_progress() const { return phase_ == Phase::running && bytes_done_ > bytes_reported_; }
   void ignore() { ++counters_.ignored_commands; }
@@ -214,19 +222,19 @@ class Participant {
   std::vector<MemberInfo> members_;
   /// The members that had everything when that epoch was formed.
   std::vector<MemberInfo> holders_;
-  /// True if the application was told to end an epoch and has not answered.
+  /// True if the application was asked to end an epoch and has not answered.
   bool owes_state_ = false;
   /// The state that the application gave last.
   Bytes state_;
   std::optional<Bytes> report_, expected_;
   Time lead_at_ = Time::never();
-  /// When this orphan gives up. Set until the next epoch is formed.
+  /// The time when this orphan gives up. Set until the next epoch is formed.
   Time orphan_until_ = Time::never();
   bool channel_open_ = false;
-  /// True if the coordinator was lost while the application commits. The application's answer is then the
-  /// outcome.
+  /// True if the coordinator was lost while the application was committing. The application's answer is then
+  /// the outcome.
   bool detached_ = false;
-  /// Why the job is being aborted.
+  /// The cause for which the job is being aborted.
   Error cause_{};
   Time last_heard_{}, last_sent_{}, last_progress_{}, looked_at_{};
   /// True if the last check found that the coordinator was silent for almost suspect_after.
@@ -238,7 +246,7 @@ class Participant {
   std::optional<relay::Wait> wait_;
   Time wait_since_{};
   bool wait_told_ = false;
-  /// The members named in the last Lag message of this epoch.
+  /// The members that were named in the last Lag message of this epoch.
   std::vector<Rank> lagging_;
   std::deque<ParticipantOutput> outputs_;
   ParticipantCounters counters_;

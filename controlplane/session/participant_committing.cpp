@@ -1,5 +1,5 @@
-// Committing at a participant: the data is delivered, found right, and made durable under its name. Also the
-// end of a job that has succeeded.
+// Committing at a participant: the data is delivered, is found correct, and is made durable under its name.
+// This file also handles the end of a job that has succeeded.
 #include "controlplane/session/messages.hpp"
 #include "controlplane/session/participant.hpp"
 
@@ -22,7 +22,7 @@ void Participant::complete(Epoch epoch, Time now) {
   send(envelope, now);
 }
 
-/// The report is kept in case the coordinator dies. Then the survivors must know which bytes are right.
+/// Keeps the report in case the coordinator dies. The survivors must then know which bytes are correct.
 void Participant::on_expect(const std::string& report, Time now) {
   if (phase_ < Phase::idle) return broken_protocol("sent Expect out of turn", now);
   expected_ = to_bytes(report);
@@ -38,7 +38,7 @@ void Participant::committed(Bytes report, Time now) {
   if (delivery_ != Delivery::committing || phase_ == Phase::finished) return ignore();
   delivery_ = Delivery::committed;
   if (detached_) return finish(Status::ok, {});
-  // The next coordinator learns of the commit from the Accept.
+  // The next coordinator learns of the commit from the Accept message.
   if (!has_joined()) return;
   wire::Envelope envelope;
   envelope.mutable_committed()->set_report(std::string(to_view(report)));

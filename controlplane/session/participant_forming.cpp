@@ -1,4 +1,4 @@
-// One epoch of a participant: forming, running, ending.
+// One epoch of a participant: forming, running and ending it.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace rdmc::session {
 
-/// True if the epoch has ended.
+/// True if this epoch has ended already.
 bool Participant::stale(Epoch epoch) {
   if (epoch == Epoch{0} || epoch >= epoch_) return false;
   ++counters_.late_messages;
@@ -25,7 +25,7 @@ void Participant::on_form(const wire::Form& form, Time now) {
       return broken_protocol("sent a Form with ranks out of order", now);
     request.members.push_back(load(member));
   }
-  // A member that lacks blocks can be a source only after the root's death.
+  // A member that lacks blocks can be a source only after the root has died.
   if ((source && coordinator_ == kRoot && delivery_ == Delivery::none) ||
       form.rank() >= request.members.size())
     return broken_protocol("sent a Form without a rank for us", now);
@@ -88,8 +88,8 @@ void Participant::on_start(Epoch epoch, Time now) {
   outputs_.emplace_back(StartData{epoch});
 }
 
-/// As long as any member makes progress, the participant waits on. Its data may still be needed, or may still
-/// arrive.
+/// As long as any member makes progress, this participant continues to wait. Other members may still need its
+/// data, or the data that it lacks may still arrive.
 void Participant::on_heartbeat(std::uint64_t advance, Time now) {
   if (advance == group_advance_ || phase_ < Phase::idle || detached_) return;
   group_advance_ = advance;
@@ -164,7 +164,8 @@ void Participant::on_end(const wire::End& end, Time now) {
   outputs_.emplace_back(EndData{epoch, load_failed(end)});
 }
 
-/// May also be called while there is no coordinator. Then the next coordinator gets the state in the Accept.
+/// Gives the state at the end of an epoch. May also be called while there is no coordinator. Then the next
+/// coordinator gets the state in the Accept message.
 void Participant::ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now) {
   if (!owes_state_ || epoch != epoch_ || phase_ >= Phase::aborting || detached_) return ignore();
   owes_state_ = false;

@@ -1,6 +1,6 @@
-// A participant without a coordinator. It fences the epoch and keeps what it has. It follows the survivor
-// that becomes the coordinator, or becomes the coordinator itself when its turn comes. README.md has the
-// rules and the reasons why they are safe.
+// A participant without a coordinator. It fences the epoch and keeps its data. It follows the survivor that
+// becomes the coordinator. If no survivor does, it asks to become the coordinator itself when its turn comes.
+// README.md has the rules and the reasons why they are safe.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@
 namespace rdmc::session {
 namespace {
 
-/// The last turn. All orphans after it become coordinators at the same time, and then all except the one with
-/// the lowest number give up this role.
+/// The last turn. All orphans whose turn would be later become coordinators at this same time. Then all of
+/// them give up this role, except the one with the lowest number.
 constexpr std::size_t kLastTurn = 15;
 
 }  // namespace
@@ -35,8 +35,8 @@ void Participant::become_orphan(Error cause, Time now) {
   cause_ = std::move(cause);
 }
 
-/// Returns how many survivors have a lower number, up to kLastTurn. They become the coordinator before this
-/// one.
+/// Returns the number of survivors that have a lower number, up to kLastTurn. Each of them may become the
+/// coordinator before this one does.
 std::size_t Participant::turn() const {
   const auto before = std::ranges::count_if(members_, [&](const MemberInfo& member) {
     return member.member != kRoot && member.member != coordinator_ && member.member < self_;
@@ -48,8 +48,8 @@ void Participant::lead() {
   lead_at_ = Time::never();
   LeadRequested request{{.session = session_, .timing = config_.timing, .leader = self_, .epoch = epoch_},
                         {}};
-  // A member that cannot be reached must not delay the others. A member that has not noticed the death yet
-  // will soon notice it.
+  // The new coordinator waits only a short time, because a member that cannot be reached must not delay the
+  // others. A member that has not noticed the death yet will soon notice it.
   request.config.timing.connect_timeout = config_.timing.suspect_after + seconds(1);
   request.config.timing.greet_timeout = config_.timing.suspect_after;
   for (const auto* list : {&members_, &holders_}) {
@@ -61,7 +61,7 @@ void Participant::lead() {
   outputs_.emplace_back(std::move(request));
 }
 
-/// Called when no survivor has become the coordinator in time.
+/// Called when no survivor has become the coordinator in time. Ends the job.
 void Participant::end_orphan(Time now) {
   lead_at_ = Time::never();
   if (delivery_ == Delivery::committed) return finish(Status::ok, {});
@@ -74,7 +74,8 @@ void Participant::end_orphan(Time now) {
   outputs_.emplace_back(AbortRequested{});
 }
 
-/// Returns false if the Hello is not for this participant: the session is another one or is unknown here.
+/// Handles the Hello of a new coordinator. Returns false if the Hello is not for this participant, because
+/// its session is another one or is unknown here.
 bool Participant::on_takeover(const wire::Hello& hello, Time now) {
   if (!was_formed()) {
     wire::Envelope envelope;
@@ -92,7 +93,7 @@ bool Participant::on_takeover(const wire::Hello& hello, Time now) {
   return true;
 }
 
-/// Answers the Job of a failover, as soon as the data plane has ended.
+/// Sends the answer to the Job of a failover, as soon as the data plane has ended.
 void Participant::accept_takeover(Time now) {
   if (!owes_state_) send_accept(now);
 }

@@ -1,6 +1,6 @@
-// Checks that a driver makes on the first message of a channel before it gives the message to a participant.
-// They tell whether the message begins a failover of an orphan of this process, and in which session. Pure
-// functions.
+// Checks that a driver makes on the first message of a channel, before it gives the message to a participant.
+// They find out whether the message begins a failover for an orphan of this process, and for which session.
+// Pure functions.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,13 @@ struct Takeover {
   SessionId session{};
   MemberId leader{};
 };
-/// Returns nullopt unless the message is the Hello of a survivor that has become the coordinator.
+/// Returns the session and the leader if the message is the Hello of a survivor that has become the
+/// coordinator. Otherwise returns nullopt.
 std::optional<Takeover> takeover_of(std::span<const std::byte> message);
 
-/// Returns the message with which a process must answer a failover if its participant has a coordinator. The
-/// new coordinator then asks again. If the answer stays the same, the new coordinator is the one that was
-/// left out.
+/// Returns the message by which a process must refuse a failover if its participant has a coordinator. The
+/// new coordinator then asks again. If it gets the same answer until its time limit, the new coordinator is
+/// the one that was left out.
 Bytes takeover_refusal();
 
 }  // namespace rdmc::session

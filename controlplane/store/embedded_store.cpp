@@ -14,9 +14,9 @@
 namespace rdmc::store {
 namespace {
 
-/// The pause before the store connects to a node again, while a request waits for an answer.
+/// The pause before the store connects to a node again while a request waits for an answer.
 constexpr Duration kTryAgain = milliseconds(50);
-/// The same pause while groups are only watched.
+/// The pause before the store connects to a node again while groups are watched and no request waits.
 constexpr Duration kWatchAgain = seconds(1);
 
 std::unexpected<Error> no_group() {
@@ -70,7 +70,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     control::Connecting connecting;
     bool reaching = false;
     std::optional<control::Channel> channel;
-    Time not_before;  ///< The time from which the node may be tried again.
+    Time not_before;  ///< The time before which the store must not try to reach the node again.
     control::Timer again;
   };
 
@@ -141,11 +141,11 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     }
     pump();
     for (const std::string& group : watched)
-      tell(group, std::nullopt);  // changes may have been missed without the link
+      tell(group, std::nullopt);  // Changes may have been missed while there was no link.
   }
 
-  /// Called when a channel has ended. Normally the node's process has ended. The client connects again at
-  /// once, because there may already be a new process.
+  /// Called when a channel has ended. The usual cause is that the node's process has ended. The client
+  /// connects again at once, because a new process may already exist.
   void lose(std::size_t node) {
     links_[node].channel.reset();
     requester_.link_lost(node);
@@ -154,7 +154,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void say(Link& link, const Request& request) {
-    // If the channel refuses the message, the core sends the request again after its time limit.
+    // If the channel refuses the message, the core will send the request again after its time limit.
     static_cast<void>(link.channel->send(encode(request)));
   }
 
@@ -175,7 +175,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     if (const auto found = hints_.find(group); found != hints_.end() && found->second) found->second(epoch);
   }
 
-  // The actions that the core asks for.
+  // The actions that the core requests.
 
   void pump() {
     for (const Requester::ToNode& to : requester_.take_requests())
@@ -183,7 +183,7 @@ class EmbeddedStore::Impl : public std::enable_shared_from_this<Impl> {
     arm();
     for (Requester::Finished& finished : requester_.take_finished()) {
       auto asked = asked_.extract(finished.number);
-      // The handler may start another request or destroy the store.
+      // The handler may start another request, or destroy the store.
       if (!asked.empty()) asked.mapped()(std::move(finished.outcome));
       if (closed_) return;
     }
@@ -245,7 +245,7 @@ void EmbeddedStore::compare_and_swap(const std::string& group, const view::View&
     if (!outcome) return done(std::unexpected(outcome.error()));
     auto current = view_in(std::get<Accepted>(*outcome));
     if (!current) return done(std::unexpected(current.error()));
-    // A proposal that is sent twice is swapped once, and both answers report success.
+    // If a proposal is sent twice, it is swapped once, and both answers report success.
     done(view::SwapResult{*current == next, std::move(*current)});
   });
 }

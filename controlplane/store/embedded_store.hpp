@@ -1,6 +1,7 @@
 // A client of the embedded store (StoreNode). It sends each proposal to all nodes at once, and needs the
-// answers of a majority. So the loss of one of three nodes delays nothing. It connects to the nodes with the
-// first request. It connects again by itself while a request waits for an answer or a group is watched.
+// answers of a majority. So the loss of one of three nodes delays nothing. The client connects to the nodes
+// at the first request. While a request waits for an answer or a group is watched, it connects again by
+// itself.
 #pragma once
 
 #include <functional>
@@ -15,21 +16,21 @@
 namespace rdmc::store {
 
 struct EmbeddedOptions {
-  /// The addresses of all nodes of the store, one or three, in the order in which the nodes themselves know
-  /// them.
+  /// The addresses of all nodes of the store, which are one or three. They must be in the order that the
+  /// nodes themselves use.
   std::vector<Address> nodes;
-  /// For the connections to the nodes. The store replaces the limit of the message length by its own.
+  /// The options for the connections to the nodes. The store uses its own limit of the message length.
   control::ChannelOptions channel;
   Duration answer_within = milliseconds(900);  ///< See Requester::Options::answer_within.
 };
 
 class EmbeddedStore final : public view::ViewStore {
  public:
-  /// `loop` must outlive the store. It may have stopped before. Errors: invalid_argument if there are neither
-  /// one nor three nodes, and those of SystemRandom::open.
+  /// `loop` must exist longer than the store, but it may be stopped before the store is destroyed. Errors:
+  /// invalid_argument if the number of nodes is neither one nor three, and those of SystemRandom::open.
   static Result<std::unique_ptr<EmbeddedStore>> create(control::ControlLoop& loop,
                                                        const EmbeddedOptions& wanted);
-  /// Any thread. No handler is called afterwards.
+  /// Any thread. After the destructor, no handler is called.
   ~EmbeddedStore() override;
 
   void read(const std::string& group, ReadDone done) override;

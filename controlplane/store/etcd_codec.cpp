@@ -49,7 +49,7 @@ const json* member(const json& object, const char* name) {
   return found == object.end() ? nullptr : &*found;
 }
 
-/// Parses a 64-bit number, which etcd's JSON holds as a string.
+/// Parses a 64-bit number. etcd's JSON contains such a number as a string.
 std::optional<std::int64_t> number(const json* value) {
   if (value == nullptr || !value->is_string()) return std::nullopt;
   const auto& text = value->get_ref<const std::string&>();
@@ -73,7 +73,8 @@ Result<EtcdEntry> parse_entry(const json& kv) {
   return EtcdEntry{*key, std::move(*view), *revision};
 }
 
-/// Parses the member "kvs" of a range. etcd leaves it out if there are no keys.
+/// Parses the member "kvs" of the answer to a range request. etcd leaves out this member if there are no
+/// keys.
 Result<std::vector<EtcdEntry>> parse_entries(const json& range) {
   std::vector<EtcdEntry> entries;
   if (!range.is_object()) return nonsense();
@@ -88,7 +89,8 @@ Result<std::vector<EtcdEntry>> parse_entries(const json& range) {
   return entries;
 }
 
-/// Returns nullopt if the answer is not from etcd. Every answer of etcd has a header with a revision.
+/// Parses an answer. Every answer of etcd has a header with a revision. If this header is missing, the answer
+/// is not from etcd, and the result is nullopt.
 std::optional<json> parse(std::string_view answer) {
   json parsed = json::parse(answer, nullptr, false);
   const json* const header = member(parsed, "header");

@@ -1,6 +1,6 @@
-// The requests to etcd's HTTP/JSON gateway (v3), and its answers. Requests are JSON texts with keys and
-// values in base64. Every field of an answer is checked, because the process that listens there need not be
-// etcd. Stateless; any thread.
+// The requests to etcd's HTTP/JSON gateway (v3), and its answers. Requests are JSON texts. Keys and values in
+// them are encoded in base64. Every field of an answer is checked, because the process that listens at the
+// address need not be etcd. The functions have no state. Any thread may call them.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,21 @@ struct EtcdEntry {
 
 struct EtcdSwap {
   bool swapped = false;
-  EtcdEntry entry;  ///< The current value. After a swap only its revision is set.
+  EtcdEntry entry;  ///< The current value. After a successful swap, only its revision is set.
 };
 
 /// Return the body of a /v3/kv/range request, for one key or for all keys that begin with `prefix`.
 std::string range_request(std::string_view key);
 std::string prefix_request(std::string_view prefix);
-/// Returns the body of a /v3/kv/txn request. The transaction puts `view` if `revision` is that of the key's
-/// last change. Revision 0 means that the key does not exist. If the comparison fails, the transaction reads
-/// the key.
+/// Returns the body of a /v3/kv/txn request. The transaction writes `view` if the revision of the key's last
+/// change is `revision`. The value 0 means that the key must not exist. If the comparison fails, the
+/// transaction reads the key.
 std::string swap_request(std::string_view key, std::int64_t revision, const view::View& view);
 /// Returns the body of a /v3/watch request for one key.
 std::string watch_request(std::string_view key);
 
-/// Errors: protocol_error if the answer is not from etcd, corrupt if a value is no view.
+/// Parse the answer to a request. Errors: protocol_error if the answer is not from etcd, corrupt if a value
+/// is no view.
 Result<std::vector<EtcdEntry>> parse_range(std::string_view answer);
 Result<EtcdSwap> parse_swap(std::string_view answer);
 /// Returns the epoch that an event of a watch reports. Returns nullopt if `piece` is another message, or only

@@ -19,7 +19,7 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
 
   using Answer = std::move_only_function<void(Result<std::string>)>;
 
-  /// Sends a request to the endpoint that answered last, and to the other endpoints if necessary.
+  /// Sends a request to the endpoint that answered last, and to the other endpoints if this is necessary.
   void ask(const std::string& target, const std::string& body, Answer answer) {
     ask_next(std::make_shared<Asking>(Asking{.target = target,
                                              .body = body,
@@ -50,7 +50,8 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
          });
   }
 
-  /// `again` is the number of further attempts if the key's revision has changed although its epoch has not.
+  /// `again` is the number of further attempts. A further attempt is made if the key's revision has changed
+  /// although its epoch has not.
   void swap(const std::string& group, const view::View& next, SwapDone done, int again) {
     ask("/v3/kv/txn", swap_request(key(group), known_[group].revision, next),
         [self = shared_from_this(), group, next, again,
@@ -60,8 +61,8 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
           if (!result) return done(std::unexpected(result.error()));
           const view::View& now = result->swapped ? next : result->entry.view;
           self->known_[group] = {now.epoch, result->entry.revision};
-          // The answer to an earlier attempt may have been lost. So the same view in the store counts as
-          // swapped.
+          // The answer to an earlier attempt may have been lost. So if the same view is in the store, it
+          // counts as swapped.
           const bool swapped = now == next;
           if (swapped || view::next(now.epoch) != next.epoch || again == 0)
             return done(view::SwapResult{swapped, now});
@@ -122,10 +123,10 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
     return entries->empty() ? EtcdEntry{} : std::move(entries->front());
   }
 
-  /// One request, which goes to one endpoint after the other until one of them has answered.
+  /// One request. It is sent to one endpoint after the other until one of them has answered.
   struct Asking {
     std::string target, body;
-    Answer answer;  ///< Empty once the request has been answered.
+    Answer answer;  ///< Empty after the request has been answered.
     std::size_t next = 0, left = 0, under_way = 0;
     std::set<std::shared_ptr<HttpCall>> calls;
     Timer hedge;
@@ -158,7 +159,7 @@ class EtcdStore::Impl : public std::enable_shared_from_this<Impl> {
     --asking->under_way;
     if (!asking->answer) return;
     if (!result && asking->left > 0) return ask_next(asking);
-    if (!result && asking->under_way > 0) return;  // another endpoint may still answer
+    if (!result && asking->under_way > 0) return;  // Another endpoint may still answer.
     if (result) endpoint_ = asked;
     asking->hedge = Timer();
     for (const auto& other : std::exchange(asking->calls, {})) {

@@ -1,9 +1,10 @@
-// A store of views in etcd, through the HTTP/JSON gateway of etcd's client port. Each group has a key. A view
-// is replaced by a transaction that compares the revision of the key's last change. If there are several
-// endpoints, a request goes first to the one that answered last. If that endpoint hesitates, the next one
-// gets the request as well. Only the connections of watches stay open. A watch that breaks is begun anew. The
-// store is made for etcd 3.4, whose watches may miss events, so watches give only hints. It uses no TLS and
-// no password, so etcd must listen where only the cluster can reach it (docs/security.md).
+// A store of views in etcd, which uses the HTTP/JSON gateway at etcd's client port. Each group has a key. A
+// view is replaced by a transaction that compares the revision of the key's last change. If there are several
+// endpoints, a request is first sent to the endpoint that answered last. If that endpoint does not answer
+// soon, the request is also sent to the next endpoint. Only the connections of watches stay open. A watch
+// that breaks is begun again. The store is made for etcd 3.4, whose watches may miss events, so it uses
+// watches only for watch notifications. It uses no TLS and no password, so etcd must listen at an address
+// that only the cluster can reach (docs/security.md).
 #pragma once
 
 #include <memory>
@@ -17,22 +18,22 @@
 namespace rdmc::store {
 
 struct EtcdOptions {
-  std::vector<Address> endpoints;        ///< At least one. etcd's usual client port is 2379.
-  std::string prefix = "/rdmc/views/";   ///< The beginning of each key. The group's name follows it.
+  std::vector<Address> endpoints;        ///< At least one endpoint. The usual port number is 2379.
+  std::string prefix = "/rdmc/views/";   ///< The beginning of each key. The group's name follows the prefix.
   Duration attempt = milliseconds(400);  ///< The time limit for the answer of one endpoint.
-  Duration hedge = milliseconds(50);     ///< After this time the next endpoint is asked as well.
-  /// A watch that reports nothing for this time is begun anew.
+  Duration hedge = milliseconds(50);  ///< The time after which the request is also sent to the next endpoint.
+  /// If a watch reports nothing for this time, it is begun again.
   Duration watch_silence = seconds(60);
-  /// The pause before a watch that has ended is begun anew.
+  /// The pause before a watch that has ended is begun again.
   Duration watch_pause = milliseconds(200);
 };
 
 class EtcdStore final : public view::ViewStore {
  public:
-  /// `loop` must outlive the store, unless it has stopped. Errors: invalid_argument if there is no endpoint
-  /// or no prefix.
+  /// `loop` must exist longer than the store, with one exception: if the loop has stopped, it may be
+  /// destroyed before the store. Errors: invalid_argument if there is no endpoint or if the prefix is empty.
   static Result<std::unique_ptr<EtcdStore>> create(control::ControlLoop& loop, const EtcdOptions& options);
-  /// Any thread. No handler is called afterwards.
+  /// Any thread. After the destructor, no handler is called.
   ~EtcdStore() override;
 
   void read(const std::string& group, ReadDone done) override;

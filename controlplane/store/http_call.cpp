@@ -39,7 +39,7 @@ void HttpCall::post(const std::string& target, std::string body, Duration silenc
   done_ = std::move(done);
   piece_ = std::move(piece);
   silence_ = silence;
-  // The total length of a stream has no limit. Each part is discarded when it has been handled.
+  // A stream may have any total length. Each part is discarded after it has been handled.
   if (piece_) response_.body_limit(boost::none);
   request_ = {http::verb::post, target, 11, std::move(body)};
   request_.set(http::field::host, to_string(server_));

@@ -1,6 +1,6 @@
-// One HTTP request on a connection of its own. Requests are so rare that no connection is kept open. So there
-// is nothing to repair after a server was restarted. This header includes Boost.Beast, so only files of this
-// folder may include it. Loop's thread only.
+// One HTTP request on a connection of its own. Requests are rare, so no connection is kept open. Therefore no
+// connection must be repaired after a server was restarted. This header includes Boost.Beast, so only files
+// of this folder may include it. It must be used on the loop's thread.
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
@@ -19,17 +19,18 @@ namespace rdmc::store {
 
 class HttpCall final : public control::LoopMember, public std::enable_shared_from_this<HttpCall> {
  public:
-  /// Receives the whole body. Errors: peer_failed, timed_out, protocol_error, or io_error with the server's
-  /// message if the status is not 200.
+  /// Gets the whole body. Errors: peer_failed, timed_out, protocol_error, or io_error with the server's
+  /// message if the HTTP status is not 200.
   using Done = std::move_only_function<void(Result<std::string>)>;
-  /// Receives a part of the body as soon as it has arrived.
+  /// Gets a part of the body as soon as the part has arrived.
   using Piece = std::move_only_function<void(const std::string&)>;
 
   HttpCall(std::shared_ptr<control::LoopCore> core, const Address& server);
 
-  /// Sends `body` as JSON in a POST request. `done` is called once, after this function has returned, unless
-  /// cancel() is called first. Without `piece`, `silence` is the time limit for the whole call. With `piece`,
-  /// it is the time limit for each part of the body, and `done` is called with an error when the body ends.
+  /// Sends `body` as JSON in a POST request. `done` is called once, after this function has returned. It is
+  /// not called if cancel() is called first. Without `piece`, `silence` is the time limit for the whole call.
+  /// With `piece`, `silence` is the time limit for each part of the body, and `done` is called with an error
+  /// when the body ends.
   void post(const std::string& target, std::string body, Duration silence, Done done, Piece piece = nullptr);
   void cancel();
   void on_loop_stop() override;

@@ -28,7 +28,7 @@ Result<void> write_all(int file, std::span<const std::byte> bytes) {
     if (written < 0) return fail_errno("the journal cannot be written", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
-  // fdatasync also makes the length of the file durable.
+  // fdatasync also makes the new length of the file durable.
   if (retried([&] { return ::fdatasync(file); }) != 0)
     return fail_errno("the disk refuses the journal", errno);
   return {};

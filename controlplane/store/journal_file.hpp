@@ -1,6 +1,7 @@
-// The journal of an acceptor as a file in a directory of its own. A process locks the directory while it uses
-// the journal. A whole entry is written to a new file. The new file replaces the journal only when it is
-// durable. Any other entry is appended. Every call may wait for the disk. Movable; one thread at a time.
+// The journal of an acceptor, as a file in a directory of its own. A process locks the directory while it
+// uses the journal. A whole entry is written to a new file, which replaces the journal only after it is
+// durable. Any other entry is appended. Every call may wait for the disk. Movable. Only one thread at a time
+// may use it.
 #pragma once
 
 #include <string>
@@ -12,12 +13,13 @@ namespace rdmc::store {
 
 class JournalFile {
  public:
-  /// Opens the journal. Creates the directory, for its owner alone, if it does not exist. Errors:
-  /// already_exists if another process uses the directory, corrupt if the journal is damaged, and those of
-  /// the system for its files.
+  /// Opens the journal. If the directory does not exist, creates it with access for its owner only. Errors:
+  /// already_exists if another process uses the directory, corrupt if the journal is damaged, and the errors
+  /// of the file system.
   static Result<JournalFile> open(const std::string& directory);
 
-  /// The state that the journal held when it was opened. It has no id if there was no journal.
+  /// Returns the state that was in the journal when it was opened. The state has no id if there was no
+  /// journal.
   const Durable& recovered() const { return recovered_; }
 
   /// Writes an entry, and returns when it is durable. The first entry must be whole. After an error the

@@ -11,7 +11,7 @@
 namespace rdmc::store {
 namespace {
 
-/// The pause before the end of a write is reported again, if there was no memory to report it.
+/// If there is no memory to report the end of a write, the report is repeated after this pause.
 constexpr std::chrono::milliseconds kTellAgain{10};
 
 }  // namespace
@@ -63,8 +63,8 @@ Result<void> JournalWriter::do_write(const Acceptor::Write& write) {
   }
 }
 
-/// Reports the end of a write. The caller waits for this report, so it is repeated until it succeeds or the
-/// writer is destroyed.
+/// Reports the end of a write. The caller waits for this report. So if the report fails, it is repeated until
+/// it succeeds or the writer is destroyed.
 void JournalWriter::tell(Job& job, const Result<void>& written) {
   for (;;) {
     try {

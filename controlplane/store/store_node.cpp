@@ -17,14 +17,14 @@
 namespace rdmc::store {
 namespace {
 
-/// The limit of watched groups for each client. Watches above it are ignored.
+/// The largest number of groups that one client can watch. Further watches are ignored.
 constexpr std::size_t kMostWatches = 64;
-/// A hint is sent after this delay. Normally the members of a group inform each other sooner, and earlier
-/// hints would only delay them.
+/// The delay before a hint is sent. Normally the members of a group inform each other sooner, and an earlier
+/// hint would only delay them.
 constexpr Duration kHintAfter = milliseconds(10);
 constexpr Duration kReachWithin = seconds(2);
-/// The limit of messages that wait while a connection to another node is made. The oldest one is dropped, and
-/// the core asks again.
+/// The largest number of messages that wait while a connection to another node is being made. If there are
+/// more, the oldest message is dropped, and the core asks again.
 constexpr std::size_t kMostUnsent = 16;
 
 std::uint64_t seconds_since_1970() {
@@ -121,9 +121,10 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     std::deque<Bytes> unsent;
   };
 
-  // Clients.
+  // The functions for clients.
 
-  /// If the limit is reached, closes the connection that has been silent for the longest time.
+  /// If the largest number of clients is reached, closes the connection of the client that has been silent
+  /// for the longest time.
   void make_room() {
     if (clients_.size() < kMostClients) return;
     clients_.erase(
@@ -156,7 +157,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     step([&] { node_.receive(id, std::move(*request), monotonic_now()); });
   }
 
-  /// Sends a reply. A client that does not read its replies loses its channel.
+  /// Sends a reply. If a client does not read its replies, its channel is closed.
   void answer(Node::Client id, const Reply& reply) {
     const auto client = clients_.find(id);
     if (client != clients_.end() && !client->second.channel.send(encode(reply))) clients_.erase(client);
@@ -180,11 +181,11 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
-  // The other nodes.
+  // The functions for the other nodes.
 
   void say(std::size_t number, Bytes message) {
     Peer& peer = peers_[number];
-    // A message that the channel refuses is lost, and the core asks again.
+    // If the channel refuses a message, the message is lost, and the core asks again.
     if (peer.channel) return static_cast<void>(peer.channel->send(std::move(message)));
     peer.unsent.push_back(std::move(message));
     if (peer.unsent.size() > kMostUnsent) peer.unsent.pop_front();
@@ -197,7 +198,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
                            if (!impl || impl->closed_) return;
                            Peer& reached = impl->peers_[number];
                            reached.reaching = false;
-                           // The node cannot be reached now. The core asks again after a pause of its own.
+                           // The node cannot be reached now. The core will ask again after its own pause.
                            if (!made) return reached.unsent.clear();
                            impl->use(number, std::move(*made));
                          });
@@ -224,11 +225,11 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     step([&] { node_.hear(number, *reply, monotonic_now()); });
   }
 
-  // The actions that the core asks for.
+  // The actions that the core requests.
 
-  /// Runs one step of the core, and everything that follows from it. If memory runs out, the core may be in
-  /// the middle of the step, and its state may differ from what it has written. So the node fails, as after a
-  /// refused write.
+  /// Runs one step of the core, and all actions that follow from it. Memory may run out in the middle of the
+  /// step. The state of the core may then differ from the state that it has written. So the node fails, in
+  /// the same way as after a refused write.
   template <typename Step>
   void step(Step step) {
     try {
@@ -253,7 +254,8 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     arm();
   }
 
-  /// Returns true if a write counts as durable at once, so that more replies may be sent.
+  /// Begins the next write. Returns true if the write counts as durable at once, so that more replies may be
+  /// sent.
   bool write() {
     if (writing_since_) return false;
     auto writes = node_.take_writes();
@@ -266,7 +268,7 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     }
     writer_->write(std::move(writes.front()),
                    [self = weak_from_this(), loop = &loop_, sequence](const Result<void>& written) {
-                     // The weak pointer is not locked here, because the writer's own thread must not become
+                     // The weak pointer is not locked here. Otherwise the writer's own thread could become
                      // the last owner.
                      loop->post([self, sequence, written] {
                        if (const auto impl = self.lock(); impl && !impl->closed_)
@@ -308,15 +310,15 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<Time> writing_since_;
   std::optional<control::Listener> listener_;
   bool closed_ = false;
-  bool is_ended_ = false;  ///< True once the node has ended and its owner was informed.
+  bool is_ended_ = false;  ///< True after the node has ended and its owner was informed.
 
   Node::Client last_client_ = 0;
   std::uint64_t turn_ = 0;
   std::map<Node::Client, Client> clients_;
   std::map<Errc, std::uint64_t> refused_;
-  std::map<std::string, Hint> hints_;  ///< Hints that are not sent yet.
+  std::map<std::string, Hint> hints_;  ///< The hints that have not been sent yet.
   control::Timer hints_due_;
-  std::vector<Peer> peers_;  ///< Indexed by node number. This node's own entry is not used.
+  std::vector<Peer> peers_;  ///< Indexed by node number. The entry of this node is not used.
   Time armed_ = Time::never();
   control::Timer timer_;
 };

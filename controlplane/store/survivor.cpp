@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kWithin = seconds(10);
 
-/// One request and its answer. Used on the loop's thread.
+/// One request and its answer. It must be used on the loop's thread.
 struct Asked : std::enable_shared_from_this<Asked> {
   explicit Asked(bool force) : forced(force) {}
 

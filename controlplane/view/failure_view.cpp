@@ -7,8 +7,8 @@ namespace rdmc::view {
 namespace {
 
 constexpr Duration kForgetAfter = seconds(10);
-/// A view that a member sends is believed if it is at most this number of epochs ahead. A later one is read
-/// from the store.
+/// A view that a member sends is accepted only if it is at most this number of epochs later than the current
+/// view. Otherwise this process reads the view from the store.
 constexpr std::uint64_t kMostAhead = 16;
 
 }  // namespace
@@ -43,8 +43,8 @@ Result<void> FailureView::on_message(std::span<const std::byte> bytes, const Spe
   return {};
 }
 
-/// Accepts an authenticated view from a member of the current view, if its epoch is plausible. Any other view
-/// only makes this process read the store.
+/// Accepts an authenticated view from a member of the current view, if its epoch is plausible. In all other
+/// cases, only makes this process read the store.
 void FailureView::on_agreed(const View& view, const Speaker& from) {
   const bool likely = view.epoch > view_.epoch && value_of(view.epoch) - value_of(view_.epoch) <= kMostAhead;
   if (likely && from.is_authenticated && view_.contains(from.id))
@@ -58,9 +58,9 @@ void FailureView::on_status(Status status, const Speaker& from) {
   const bool member = view_.contains(status.from);
   auto found = peers_.find(status.from);
   if (found == peers_.end()) {
-    // If the sender belongs to a view that is not known here yet, it becomes known with that view.
+    // The sender may belong to a view that is not known here yet. Then it becomes known with that view.
     read_if_behind(status.epoch);
-    // The sender may be a member that was removed long ago and was silent since.
+    // The sender may be a member that was removed long ago and has been silent since then.
     if (!status.joining) tell_if_behind(status.epoch, from.address);
     if (!status.joining || !from.is_authenticated || peers_.size() >= 2 * kMaxMembers) return;
     found = peers_.emplace(status.from, Peer{*status.joining, nobody_yet_}).first;
@@ -68,8 +68,8 @@ void FailureView::on_status(Status status, const Speaker& from) {
   }
   Peer& peer = found->second;
   if (!peer.said_anything) peer.suspicion.restart(listening_now());
-  // This comes before the check for late statuses, because the same status may have come over the data path
-  // before.
+  // Leases must be handled before the check for late statuses. The same status may already have arrived over
+  // the data path, where it was not authenticated.
   if (from.is_authenticated) hear_of_leases(status);
   if (status.sequence <= peer.status.sequence) {
     counters_.late += status.sequence < peer.status.sequence ? 1 : 0;
@@ -77,7 +77,7 @@ void FailureView::on_status(Status status, const Speaker& from) {
   }
   read_if_behind(status.epoch);
   if (member || !status.joining) tell_if_behind(status.epoch, peer.member.address);
-  // Others may have suspected this peer, although this process did not.
+  // Other members may have suspected this peer, even if this process did not.
   if (peer.silent || is_doubtful(peer)) peer.recovered_at = listening_now() + timing_.recovery;
   peer.silent = false;
   peer.suspicion.heard(listening_now());
@@ -99,8 +99,8 @@ void FailureView::on_gone(MemberId member, Time clock) {
   settle();
 }
 
-/// Only a member counts the process as gone. A joiner could replace the whole group on such signs, so it must
-/// first write a liveness query to the store.
+/// Handles a refused connection. Only a member counts the process as gone. A joiner could replace the whole
+/// group because of such signs, so it must first write a liveness query to the store.
 void FailureView::on_refused(MemberId member, bool had_connection, Time clock) {
   if (state_ == State::removed) return;
   advance(clock);
@@ -142,7 +142,7 @@ void FailureView::on_timer(Time clock) {
   settle();
 }
 
-/// Every input ends with this function.
+/// Brings everything up to date after an input. Every input ends with a call of this function.
 void FailureView::settle() {
   if (state_ == State::removed) return;
   tend_listening();
@@ -194,13 +194,14 @@ void FailureView::say_status() {
   next_news_ = Time::never();
   unmet_.clear();
   forget_old_peers();
-  // The status is made even if there are no other processes, because it contains the request for a lease.
+  // The status is made even if there are no other processes, because making it also makes the request for a
+  // lease.
   Transmit words = status(everybody());
   if (!words.to.empty()) outputs_.emplace_back(std::move(words));
 }
 
-/// Sends a changed status to those that need it before the next heartbeat. If each process sent it to all
-/// others, n² messages would precede the one proposal.
+/// Sends a changed status to the processes that need it before the next heartbeat. It is not sent to all
+/// processes, because if each process did so, n² messages would be sent before the one proposal.
 void FailureView::say_news() {
   next_news_ = Time::never();
   if (auto to = front(); !to.empty()) outputs_.emplace_back(status(std::move(to)));
@@ -216,7 +217,8 @@ Transmit FailureView::status(std::vector<Address> to) {
   return {std::move(to), encode(status), is_to_be_proved ? Way::both : Way::data_path};
 }
 
-/// The members that would propose first, and the processes that wait for a status of this process.
+/// Returns the addresses of the members that would propose first, and of the processes that wait for a status
+/// of this process.
 std::vector<Address> FailureView::front() {
   std::vector<Address> to;
   for (const MemberId id : std::exchange(unmet_, {}))
@@ -247,8 +249,8 @@ void FailureView::tell_agreed(const Address& to) {
   if (value_of(view_.epoch) > 0) outputs_.push_back(Transmit{{to}, encode(view_), Way::authenticated});
 }
 
-/// Sends the current view to a process that shows an older one. For a short time after a view change this is
-/// not necessary, because the proposer's message is probably still on its way.
+/// Sends the current view to a process that has shown an older view. Does nothing for a short time after a
+/// view change, because the proposer's message to that process is probably still on its way.
 void FailureView::tell_if_behind(Epoch epoch, const Address& to) {
   if (epoch < view_.epoch && local_.now() >= learnt_at_ + timing_.behind) tell_agreed(to);
 }

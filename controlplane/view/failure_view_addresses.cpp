@@ -1,26 +1,26 @@
-// Address claims. A joiner that says that it listens at the address of a member, on the same network stack,
-// may be that member's next life, another process with the same private address, or a liar. The claim alone
-// does not decide this. So this process asks who listens at the address now. If it is the joiner, the member
-// has ended.
+// Address claims. A joiner may state that it listens at the address of a member, on the same network stack.
+// The joiner may be the next life of that member, another process with the same private address, or a process
+// that makes a false statement. The claim alone does not show which of these it is. So this process asks
+// which process listens at the address now. If that process is the joiner, the member has ended.
 #include <algorithm>
 
 #include "controlplane/view/failure_view.hpp"
 
 namespace rdmc::view {
 
-/// If the joiner's status is older than the member, the joiner is the former process at this address, and is
-/// dead.
+/// True if the joiner claims the address of `former`. A joiner whose status is older than this member is an
+/// earlier process at this address, and is dead. It makes no claim.
 bool FailureView::claims_address_of(const Peer& joiner, const Member& former) const {
   return is_joining(joiner) && joiner.status.epoch >= former.since &&
          view::claims_address_of(former, *joiner.status.joining);
 }
 
-/// Called with every status of a joiner. So no timer is needed: a process that waits for its turn, or for its
-/// next question, checks the claim again with the next status.
+/// Called with every status of a joiner. So no timer is needed: if this process must wait until it may ask,
+/// it checks the claim again with a later status.
 void FailureView::check_address_claim(const Peer& joiner) {
   const auto former = std::ranges::find_if(
       view_.members, [&](const Member& member) { return claims_address_of(joiner, member); });
-  // This process is certainly alive, so it does not ask about itself.
+  // This process is certainly alive, so it does not ask about its own address.
   if (former == view_.members.end() || former->id == self_.id || gone_.contains(former->id)) return;
   const Time now = local_.now();
   AddressClaim& claim = address_claims_.try_emplace(former->id, AddressClaim{now, now, {}}).first->second;
@@ -33,9 +33,10 @@ void FailureView::check_address_claim(const Peer& joiner) {
   outputs_.push_back(AskListener{*claim.request, former->address});
 }
 
-/// The position of this process in the order of asking. One answer is enough for the group, so the members
-/// that would propose first ask first. The later the position, the more rarely a process asks about a claim
-/// that is repeated for ever. A joiner does not know yet who else will join, so it does not ask at once.
+/// Returns the position of this process in the order in which processes ask. One answer is enough for the
+/// group, so the members that would propose first also ask first. A claim may be repeated for ever. A process
+/// at a later position asks about such a claim less often. A joiner does not know yet which other processes
+/// will join, so it does not ask at once.
 std::size_t FailureView::place_to_ask(const Member& former) const {
   if (state_ == State::joining)
     return 1 + static_cast<std::size_t>(std::ranges::count_if(
@@ -60,9 +61,11 @@ void FailureView::on_listener(RequestId request, std::optional<MemberId> listene
                                           [&](const auto& entry) { return entry.second.request == request; });
   if (asked != address_claims_.end()) {
     asked->second.request.reset();
-    const Member& former = *view_.find(asked->first);  // learn() erases the claims about all others
+    // learn() has removed the claims about processes that are no members.
+    const Member& former = *view_.find(asked->first);
     const bool lives =
-        newest_word_of(former.id) > asked->second.said;  // then it lives, whoever listens there
+        // If the member was heard after the question, it is alive, whichever process listens there.
+        newest_word_of(former.id) > asked->second.said;
     const auto peer = listener && !lives ? peers_.find(*listener) : peers_.end();
     if (peer != peers_.end() && claims_address_of(peer->second, former))
       note_gone(former.id);

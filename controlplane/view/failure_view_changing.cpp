@@ -1,4 +1,4 @@
-// From testimony to a proposal, and from an agreed view to its installation.
+// The steps from testimony to a proposal, and from an agreed view to its installation.
 #include <algorithm>
 #include <utility>
 
@@ -6,12 +6,12 @@
 
 namespace rdmc::view {
 
-/// Handles a view that the store has, or has had.
+/// Handles a view that the store has now, or has had.
 void FailureView::learn(const View& view) {
   counters_.disagreements += view.epoch == view_.epoch && view != view_ ? 1 : 0;
   if (view.epoch <= view_.epoch) return;
-  View next = view;  // copied first, so that the view is never half changed if memory runs out
-  // A member that was removed must not join again because of its former status as a joiner.
+  View next = view;  // The copy is made first. So the view is never half changed if memory runs out.
+  // A member that was removed must not join again because of a status that it sent as a joiner.
   for (const Member& member : view_.members)
     if (const auto peer = peers_.find(member.id); peer != peers_.end()) peer->second.status.joining.reset();
   const bool newcomer = state_ != State::member;
@@ -19,7 +19,7 @@ void FailureView::learn(const View& view) {
   member_heard_ = learnt_at_ = local_.now();
   if (shown_ <= view_.epoch) behind_at_ = Time::never();
   dirty_ = true;
-  // The next joiners need the new status of this process.
+  // Further joiners need the new status of this process.
   say_soon_ = std::ranges::any_of(peers_, [&](const auto& entry) { return is_joining(entry.second); });
   wanted_since_ = Time::never();
   for (auto id = gone_.begin(); id != gone_.end();) id = view_.contains(*id) ? id + 1 : gone_.erase(id);
@@ -46,7 +46,7 @@ void FailureView::learn(const View& view) {
   } else {
     for (const Member& member : view_.members)
       if (const auto [peer, fresh] = peers_.try_emplace(member.id, Peer{member, nobody_yet_}); fresh)
-        peer->second.silent = true;  // until it sends a status
+        peer->second.silent = true;  // The member counts as silent until it sends a status.
     introduce_ourselves();
   }
 }
@@ -57,8 +57,8 @@ void FailureView::note_gone(MemberId id) {
   dirty_ = say_soon_ = true;
 }
 
-/// A process that has not joined yet needs no agreement of others to leave. If it has proposed a view, it
-/// waits for the store's answer, because that view may contain it.
+/// Completes leave() for a process that has not joined. Such a process does not need the agreement of others.
+/// But if it has proposed a view, it waits for the store's answer, because that view may contain it.
 void FailureView::tend_leaving() {
   if (!leaves_ || state_ != State::joining || swap_) return;
   state_ = State::removed;
@@ -84,8 +84,8 @@ void FailureView::evaluate() {
 void FailureView::evaluate_as_member() {
   const Testimony words = testimony();
   Judgement judgement = judge(view_, words);
-  // The testimony is from before this process was stopped, and the others know nothing newer about this
-  // process. So it removes only members that are gone.
+  // The testimony is from the time before this process was stopped, and the others know nothing newer about
+  // this process. So this process removes only members that are gone.
   if (is_recovering())
     for (auto id = judgement.removed.begin(); id != judgement.removed.end();)
       id = gone_.contains(*id) ? id + 1 : judgement.removed.erase(id);
@@ -108,9 +108,9 @@ void FailureView::evaluate_as_member() {
        judgement.minority);
 }
 
-/// A joiner waits until the members let it in, unless no member is left. Then it forms the group anew, with
-/// the joiners that it hears. It does so if it knows that all members are dead, or if it has heard none of
-/// them for a long time.
+/// Decides what a joiner wants. A joiner waits until the members let it in, unless no member is left. It
+/// forms the group anew, with the joiners that it hears, in two cases: if it knows that all members are dead,
+/// or if it has heard no member for a long time.
 void FailureView::evaluate_as_joiner() {
   if (!view_was_read_) return;
   MemberSet joining, removed;
@@ -122,7 +122,7 @@ void FailureView::evaluate_as_joiner() {
         joining_at.insert(peer.member.address).second)
       joining.insert(id);
   }
-  // A member whose address this process itself listens at counts as gone without a question.
+  // If this process itself listens at the address of a member, that member counts as gone without a question.
   bool all_gone = true;
   for (const Member& member : view_.members) {
     removed.insert(member.id);
@@ -134,9 +134,9 @@ void FailureView::evaluate_as_joiner() {
        timing_.stagger * turn + (all_gone ? Duration{} : timing_.takeover));
 }
 
-/// Stores the change that this process would propose after `wait`. If the change only grows, its waiting time
-/// goes on. But if this process is in a minority and wants to remove other members than before, the waiting
-/// time begins anew.
+/// Stores the change that this process would propose after `wait`. If the change grows, its waiting time
+/// continues. There is one exception: if this process is in a minority and the set of members to remove has
+/// changed, the waiting time begins again.
 void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool minority) {
   const bool anew = minority && (!minority_ || removed != removed_);
   if (removed.empty() && joining.empty() && !needs_renewal())
@@ -151,8 +151,9 @@ void FailureView::want(MemberSet removed, MemberSet joining, Duration wait, bool
   wait_ = wait;
 }
 
-/// The time at which this process may propose the change. Within limits it waits while more joiners come, or
-/// while a member is silent for suspiciously long, because these changes may belong together.
+/// Returns the time at which this process may propose the change. Within limits, the proposal waits for more
+/// joiners, and for the decision about a member that has been silent for suspiciously long, because these
+/// changes may belong together.
 Time FailureView::not_before() const {
   if (state_ == State::joining) {
     const Time at = std::max(wanted_since_, member_heard_) + wait_;
@@ -181,7 +182,7 @@ void FailureView::propose() {
     joiner.since = proposal.epoch;
   }
   proposal.held = may_be_held(proposal);
-  // A view that no process can decode would be the last view of the group.
+  // If no process could decode the proposal, it would be the last view of the group. So it is not proposed.
   if (!decode_view(encode_view(proposal))) {
     wanted_since_ = Time::never();
     return;

@@ -1,7 +1,7 @@
-// Liveness queries. A joiner that hears no member cannot know whether the members are dead or a firewall
-// separates it from them. Before it replaces them, it writes a query to the store, at which living members
-// look at intervals, and waits for an answer. So a group is replaced only if its members reach neither the
-// joiner nor the store.
+// Liveness queries. If a joiner hears no member, there are two possible reasons: the members are dead, or a
+// firewall separates them from the joiner. Before the joiner replaces the members, it writes a query to the
+// store, and waits for an answer. Living members check the store for queries at intervals. So a group is
+// replaced only if its members reach neither the joiner nor the store.
 #include <utility>
 
 #include "controlplane/view/failure_view.hpp"
@@ -26,8 +26,8 @@ void FailureView::tend_claim() {
   outputs_.push_back(ReadStore{request, StoreEntry::claim});
 }
 
-/// Handles the liveness query that the store has. A member removes a query. A joiner writes one, and notices
-/// when it is removed.
+/// Handles the content of the liveness query in the store. A member removes a query. A joiner writes a query,
+/// and notices when the query is removed.
 void FailureView::on_claims(const View& claims) {
   const bool stands = !claims.members.empty();
   if (state_ == State::joining) {

@@ -1,6 +1,6 @@
-// Leases in a group: the leases that this process asks for and grants with its statuses, and the leases whose
-// end it awaits before it serves in a new view. docs/decisions/0090-leases.md shows why no two processes
-// serve at the same time.
+// Leases in a group. They are the leases that this process asks for and grants with its statuses, and the
+// leases whose end this process awaits before it serves in a new view. docs/decisions/0090-leases.md shows
+// why no two processes serve at the same time.
 #include <algorithm>
 #include <utility>
 
@@ -15,8 +15,9 @@ bool has_leases(const View& view) {
 
 }  // namespace
 
-/// A process that has proposed a view asks for no lease and grants none in the current view. The processes
-/// that install the proposed view rely on this.
+/// True if this process asks for a lease in the current view. A process that has proposed a view no longer
+/// asks for a lease in the current view, and no longer grants leases in it. The processes that install the
+/// proposed view rely on this.
 bool FailureView::asks_for_lease() const {
   return state_ == State::member && self_.lease > Duration{} && proposed_in_ != view_.epoch &&
          !gone_.contains(self_.id);
@@ -28,21 +29,24 @@ bool FailureView::may_grant(MemberId holder) const {
          member->lease > Duration{} && !gone_.contains(holder);
 }
 
-/// True if this process must propose a view although nothing else changes. It has proposed a view, and does
-/// not know whether the store will still accept it. It grants no lease until a later view is accepted.
+/// True if this process must propose a view although nothing else changes. This is the case if it has
+/// proposed a view and does not know whether the store will still accept that proposal. It grants no lease
+/// until a later view is accepted.
 bool FailureView::needs_renewal() const {
   return state_ == State::member && proposed_in_ == view_.epoch && !swap_ && !gone_.contains(self_.id) &&
          has_leases(view_);
 }
 
-/// True if the statuses of this process ask for a lease, grant one, end one, or end a wait for one.
+/// True if the statuses of this process may ask for a lease, grant a lease, end a lease, or end the wait for
+/// a lease.
 bool FailureView::concerns_leases() const {
   return !exits_.empty() || has_leases(view_);
 }
 
-/// Handles what an authenticated status says about leases. The statuses may come in any order. Even a forged
-/// request would do harm: this process would grant the lease before the holder really sends the request, but
-/// the holder would count its term from the later time at which it sends it.
+/// Handles the parts of an authenticated status that concern leases. The statuses may arrive in any order.
+/// They must be authenticated, because even a forged request would do harm: this process would grant the
+/// lease before the holder has really sent the request. But the holder would count its term from the later
+/// time at which it sends the request.
 void FailureView::hear_of_leases(const Status& status) {
   if (!view_.contains(status.from)) return;
   for (const MemberId id : status.exited)
@@ -67,8 +71,9 @@ void FailureView::say_of_leases(Status& status) {
   if (status.asks) lease_.asked(status.sequence, clock_);
 }
 
-/// Older members may hold leases that were granted in views without this newcomer, so it waits for their
-/// whole terms. Any other process knows what it has granted itself.
+/// Begins the leases of a new view. Older members may hold leases that were granted in views without this
+/// newcomer, so a newcomer waits for the whole terms of these members. A process that is no newcomer knows
+/// which leases it has granted itself.
 void FailureView::begin_leases(bool newcomer) {
   for (const Held& held : view_.held)
     if (!is_proven_dead(held.holder)) grants_.note(held.holder, held.remaining, clock_);
@@ -87,17 +92,17 @@ void FailureView::end_leases() {
   answers_.clear();
 }
 
-/// The leases for which the members of `proposal` must wait. A joiner that replaces a whole group does not
-/// know what its members have granted. But a member holds its lease only for Timing::store_fresh after it has
-/// read in the store that its view is the current one. The last such reading was before the store accepts the
-/// proposal.
+/// Returns the leases for which the members of `proposal` must wait. A joiner that replaces a whole group
+/// does not know which leases its members have granted. But a member holds its lease only for
+/// Timing::store_fresh after it has read in the store that its view is the current view. It made the last
+/// such reading before the store accepts the proposal.
 std::vector<Held> FailureView::may_be_held(const View& proposal) const {
   if (state_ == State::member) return grants_.held_outside(proposal, clock_);
   return leases_are_over() ? std::vector<Held>{} : std::vector<Held>{{kAnybody, timing_.store_fresh}};
 }
 
-/// True if no process can hold a lease in the known view or in an earlier one. A view without members is the
-/// result of an operator's removals, and proves nothing.
+/// True if no process can hold a lease in the known view or in an earlier view. A view without members is the
+/// result of removals by an operator, and proves nothing.
 bool FailureView::leases_are_over() const {
   if (value_of(view_.epoch) == 0) return true;
   return view_.held.empty() && !view_.members.empty() &&
@@ -129,8 +134,8 @@ bool FailureView::is_on_one_host(MemberId a, MemberId b) const {
   return host_of(a) != 0 && host_of(a) == host_of(b);
 }
 
-/// The interval between two statuses. It is at most a quarter of the shortest lease, so that a lease is
-/// renewed several times in its term.
+/// Returns the interval between two statuses. It is at most a quarter of the shortest lease, so that a lease
+/// is renewed several times in its term.
 Duration FailureView::heartbeat() const {
   Duration interval = timing_.heartbeat;
   for (const Member& member : view_.members)
@@ -163,7 +168,7 @@ void FailureView::tend_leases() {
     outputs_.emplace_back(LeaseLost{});
 }
 
-/// The time of the next change of a lease, on the driver's clock.
+/// Returns the time of the next change of a lease, on the driver's clock.
 Time FailureView::next_lease_event() const {
   const Time over = earlier_over_ ? Time::never() : takeover_at();
   return holds_ ? std::min(over, lease_until()) : over;

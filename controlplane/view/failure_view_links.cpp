@@ -1,13 +1,14 @@
-// Two members that cannot reach each other stay in one view while most others reach both of them. The view
-// does not show the bad link, so each of the two reports it to its application.
+// Reports of bad links. If two members cannot reach each other, both stay in the view while most other
+// members reach both of them. The view does not show the bad link, so each of the two members reports it to
+// its application.
 #include <utility>
 
 #include "controlplane/view/failure_view.hpp"
 
 namespace rdmc::view {
 
-/// The member's status counts only if it is about the current view. In an older view the member may not know
-/// this process.
+/// True if the link to this member is good in both directions. The member's status counts only if it is about
+/// the current view. In an older view the member may not know this process.
 bool FailureView::is_link_good(MemberId id, const Peer& peer) const {
   const bool has_said = peer.said_anything && peer.status.epoch == view_.epoch;
   return heard_.contains(id) && (!has_said || peer.status.hears.contains(self_.id));
@@ -16,7 +17,7 @@ bool FailureView::is_link_good(MemberId id, const Peer& peer) const {
 void FailureView::tend_links() {
   if (state_ != State::member) return;
   for (auto& [id, peer] : peers_) {
-    if (!view_.contains(id) || gone_.contains(id)) {  // the member is about to be removed
+    if (!view_.contains(id) || gone_.contains(id)) {  // A member that is gone will soon be removed.
       peer.link_bad_since = Time::never();
       peer.unreachable = peer.unreachable && view_.contains(id);
     } else if (is_link_good(id, peer)) {
@@ -32,7 +33,7 @@ void FailureView::tend_links() {
   }
 }
 
-/// The next time at which a bad link must be reported, on the local clock.
+/// Returns the next time at which a bad link must be reported, on the local clock.
 Time FailureView::next_report() const {
   Time next = Time::never();
   for (const auto& [id, peer] : peers_)

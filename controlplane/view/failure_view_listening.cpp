@@ -1,16 +1,17 @@
-// Silence that is measured by a process that was not running itself is no evidence. Three rules keep a
-// starved process, and those that hear it again, from removing healthy members:
+// Rules about silence. If a process was not running, the silence that it has measured in this time is no
+// evidence. Three rules ensure that healthy members are not removed by a process that got no processor time,
+// or by the processes that hear it again:
 // - Silence counts only in time in which this process has proven that it listened (Listening).
-// - A process that was stopped removes no member for silence until its knowledge is fresh again.
-// - A member that is silent for suspiciously long has no say about others. A complaint about a process that
-//   has only just been heard again does not count.
+// - A process that was stopped removes no member because of silence until its knowledge is fresh again.
+// - A member that is silent for suspiciously long has no vote about other members. A complaint about a
+//   process that has only just been heard again does not count.
 #include <utility>
 
 #include "controlplane/view/failure_view.hpp"
 
 namespace rdmc::view {
 
-/// Every input begins with this function.
+/// Sets the clock. Every input begins with a call of this function.
 void FailureView::advance(Time clock) {
   clock_ = clock;
   const std::uint64_t jumps = local_.jumps();
@@ -38,8 +39,8 @@ void FailureView::tend_listening() {
   outputs_.emplace_back(Listen{listen_});
 }
 
-/// The time of the next Listen, on the local clock: every heartbeat, and when the silence of a peer must be
-/// judged.
+/// Returns the time of the next Listen, on the local clock. A Listen is sent at every heartbeat, and when the
+/// silence of a peer must be judged.
 Time FailureView::next_listen() const {
   if (peers_.empty() || listening_.is_asking()) return Time::never();
   Time next = listening_.last_asked() + heartbeat();
@@ -48,7 +49,8 @@ Time FailureView::next_listen() const {
   return next;
 }
 
-/// Measured in listening time, because a process must hear the others before it knows better.
+/// True while the knowledge of this process is not fresh. The time is measured as listening time, because the
+/// process must hear the others before its knowledge is fresh.
 bool FailureView::is_recovering() const {
   return listening_.proven() < recovered_at_ || listening_.is_late(local_.now());
 }
@@ -57,8 +59,8 @@ bool FailureView::is_doubtful(const Peer& peer) const {
   return listening_now() - peer.suspicion.last_heard() > timing_.doubt;
 }
 
-/// Finds the processes whose testimony counts for less. This changes with time alone, and the next heartbeat
-/// is early enough to notice it.
+/// Finds the processes whose testimony counts for less. The result can change by the passing of time alone.
+/// It is enough to notice such a change at the next heartbeat.
 void FailureView::weigh_words() {
   MemberSet returned, doubtful;
   if (is_recovering()) returned.insert(self_.id);

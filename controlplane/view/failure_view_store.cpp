@@ -1,6 +1,6 @@
-// Requests to the store: at most one reading, one proposal and one request about a liveness query at a time.
-// Each has a time limit, and a pause follows a failure. While the store cannot be reached, the view stays as
-// it is.
+// Requests to the store. At most one reading, one proposal and one request about a liveness query are pending
+// at a time. Each request has a time limit, and a pause follows a failure. While the store cannot be reached,
+// the view does not change.
 #include <algorithm>
 #include <utility>
 
@@ -15,8 +15,8 @@ void FailureView::on_hint(std::optional<Epoch> epoch, Time clock) {
   settle();
 }
 
-/// Another process or the store shows a newer view than the current one. Normally the proposer of that view
-/// is about to send it.
+/// Called when another process or the store shows an epoch. If it is newer than the current view, plans to
+/// read the store after a delay. Normally the proposer sends the new view before that.
 void FailureView::read_if_behind(Epoch epoch) {
   if (epoch <= view_.epoch) return;
   shown_ = std::max(shown_, epoch);
@@ -29,9 +29,9 @@ RequestId FailureView::ask(std::optional<Pending>& pending) {
   return pending->request;
 }
 
-/// True if the store shows an older view than this process had when it sent the request. Then the store has
-/// lost data: it may have been restored from a backup, or a node may have lost its disk. Its answer is not
-/// believed.
+/// True if the store shows an older view than this process had when it sent the request. In this case the
+/// store has lost data: it may have been restored from a backup, or a node may have lost its disk. The answer
+/// is then treated as a failure.
 bool FailureView::is_lost(const Pending& pending, const View& shown) {
   if (shown.epoch >= pending.known) return false;
   store_failed({Errc::corrupt, "the store has gone back to an older view"});
@@ -55,7 +55,8 @@ void FailureView::on_read(RequestId request, Result<View> result, Time clock) {
       view_was_read_ = true;
       learn(*result);
       confirmed_at_ =
-          std::max(confirmed_at_, asked.asked);  // the store showed no later view than the current one
+          // At the time of the request, the store had no view later than the current view.
+          std::max(confirmed_at_, asked.asked);
     }
   }
   settle();
@@ -84,17 +85,17 @@ void FailureView::swapped(const SwapResult& result) {
   learn(result.current);
   dirty_ = true;
   if (!result.swapped || state_ != State::member) return;
-  // The proposer sends the new view to everybody, also to the members that were removed.
+  // The proposer sends the new view to every other process, including the members that were removed.
   for (const Member& member : before.members)
     if (!view_.contains(member.id)) tell_agreed(member.address);
   for (const Member& member : view_.members)
     if (member.id != self_.id) tell_agreed(member.address);
 }
 
-/// Reads the store as soon as possible. If a reading is already in progress, another one follows, because the
-/// first one may miss what the caller asks for.
+/// Reads the store as soon as possible. If a reading is already in progress, a second reading follows,
+/// because the first reading may miss the change that the caller needs to see.
 void FailureView::read_store() {
-  if (!reachable_) return;  // it is read after the pause
+  if (!reachable_) return;  // The store will be read after the pause.
   read_again_ = read_again_ || read_.has_value();
   read_at_ = local_.now();
 }
@@ -107,7 +108,7 @@ void FailureView::tend_store() {
   bool failed = false;
   for (auto* const pending : {&read_, &swap_, &claim_}) {
     if (!late(*pending)) continue;
-    pending->reset();  // its answer is ignored from now on
+    pending->reset();  // From now on the answer to this request is ignored.
     failed = true;
   }
   if (failed) store_failed({Errc::timed_out, "the store has not answered in time"});
@@ -116,8 +117,8 @@ void FailureView::tend_store() {
     read_store();
   }
   if (read_ || now < read_at_) return;
-  // A minority reads the store often, because its waiting time must be a time in which the others could use
-  // the store.
+  // A minority reads the store often, because its waiting time must consist of time in which the others could
+  // use the store.
   const bool often = state_ == State::joining || (minority_ && wanted_since_ != Time::never());
   const Duration again = asks_for_lease() ? timing_.lease_reread : timing_.reread;
   read_at_ = now + (often ? timing_.often : again);
@@ -130,8 +131,8 @@ void FailureView::answered() {
   if (std::exchange(read_again_, false)) read_at_ = local_.now();
   if (std::exchange(reachable_, true)) return;
   dirty_ = true;
-  // The members that a minority would remove may have lost the store, too, and may ask it again later than
-  // this process.
+  // This process is in a minority. The members that it would remove may have lost the store too, and may ask
+  // the store again later than this process does. So the waiting time begins later.
   if (minority_ && wanted_since_ != Time::never()) wanted_since_ = local_.now() + timing_.store_timeout * 2;
   outputs_.push_back(StoreFound{});
 }

@@ -9,7 +9,7 @@ const Row* row_of(const Testimony& testimony, MemberId id) {
   return found == testimony.rows.end() ? nullptr : &found->second;
 }
 
-/// A member with a say about the others, and its row if that is known.
+/// A member whose opinion about other members counts, and its row if the row is known.
 struct Voter {
   MemberId id;
   const Row* row;
@@ -23,7 +23,8 @@ std::vector<Voter> voters(const View& view, const Testimony& testimony) {
   return result;
 }
 
-/// True if the owner of `row` does not hear `of`. A null row complains about no member.
+/// True if the owner of `row` does not hear `of`, and this complaint counts. A null row complains about no
+/// member.
 bool complains(const Testimony& testimony, const Row* row, MemberId of) {
   return row != nullptr && !row->contains(of) && !testimony.returned.contains(of);
 }
@@ -49,7 +50,7 @@ Judgement judge(const View& view, const Testimony& testimony) {
     present += gone ? 0 : 1;
     staying += stays ? 1 : 0;
   }
-  // The last member that leaves may propose its own removal.
+  // If all members leave, the last one may propose its own removal.
   if (staying == 0 && testimony.gone.contains(testimony.self)) judgement.turn = 0;
   judgement.minority = staying * 2 < present;
   return judgement;

@@ -4,8 +4,8 @@
 
 namespace rdmc::view {
 
-/// The other process's clock may be too slow, and this process's clock too fast. The result is `duration`
-/// times (1 + drift) / (1 - drift), rounded up.
+/// The other process's clock may be too slow, and this process's clock may be too fast. So the result is
+/// `duration` times (1 + drift) / (1 - drift), rounded up.
 Duration stretched(Duration duration) {
   constexpr std::int64_t kSlow = 1'000'000 - kClockDrift;
   return duration + nanoseconds((duration.ns / kSlow + 1) * 2 * kClockDrift);
@@ -49,14 +49,14 @@ std::vector<Held> LeaseGrants::held_outside(const View& view, Time now) const {
     if (!view.contains(id) && holder.until > now)
       held.push_back({id, std::min(holder.until - now, kMaxHeld)});
   if (held.size() <= kMaxMembers) return held;
-  // A view cannot name so many holders, so one wait stands for all of them.
+  // A view cannot contain this number of holders, so one wait stands for all of them.
   const auto longest = std::ranges::max(held, {}, &Held::remaining);
   return {{kAnybody, longest.remaining}};
 }
 
 void Lease::begin_view(const View& view, MemberId self) {
-  // The granters are collected first. If memory ran out halfway and the process had no granters, it would
-  // grant the lease to itself.
+  // The granters are collected before anything is changed. Otherwise memory could run out after a part of the
+  // changes. A process without granters would then grant the lease to itself.
   std::map<MemberId, Time> granters;
   for (const Member& member : view.members)
     if (member.id != self) granters[member.id] = Time{};

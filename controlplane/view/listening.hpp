@@ -1,8 +1,8 @@
-// The time in which this process has listened to its peers. The silence of a peer counts in this time only.
-// Messages arrive in sockets and on other threads than the one that judges. So the judging thread asks from
-// time to time that everything that has arrived is handed over. Only the time up to an answered question is
-// proven, because a thread that gets no processor time hands nothing over and does not answer either. This
-// code does no I/O and reads no clock; one thread.
+// The time in which this process has listened to its peers. Only in this time does the silence of a peer
+// count. Messages arrive in sockets and on other threads than the thread that judges silence. So the judging
+// thread asks at intervals that everything that has arrived is handed over to it. Only the time up to a
+// question that was answered is proven. The reason is that a thread that gets no processor time hands nothing
+// over, and does not answer either. This code does no I/O and reads no clock. Only one thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,13 @@ namespace rdmc::view {
 
 class Listening {
  public:
-  /// `max_step` is the greatest time that counts between two questions.
+  /// `max_step` is the greatest time between two questions that counts.
   explicit Listening(Duration max_step) : max_step_(max_step) {}
 
-  /// The listening time of a message that is heard at the local time `local`. Listening time never falls.
+  /// Returns the listening time of a message that is heard at the local time `local`. Listening time never
+  /// decreases.
   Time at(Time local) const { return proven_ + std::min(local - asked_, max_step_); }
-  /// Everything that arrived before this listening time has been heard.
+  /// Returns a listening time. Everything that arrived before this time has been heard.
   Time proven() const { return proven_; }
 
   void ask(Time local) {
@@ -28,9 +29,9 @@ class Listening {
     pending_ = local;
   }
   bool is_asking() const { return pending_.has_value(); }
-  /// True if the answer is so late that the listening threads cannot be running.
+  /// True if no answer has arrived for so long that the listening threads cannot be running.
   bool is_late(Time local) const { return pending_ && local - *pending_ >= max_step_; }
-  /// Returns false if the answer was late.
+  /// Notes the answer to the question. Returns false if the answer was late.
   bool answered(Time local) {
     assert(pending_);
     const bool soon = !is_late(local);
@@ -39,10 +40,10 @@ class Listening {
     pending_.reset();
     return soon;
   }
-  /// The local time of the last answered question.
+  /// Returns the local time of the last question that was answered.
   Time last_asked() const { return asked_; }
-  /// The local time at which the listening time `listening` is reached, if the listening threads keep
-  /// running.
+  /// Returns the local time at which the listening time `listening` is reached, if the listening threads
+  /// continue to run.
   Time to_local(Time listening) const { return asked_ + (listening - proven_); }
 
  private:

@@ -1,8 +1,8 @@
 // The time in which this process was running. A process that was stopped, a virtual machine that was
-// suspended and a clock that jumped all look alike from inside: much time passes between two turns. The
-// silence of the others in that time says nothing about them. So a turn counts as at most one step.
-// (Lifeguard's local health, Dadgar et al. 2018, in its simplest form.) This code does no I/O and reads no
-// clock; one thread.
+// suspended, and a clock that jumped cannot be distinguished from inside: in all cases much time passes
+// between two turns. The silence of other processes in that time proves nothing about them. So the time
+// between two turns counts as at most one step. (This is Lifeguard's local health, Dadgar et al. 2018, in its
+// simplest form.) This code does no I/O and reads no clock. Only one thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ class LocalTime {
  public:
   explicit LocalTime(Duration max_step) : max_step_(max_step) {}
 
-  /// Returns the local time of a turn at `clock`. It never falls, and it rises by at most one step, whatever
-  /// the clock does.
+  /// Returns the local time of a turn at the clock time `clock`. Local time never decreases, and increases by
+  /// at most one step for each turn, whatever the clock does.
   Time advance(Time clock) {
     if (!started_) last_ = clock;
     started_ = true;
@@ -27,10 +27,11 @@ class LocalTime {
     local_ = local_ + step;
     return local_;
   }
-  /// The time on the clock when the local time is `local`, if the clock does not jump before.
+  /// Returns the clock time at which the local time is `local`, if the clock does not jump before.
   Time to_clock(Time local) const { return local == Time::never() ? local : last_ + (local - local_); }
   Time now() const { return local_; }
-  /// The number of turns that came more than one step after the turn before, or at an earlier clock time.
+  /// Returns the number of turns that came more than one step after the turn before, or at an earlier clock
+  /// time than the turn before.
   std::uint64_t jumps() const { return jumps_; }
 
  private:

@@ -4,7 +4,7 @@
 
 #include "controlplane/view/view_store.hpp"
 
-// Generated code produces warnings at this project's warning level.
+// The generated code causes warnings at this project's warning level, so they are turned off for it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"

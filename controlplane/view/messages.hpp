@@ -1,5 +1,6 @@
-// Encodes and decodes the values of a failure view. Decoding checks every bound, so no peer and no store can
-// make a process keep more than a group of kMaxMembers has. Stateless; any thread.
+// Encodes and decodes the values of a failure view. Decoding checks every limit, so no peer and no store can
+// make a process store more than a group of kMaxMembers needs. The functions have no state. Any thread may
+// call them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace rdmc::view {
 
-/// States that a lease is granted, as `holder` has requested with its status of that number.
+/// Grants a lease. `holder` has requested the lease with its status of the number `sequence`.
 struct Granted {
   MemberId holder{};
   std::uint64_t sequence = 0;
@@ -37,12 +38,12 @@ struct Status {
 
 using Message = std::variant<Status, View>;
 
-/// The longest message that is decoded. A group of kMaxMembers needs at most this, with the longest names of
-/// everything.
+/// The longest message that is decoded. The messages of a group of kMaxMembers are not longer, even with the
+/// longest names and texts.
 inline constexpr std::size_t kMaxMessageBytes = 1 << 20;
 
 Bytes encode(const Message& message);
-/// Errors: protocol_error.
+/// Decodes a message. Errors: protocol_error.
 Result<Message> decode(std::span<const std::byte> bytes);
 
 /// Checks that a view can contain this member. Errors: invalid_argument if a text is too long or has control
@@ -54,8 +55,8 @@ Result<void> check(const Member& member);
 /// of a liveness query. Errors: invalid_argument.
 Result<void> check_group(const std::string& name);
 
-/// A view as stores keep it. Errors: protocol_error if the bytes are malformed, or if two members have the
-/// same id or address.
+/// Encode and decode a view in the form in which stores keep it. Errors: protocol_error if the bytes are
+/// malformed, or if two members have the same id or address.
 Bytes encode_view(const View& view);
 Result<View> decode_view(std::span<const std::byte> bytes);
 

@@ -7,19 +7,20 @@
 namespace rdmc::view {
 namespace {
 
-constexpr double kMostLevel = 300;  // about where the tail probability becomes 0 in a double
+constexpr double kMostLevel = 300;  // Above about this level, the tail probability is 0 in a double.
 
 double to_ms(Duration duration) {
   return static_cast<double>(duration.ns) * 1e-6;
 }
 
-/// The level at `deviations` standard deviations beyond the mean of a normal distribution.
+/// Returns the level of a silence that is `deviations` standard deviations longer than the mean of a normal
+/// distribution.
 double level_of(double deviations) {
   const double tail = 0.5 * std::erfc(deviations / std::sqrt(2.0));
   return tail > 0 ? std::min(kMostLevel, -std::log10(tail)) : kMostLevel;
 }
 
-/// The inverse of level_of, by bisection. Called once for each peer.
+/// The inverse of level_of, computed by bisection. Called once for each peer.
 double deviations_of(double level) {
   double low = -10, high = 38;
   for (int i = 0; i < 60; ++i) {
@@ -43,8 +44,8 @@ Suspicion::Suspicion(const Timing& timing, Time now)
 
 void Suspicion::heard(Time now) {
   assert(now >= last_);
-  // Statuses are also sent between heartbeats when something has changed. They say nothing about how regular
-  // the peer is.
+  // Statuses are also sent between heartbeats when something has changed. Such statuses do not show how
+  // regular the peer is, so their gaps are not learnt.
   if (now - last_ >= timing_.heartbeat / 2) {
     gaps_ms_[next_] = static_cast<float>(to_ms(now - last_));
     next_ = (next_ + 1) % kWindow;

@@ -1,6 +1,6 @@
 // The values of a failure view: the members of a group, with their addresses, their fabrics, and the epochs
-// since which they are members. A view is agreed in a store before any process acts on it. There is one view
-// of each epoch. Plain values; any thread.
+// since which they are members. A view is agreed in a store before any process acts on it. Each epoch has one
+// view. The types are plain values. Any thread may use them.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,14 @@ namespace rdmc::view {
 using Bytes = std::vector<std::byte>;
 
 /// Identifies one life of one process: a random number from the operating system, which is never used again.
-/// A program that is started again at the same address is another member.
+/// If a program is started again at the same address, it is another member.
 enum class MemberId : std::uint64_t {};
-/// A flat set, because several are made for every status that arrives.
+/// A flat set is used because several sets are made for every status that arrives.
 using MemberSet = boost::container::flat_set<MemberId>;
 
 inline constexpr std::size_t kMaxMembers = 256;
-/// The name of a store entry has at most 255 bytes, with the suffix of a liveness query.
+/// The length limit for the name of a group. The name of a store entry has at most 255 bytes, including the
+/// suffix of a liveness query.
 inline constexpr std::size_t kMaxGroupBytes = 249;
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxFabrics = 16;
@@ -36,30 +37,32 @@ inline constexpr Duration kMaxHeld = seconds(10);  ///< The longest Held::remain
 
 struct Member {
   MemberId id{};
-  std::string name;  ///< For people. It has no control characters.
+  std::string name;  ///< The name for people. It has no control characters.
   /// The address of the control listener. No two members of a view have the same address.
   Address address;
   std::vector<std::string> fabrics;  ///< "udp", "verbs", and so on; the best one is first.
   /// The network stack of `address`: the network namespace of a running kernel (fabric::host_identity). 0 if
-  /// it is not known.
+  /// the network stack is not known.
   std::uint64_t host = 0;
-  /// The epoch of the first view that has this member. The proposer of that view sets it.
+  /// The epoch of the first view that contains this member. The proposer of that view sets this value.
   Epoch since{};
-  Duration lease{};  ///< The term of the lease that it asks for. 0 if it asks for none.
+  Duration lease{};  ///< The term of the lease that the member asks for. 0 if it asks for none.
 
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-/// True if `later` says that it listens where `former` does, on the same network stack. A network stack has
-/// only one listener at an address, so one of the two processes must have ended. Another network stack may
-/// use the same address, because private addresses and loopback are used many times. The claim proves
-/// nothing: two virtual machines from one snapshot may have the same `host`, and a process may lie.
+/// True if `later` claims that it listens at the address of `former`, on the same network stack. A network
+/// stack has only one listener at an address. So if the claim is true, one of the two processes has ended.
+/// Another network stack may use the same address, because private addresses and loopback are used many
+/// times. The claim proves nothing: two virtual machines from one snapshot may have the same `host`, and a
+/// process may make a false claim.
 inline bool claims_address_of(const Member& former, const Member& later) {
   return later.id != former.id && later.address == former.address && later.host != 0 &&
          later.host == former.host;
 }
 
-/// A lease that a process outside a view may still hold for the time `remaining` when the view is proposed.
+/// A lease that a process outside a view may still hold. `remaining` is its greatest remaining time when the
+/// view is proposed.
 struct Held {
   MemberId holder{};  ///< kAnybody stands for all members of earlier views.
   Duration remaining{};
@@ -68,12 +71,13 @@ struct Held {
 };
 inline constexpr MemberId kAnybody{0};
 
-/// The members of a group in one epoch. A view with epoch 0 and without members stands for a group that does
+/// The members of a group in one epoch. A view that has epoch 0 and no members stands for a group that does
 /// not exist yet.
 struct View {
   Epoch epoch{};
-  std::vector<Member> members;  ///< The oldest is first. So the rank of a member never rises.
-  std::vector<Held> held{};     ///< The leases that its proposer knows.
+  std::vector<Member> members;  ///< The oldest member is first, so the rank of a member never rises.
+  /// The leases that the proposer of the view knows and that processes outside the view may still hold.
+  std::vector<Held> held{};
 
   const Member* find(MemberId id) const {
     const auto found = std::ranges::find(members, id, &Member::id);
@@ -88,74 +92,78 @@ inline constexpr Epoch next(Epoch epoch) {
 }
 
 /// The greatest error of a clock's rate, in parts per million. Linux changes the rate of a clock by at most
-/// 500.
+/// 500 parts per million.
 inline constexpr std::uint32_t kClockDrift = 1000;
-/// Returns how long a process must wait on its own clock until `duration` has passed on the clock of every
-/// other process.
+/// Returns a duration. When it has passed on this process's clock, `duration` has passed on the clock of
+/// every other process.
 Duration stretched(Duration duration);
 
-/// Returns the view after `view` without that member, as a process outside the group makes it. Such a process
-/// does not know how long the removed member may still hold its lease, so the new view names the whole term.
+/// Returns the next view after `view`, without that member. It is made by a process outside the group. Such a
+/// process does not know how long the removed member may still hold its lease, so the new view contains the
+/// whole term.
 View without(const View& view, MemberId member);
 
 /// All times and limits of a failure view. With the defaults, a process that was stopped for 300 ms stays a
 /// member, and a host is removed within 700 ms of its last message
 /// (docs/decisions/0060-suspicion-between-two-bounds.md).
 struct Timing {
-  Duration heartbeat = milliseconds(50);  ///< A status goes to every member at least this often.
+  Duration heartbeat = milliseconds(50);  ///< The longest time between two statuses to a member.
   /// A changed status is sent after this delay, so that one message reports several changes.
   Duration soon = milliseconds(2);
-  /// The number of members that get a changed status before the others: those that would propose first.
+  /// The number of members that get a changed status before the other members. They are the members that
+  /// would propose first.
   std::size_t front = 2;
-  /// A newer view than the current one is read from the store after this delay. Normally its proposer sends
-  /// it before that.
+  /// When a view newer than the current view is known to exist, it is read from the store after this delay.
+  /// Normally its proposer sends it before that.
   Duration behind = milliseconds(10);
   double phi = 8;  ///< The level at which a silent member is suspected.
-  /// Added to the mean gap between messages before the level of a silence is computed.
+  /// This time is added to the mean gap between messages before the level of a silence is computed.
   Duration phi_pause = milliseconds(350);
-  /// A member is never suspected after a shorter silence.
+  /// A member is never suspected after a silence shorter than this time.
   Duration suspect_floor = milliseconds(450);
-  /// A member is always suspected after this silence.
+  /// A member is always suspected after a silence of this time.
   Duration suspect_cap = milliseconds(600);
-  /// After this silence of a member a change waits until the member is heard or suspected.
+  /// If a member has been silent for this time, a change waits until the member is heard or suspected.
   Duration doubt = milliseconds(250);
-  Duration batch = milliseconds(1);  ///< A change waits this long for other changes.
-  /// A change that removes no member waits this long after the last joiner.
+  Duration batch = milliseconds(1);  ///< The time that a change waits for other changes.
+  /// The time that a change waits after the last joiner, if the change removes no member.
   Duration batch_joins = milliseconds(8);
-  /// The longest wait for joiners and for members with a suspicious silence.
+  /// The longest time that a change waits for joiners and for members with a suspicious silence.
   Duration batch_limit = milliseconds(60);
-  Duration stagger = milliseconds(30);  ///< The time between the turns of members to propose the same change.
-  /// The additional wait of a process that would keep fewer than half of the members. In this time the other
-  /// members can learn that the store is back, and ask it.
+  /// The members propose the same change one after the other. This is the time between two of them.
+  Duration stagger = milliseconds(30);
+  /// The additional time that a process waits if it would keep fewer than half of the members. In this time
+  /// the other members can notice that the store is back, and use it.
   Duration minority_wait = milliseconds(1500);
-  /// A bad link between members that stay is reported after this time.
+  /// A bad link between members that stay in the view is reported after this time.
   Duration unreachable_after = milliseconds(500);
-  /// For this time a data path that gave up counts as a bad link.
+  /// A data path that gave up counts as a bad link for this time.
   Duration path_failed_for = seconds(2);
   Duration store_timeout = seconds(1);  ///< The time limit for an answer of the store.
   /// The pause after a failure of the store. It is doubled up to store_timeout.
   Duration store_backoff = milliseconds(100);
-  /// The time between two readings of the store without hints.
+  /// The time between two readings of the store if there are no watch notifications.
   Duration reread = seconds(2);
-  Duration often = milliseconds(200);  ///< The same for a joiner, and for a minority.
-  /// A joiner that has heard no member for this time may replace the group.
+  Duration often = milliseconds(200);  ///< The time between two readings for a joiner, and for a minority.
+  /// If a joiner has heard no member for this time, it may replace the group.
   Duration takeover = seconds(5);
-  /// A joiner that has heard no member for this time writes a liveness query to the store.
+  /// If a joiner has heard no member for this time, it writes a liveness query to the store.
   Duration claim_after = milliseconds(1500);
-  /// The liveness query must have no answer for this time. It is longer than `reread`, because members look
-  /// for queries that often.
+  /// A joiner may replace the group only if its liveness query has had no answer for this time. The time is
+  /// longer than `reread`, because members check for queries once in every `reread`.
   Duration claim_stands = milliseconds(3400);
-  /// The shortest time between two questions about who listens at the address of a member.
+  /// The shortest time between two questions about the process that listens at the address of a member.
   Duration ask_listener_again = seconds(2);
-  /// The greatest time that counts between two turns, and between two proofs that this process listens.
+  /// The greatest time between two turns that counts as local time. It is also the greatest time between two
+  /// proofs of listening that counts as listening time.
   Duration max_step = milliseconds(100);
-  /// For this time after a process was not running, or after it was heard again, silence and complaints do
-  /// not count. Then the statuses of the others include its return.
+  /// Silence and complaints do not count for this time after a process was not running, or after it was heard
+  /// again. After this time, the statuses of the others contain that they hear the process again.
   Duration recovery = milliseconds(300);
-  /// A lease is held for at most this time after the holder has asked the store, if the store then showed no
+  /// A process holds its lease for at most this time after it has asked the store, if the store showed no
   /// later view.
   Duration store_fresh = milliseconds(2500);
-  /// The time between two such readings of the store by a process that asks for a lease.
+  /// The time between two such requests to the store by a process that asks for a lease.
   Duration lease_reread = milliseconds(500);
 };
 

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 constexpr Id kHighestId{kMost, kMost};
-/// The journal is replaced by a whole one when more than this number of bytes was appended to it.
+/// When more than this number of bytes has been appended to the journal, a whole entry replaces the journal.
 constexpr std::size_t kJournalSlack = 256 << 10;
 
 Acceptor::Answer refuse(Refused reason, std::string text) {
   return {Refusal{reason, {}, std::move(text)}, 0};
 }
 
-/// Returns the first epoch of a new run that belongs to the node `self` (see kForcedEpochs).
+/// Returns the first epoch of a run that is new and belongs to the node `self` (see kForcedEpochs).
 std::uint64_t forced_epoch(std::uint64_t newest, std::size_t self, std::uint64_t earliest_run) {
   std::uint64_t run = std::max(newest / Acceptor::kForcedEpochs + 2, earliest_run);
   while (run % kMostNodes != self) ++run;
@@ -30,7 +30,7 @@ Acceptor::Acceptor(Durable kept) : kept_(std::move(kept)) {
   for (const auto& [name, accepted] : kept_.registers) kept_bytes_ += accepted.value.size();
 }
 
-/// Returns the reason why the acceptor does not answer in this epoch, or nullopt if it answers.
+/// Returns the reason why the acceptor does not answer in this epoch. Returns nullopt if it answers.
 std::optional<Refusal> Acceptor::refusal(std::uint64_t epoch, const std::string& name) const {
   const Configuration& known = newest();
   if (known.epoch == 0) return Refusal{Refused::not_serving, {}, "the node has no state yet"};
@@ -59,8 +59,8 @@ Ballot Acceptor::promised(const std::string& name) const {
   return highest;
 }
 
-/// Raises the ceiling if necessary. Promises up to the ceiling survive a restart without a write of their
-/// own.
+/// Raises the ceiling if it is lower than `counter`. A promise up to the ceiling survives a restart without a
+/// write for this promise.
 void Acceptor::reserve(std::uint64_t counter) {
   if (counter <= kept_.ceiling) return;
   kept_.ceiling = counter > kMost - kCeilingStep ? kMost : counter + kCeilingStep;
@@ -97,7 +97,8 @@ Acceptor::Answer Acceptor::query(const Query& query) const {
 }
 
 Acceptor::Answer Acceptor::list(const ListQuery& query) const {
-  // The name stands for any group, because the registers of all groups are refused for the same reasons.
+  // The name "any" stands for any group, because the registers of all groups are refused for the same
+  // reasons.
   if (auto refused = refusal(query.epoch, "any")) return {std::move(*refused), 0};
   return {Contents{kept_.active.epoch, contents()}, everything()};
 }
@@ -117,7 +118,7 @@ Acceptor::Answer Acceptor::accept(Accept accept) {
   reserve(proposal.ballot.counter);
   Accepted& kept = kept_.registers[name];
   if (kept.ballot == proposal.ballot)
-    return {Done{}, durable_after(name)};  // the same proposal arrived twice
+    return {Done{}, durable_after(name)};  // The same proposal has arrived twice.
   kept_bytes_ += proposal.value.size() - kept.value.size();
   kept = std::move(proposal);
   promises_.erase(name);
@@ -150,7 +151,7 @@ Acceptor::Answer Acceptor::contents_for(const Configuration& next) const {
 
 bool Acceptor::adopt(const Configuration& next) {
   if (next.epoch <= newest().epoch) return false;
-  // An acceptor that has voted for another first configuration must not begin in this one.
+  // If the acceptor has voted for another first configuration, it must not begin in this one.
   if (next.from.empty() && next != kept_.vote) return false;
   if (!has_state() && !next.contains(kept_.id)) {
     if (kept_.next.epoch != 0) {

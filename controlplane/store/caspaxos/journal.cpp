@@ -15,8 +15,8 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 
 constexpr std::string_view kMark = "rdmc-journal-1\n";
 constexpr std::uint32_t kFrameMark = 0x4d524652;
-/// The head of a frame consists of a mark, the length of the entry, and the number of the frame. The checksum
-/// follows the entry.
+/// The number of bytes before the entry in a frame. These bytes contain a mark, the length of the entry, and
+/// the number of the frame. The checksum follows after the entry.
 constexpr std::size_t kHeadBytes = 16, kChecksumBytes = 8;
 
 template <typename T>
@@ -38,7 +38,7 @@ struct Frame {
   std::size_t bytes = 0;
 };
 
-/// Returns the frame at the beginning of `bytes`, or nullopt if it is damaged.
+/// Returns the frame at the beginning of `bytes`. Returns nullopt if the frame is damaged.
 std::optional<Frame> frame_at(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes + kChecksumBytes || number_at<std::uint32_t>(bytes) != kFrameMark)
     return std::nullopt;

@@ -38,8 +38,8 @@ bool Listing::hear(const Reply& reply, Time now) {
   return true;
 }
 
-/// When the time limit has passed without a majority, sends the same request again. Late answers to the first
-/// copy still count.
+/// Sends the same request again if the time limit has passed and no majority has answered. Late answers to
+/// the first request still count.
 void Listing::tick(Time now) {
   if (done_ || now < deadline_) return;
   done_ = answers_.size() >= configuration_.majority();

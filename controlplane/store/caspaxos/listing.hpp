@@ -1,6 +1,6 @@
-// Reads all registers at once. It asks all acceptors what they have accepted. If a majority has accepted the
-// same proposal for a register, its value is known. The owner must read the other registers one by one. A
-// state machine without I/O; one thread.
+// Reads all registers at once. It asks all acceptors which proposals they have accepted. If a majority has
+// accepted the same proposal for a register, the value of the register is known. The owner must read each of
+// the other registers separately. This is a core without I/O. Only one thread may use it.
 #pragma once
 
 #include <map>
@@ -15,11 +15,11 @@ namespace rdmc::store {
 
 class Listing {
  public:
-  /// `number` identifies this operation in the process, like the number of a Proposer.
+  /// `number` identifies this operation in the process, in the same way as the number of a Proposer.
   explicit Listing(std::uint64_t number) : number_(number) {}
 
   void begin(const Configuration& configuration, Time now);
-  /// Returns true if this is the first answer of an acceptor.
+  /// Handles an answer. Returns true if it is the first answer of its acceptor.
   bool hear(const Reply& reply, Time now);
   void tick(Time now);
   Time next_deadline() const { return done_ ? Time::never() : deadline_; }
@@ -27,8 +27,8 @@ class Listing {
   const Request* take_request();
   const Request* request_for(const Id& acceptor) const;
 
-  /// True if a majority has answered and the wait for further answers has ended. Then `known` has the
-  /// registers on which a majority agrees, and `unknown` has the names of the other ones.
+  /// True if a majority has answered and the wait for further answers has ended. Then known() contains the
+  /// registers on which a majority agrees, and unknown() contains the names of the other registers.
   bool is_done() const { return done_; }
   const Registers& known() const { return known_; }
   const std::vector<std::string>& unknown() const { return unknown_; }
@@ -43,8 +43,8 @@ class Listing {
   bool unsent_ = false;
   std::map<Id, Registers> answers_;
   Time deadline_ = Time::never();
-  /// The time limit for the answers. It is doubled when it has passed without a majority, because answers may
-  /// be long.
+  /// The time limit for the answers. If it passes without a majority, it is doubled, because answers may be
+  /// long.
   Duration patience_ = Proposer::kPatience;
   bool done_ = false;
   Registers known_;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-// Generated code produces warnings at this project's warning level.
+// The generated code causes warnings at this project's warning level, so they are turned off for it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -58,7 +58,8 @@ void store(wire::Configuration& to, const Configuration& configuration) {
   for (const Id& id : configuration.from) store(*to.add_from(), id);
 }
 
-/// Rejects, among others, a configuration that names an acceptor twice or has no acceptor.
+/// Reads a configuration. Rejects, for example, a configuration that contains an acceptor twice or has no
+/// acceptor.
 Result<Configuration> load(const wire::Configuration& from) {
   Configuration to{.epoch = from.epoch(), .from_epoch = from.from_epoch()};
   for (const wire::Id& id : from.acceptors()) to.acceptors.push_back(load(id));

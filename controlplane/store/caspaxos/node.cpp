@@ -9,7 +9,7 @@
 namespace rdmc::store {
 namespace {
 
-/// The client number of the node itself.
+/// The number of the client that stands for the node itself.
 constexpr Node::Client kSelf = 0;
 
 /// This error is made in advance, because there may be no memory when it is needed.
@@ -32,8 +32,8 @@ Node::Node(const Options& options, Durable kept, Time now)
       known_(acceptor_.newest()),
       ask_at_(now) {
   if (!acceptor_.is_serving() && acceptor_.newest().epoch != 0) gathering_ = acceptor_.newest().epoch;
-  // An operator may have forced this configuration just before the former life ended. Then it may have been
-  // read from the file although the disk had not written it yet.
+  // An operator may have forced this configuration just before the former life of the node ended. In that
+  // case it may have been read from the file although the disk has not written it yet.
   if (acceptor_.newest().size() == 1) silent_until_ = acceptor_.everything();
 }
 
@@ -43,11 +43,11 @@ const Configuration& Node::known() const {
 
 void Node::say(Client client, Reply reply) {
   reply.acceptor = acceptor_.kept().id;
-  if (failure_) reply.known = {};  // the configuration may never have become durable
+  if (failure_) reply.known = {};  // The configuration may never have become durable.
   if (failure_ || !is_silent())
     replies_.push_back({client, std::move(reply)});
   else if (waiting_.size() <
-           2 * kMostWaiting)  // above this limit the answer is dropped, and the client asks again
+           2 * kMostWaiting)  // If more answers wait, this one is dropped, and the client asks again.
     waiting_.push_back({client, std::move(reply), silent_until_});
 }
 
@@ -56,7 +56,8 @@ void Node::refuse(Client client, std::uint64_t id, Refused reason, std::string t
   say(client, {.id = id, .known = known(), .body = Refusal{reason, {}, std::move(text)}});
 }
 
-/// Sends the answer when the state that it reports is durable.
+/// Sends the answer. If the state that it reports is not durable yet, the answer waits until the state is
+/// durable.
 void Node::serve(Client client, std::uint64_t id, Acceptor::Answer answer) {
   Reply reply{.id = id, .body = std::move(answer.body)};
   if (const auto* const refusal = std::get_if<Refusal>(&reply.body)) {
@@ -109,8 +110,8 @@ void Node::receive(Client client, Request request, Time now) {
   flush(now);
 }
 
-/// Accepts a proposal if its value is valid. The value of a group must be a view. The value of the
-/// configuration register must be a later configuration.
+/// Accepts a proposal if its value is valid. The value of a group's register must be a view. The value of the
+/// configuration register must be a configuration later than the current one.
 void Node::receive_accept(Client client, std::uint64_t id, Accept accept) {
   const bool is_group = accept.name != kConfigurationRegister;
   Hint hint{accept.name, 0};
@@ -155,9 +156,9 @@ void Node::hear(std::size_t node, const Reply& reply, Time now) {
   flush(now);
 }
 
-/// True if this node has nothing to learn from the other nodes, and nothing to tell them. A configuration
-/// with fewer acceptors than nodes means that an operator has named a surviving node. Another node may not
-/// know that configuration yet, so this node is not settled.
+/// True if this node does not need to exchange information with the other nodes. If a configuration has fewer
+/// acceptors than the store has nodes, an operator has named a surviving node. Another node may not know that
+/// configuration yet, so then this node is not settled.
 bool Node::is_settled() const {
   return failure_ || acceptor_.is_replaced() ||
          (acceptor_.is_serving() && !behind_ && known().epoch == acceptor_.newest().epoch &&
@@ -206,7 +207,7 @@ void Node::fail(Error cause) noexcept {
   naming_.reset();
 }
 
-/// Sends the answers that may be sent, and hands this node's own answers to itself.
+/// Sends the answers that may be sent now. Answers to this node's own requests are handled here.
 void Node::flush(Time now) {
   std::erase_if(waiting_, [this](Waiting& waiting) {
     if (waiting.after > synced_ || is_silent()) return false;

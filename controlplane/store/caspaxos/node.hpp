@@ -1,9 +1,10 @@
-// A store node without its connections and its disk: an Acceptor, and the protocol that brings it into a
-// configuration. A store is formed once, when all configured nodes are present and none of them has state. A
-// node that has lost its state is a new acceptor. It makes a majority of the current configuration agree on a
-// next one, in which the new acceptor has the node's number. Then it collects the state. An answer is sent
-// only when the state that it reports is durable. A state machine without I/O: the owner hands in time and
-// randomness, and drains everything else. One thread.
+// A store node without its connections and its disk. It consists of an Acceptor, and of the protocol that
+// brings the acceptor into a configuration. A store is formed once, when all configured nodes are present and
+// none of them has state. A node that has lost its state has a new acceptor. It makes a majority of the
+// current configuration agree on a next configuration. In that configuration, the new acceptor has the node's
+// number. Then the node collects the state. An answer is sent only when the state that it reports is durable.
+// This is a core without I/O: the owner gives it time and randomness, and must drain its outputs. Only one
+// thread may use it.
 #pragma once
 
 #include <deque>
@@ -23,16 +24,16 @@ class Node {
  public:
   struct Options {
     std::size_t self = 0;   ///< The number of this node, from 0.
-    std::size_t nodes = 1;  ///< 1 or 3
-    Id fresh;               ///< The random id of this node, if it has no durable state.
-    Id proposer;            ///< The random id for the node's own proposals. It is drawn anew in each life.
+    std::size_t nodes = 1;  ///< The number of nodes, 1 or 3.
+    Id fresh;               ///< The random id of this node's acceptor. Used if the node has no durable state.
+    Id proposer;            ///< The random id for the node's own proposals. A new one is drawn in each life.
     std::uint64_t seed = 0;
-    /// When this life of the process began, in seconds since 1970. Only a later life has a greater number. If
-    /// the clock was set back or is far from the true time, the epochs that operators force are less certain
-    /// to differ. A wrong clock has no other effect.
+    /// The time when this life of the process began, in seconds since 1970. Every later life must have a
+    /// greater number. If the clock was set back or is far from the true time, it is less certain that the
+    /// epochs that operators force are different. A wrong clock has no other effect.
     std::uint64_t started = 0;
   };
-  /// The number of a client's connection. The owner numbers them from 1.
+  /// The number of a client's connection. The owner gives out these numbers, beginning with 1.
   using Client = std::uint64_t;
   struct ToClient {
     Client client;
@@ -45,52 +46,56 @@ class Node {
   struct Counters {
     std::uint64_t requests = 0;
     std::uint64_t accepted = 0;   ///< Proposals that were accepted.
-    std::uint64_t refused = 0;    ///< Requests that were refused for a reason of Refused.
+    std::uint64_t refused = 0;    ///< Requests that were refused for any of the reasons in Refused.
     std::uint64_t overtaken = 0;  ///< Requests that were refused because a higher ballot was promised.
   };
 
-  /// The limit for answers that wait for the disk. Further requests are refused.
+  /// The largest number of answers that wait for the disk. When it is reached, further requests are refused.
   static constexpr std::size_t kMostWaiting = 1024;
-  /// The pause between two state requests to the other nodes while this node does not serve. It begins with
-  /// kAsk and is doubled up to kMostAsk while nothing changes.
+  /// The pause between two state requests to the other nodes, while this node does not serve. The pause
+  /// begins with kAsk. While nothing changes, it is doubled each time, up to kMostAsk.
   static constexpr Duration kAsk = milliseconds(50), kMostAsk = seconds(1);
   /// If a change of the configuration has not ended after this time, another node completes it.
   static constexpr Duration kStalled = milliseconds(200);
-  /// After an operator has named this node as the surviving node, it asks the others whether they are alive.
-  /// kAskAlive is the pause between two such requests, and kHeardWithin is the time limit for all answers.
+  /// After an operator has named this node as the surviving node, this node asks the other nodes whether they
+  /// are alive. kAskAlive is the pause between two such requests, and kHeardWithin is the time limit for all
+  /// answers.
   static constexpr Duration kAskAlive = milliseconds(200), kHeardWithin = seconds(3);
 
-  /// `kept` is the state on the disk. If it has no id, the node is new.
+  /// `kept` is the state that is on the disk. If `kept` has no id, the node is new.
   Node(const Options& options, Durable kept, Time now);
 
   void receive(Client client, Request request, Time now);
-  /// Handles an answer of another node. `node` is the number of the node's address.
+  /// Handles an answer of another node. `node` is the number of that node.
   void hear(std::size_t node, const Reply& reply, Time now);
-  /// Called when another node has become reachable.
+  /// The owner must call this when another node has become reachable.
   void peer_up(Time now) { ask_at_ = now; }
   void tick(Time now);
   Time next_deadline() const;
 
-  /// Called when the disk holds all writes up to `sequence`.
+  /// The owner must call this when all writes up to `sequence` are on the disk.
   void synced(std::uint64_t sequence, Time now);
-  /// Called when the disk has refused a write, or when there was no memory in the middle of a step. The state
-  /// on the disk, or in the node, is then unknown. From then on the node only reports its stage and refuses
-  /// all other requests.
+  /// The owner must call this when the disk has refused a write, or when memory has run out in the middle of
+  /// a step. The state on the disk, or in the node, is then unknown. After this, the node only reports its
+  /// stage, and refuses all other requests.
   void fail(Error cause) noexcept;
 
   std::vector<ToClient> take_replies();
   std::vector<ToPeer> take_requests();
-  /// The writes for the journal, in order. The owner must not write one before the one before it is durable.
+  /// Returns the writes for the journal, in order. The owner must not begin a write before the preceding
+  /// write is durable.
   std::vector<Acceptor::Write> take_writes();
-  /// The registers that may have changed since the last call.
+  /// Returns the registers that may have changed since the last call.
   std::vector<Hint> take_hints();
 
   Stage stage() const;
   NodeState state() const;
-  /// The reason why the node never serves again: the cause of its failure, or cancelled if a configuration
-  /// without it was agreed. Null if there is no such reason. Allocates no memory.
+  /// Returns the reason why the node will never serve again: the cause of its failure, or cancelled if a
+  /// configuration without this node was agreed. Returns null if there is no such reason. Allocates no
+  /// memory.
   const Error* ending() const noexcept;
-  /// True if a majority has lost its state, so that only an operator can name a surviving node.
+  /// True if a majority has lost its state. Then the store can continue only if an operator names a surviving
+  /// node.
   bool has_lost_majority() const;
   const Acceptor& acceptor() const { return acceptor_; }
   const Counters& counters() const { return counters_; }
@@ -106,8 +111,8 @@ class Node {
     Reply reply;
     std::uint64_t after;
   };
-  /// The state while the node asks the others whether they are alive, because an operator has named it as the
-  /// surviving node.
+  /// The state of a naming: an operator has named this node as the surviving node, and the node is asking the
+  /// other nodes whether they are alive.
   struct Naming {
     Client client;        ///< The operator's connection.
     std::uint64_t id;     ///< The id of the operator's request.
@@ -127,7 +132,7 @@ class Node {
   bool is_settled() const;
   const Configuration& known() const;
 
-  // node_forming.cpp
+  // Defined in node_forming.cpp.
   void learn(const Configuration& configuration, Time now);
   void look_around(Time now);
   void look_for_first_configuration(Time now);
@@ -141,7 +146,7 @@ class Node {
   void propose_configuration(Time now);
   void run_proposer(Time now);
 
-  // node_surviving.cpp
+  // Defined in node_surviving.cpp.
   Id id_at(std::size_t node) const;
   bool has_state_of(std::size_t node, const Configuration& configuration) const;
   bool has_lost_majority_of(const std::vector<Id>& acceptors) const;
@@ -155,13 +160,13 @@ class Node {
   const Options options_;
   Acceptor acceptor_;
   Ballots ballots_;
-  std::vector<Peer> peers_;  ///< Indexed by node number. This node's own entry is not used.
+  std::vector<Peer> peers_;  ///< Indexed by node number. The entry of this node is not used.
   Configuration known_;      ///< The newest agreed configuration that the node has learned of.
   std::optional<Error> failure_;
   std::uint64_t synced_ = 0;
-  /// The write that makes a forced configuration durable. Only this node knows a configuration that an
-  /// operator has forced on it. The node sends nothing before this write is durable. Otherwise the
-  /// configuration could be lost after other processes have learned of it.
+  /// The number of the write that makes a forced configuration durable. When an operator has forced a
+  /// configuration on this node, only this node knows the configuration. The node sends nothing before this
+  /// write is durable. Otherwise the configuration could be lost after other processes have learned of it.
   std::uint64_t silent_until_ = 0;
 
   Time ask_at_, sealed_since_ = Time::never();
@@ -171,10 +176,11 @@ class Node {
   std::optional<Configuration> candidate_;  ///< The first configuration that this node tries to form.
   std::set<std::size_t> votes_;
   std::uint64_t own_vote_after_ = 0;
-  std::unique_ptr<Proposer> proposer_;  ///< Proposes a configuration.
+  std::unique_ptr<Proposer> proposer_;  ///< The proposer of a configuration, if this node is proposing one.
   std::uint64_t proposals_ = 0;
-  std::map<Id, Registers> gathered_;  ///< Received from acceptors of the epoch before.
-  std::uint64_t gathering_ = 0;       ///< The epoch that is to begin.
+  /// The registers that were received from acceptors of the earlier epoch.
+  std::map<Id, Registers> gathered_;
+  std::uint64_t gathering_ = 0;  ///< The epoch for which the registers are collected.
   std::optional<Naming> naming_;
   std::uint64_t namings_ = 0;
 

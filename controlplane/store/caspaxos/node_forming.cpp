@@ -1,5 +1,5 @@
-// These functions bring a node into a configuration: the first one, one that it joins as a new acceptor, or
-// the one that replaces its own.
+// The functions that bring a node into a configuration. This is the first configuration, a configuration that
+// the node joins with a new acceptor, or the configuration that replaces the node's own one.
 #include <algorithm>
 #include <utility>
 
@@ -8,12 +8,13 @@
 namespace rdmc::store {
 namespace {
 
-/// A number above every epoch, so that answers to proposals differ from all other answers.
+/// The numbers of this node's proposals begin here. They are above every epoch, so that the answers to
+/// proposals differ from all other answers.
 constexpr std::uint64_t kFirstProposal = 2 * kMaxEpoch;
 
 }  // namespace
 
-/// Handles a configuration that was agreed.
+/// Handles a configuration that was agreed, or an empty one.
 void Node::learn(const Configuration& configuration, Time now) {
   if (configuration.epoch > known().epoch) {
     known_ = configuration;
@@ -35,7 +36,7 @@ void Node::look_around(Time now) {
     ask_peers(StateTransfer{acceptor_.newest()}, gathering_);
     try_activate(now);
   }
-  // All other nodes have answered, and none of them knows a newer configuration.
+  // If all other nodes have answered, no node knows a newer configuration.
   if (behind_ && std::ranges::all_of(peers_, [this](const Peer& peer) {
         return peer.heard || &peer == &peers_[options_.self];
       }))
@@ -49,9 +50,9 @@ void Node::look_around(Time now) {
   ask_every_ = std::min(ask_every_ * 2, kMostAsk);
 }
 
-/// Forms the store. Only the first node does that, when all other nodes have just reported that they have no
-/// state. A first configuration begins when all its acceptors have voted for it. Each acceptor votes once in
-/// an epoch.
+/// Forms the store. Only the first node does this, and only when all other nodes have just reported that they
+/// have no state. A first configuration begins when all its acceptors have voted for it. Each acceptor votes
+/// at most once in an epoch.
 void Node::look_for_first_configuration(Time now) {
   if (options_.self != 0 || known().epoch != 0 || candidate_) return;
   Configuration first{.epoch = acceptor_.kept().vote.epoch, .acceptors = {acceptor_.kept().id}};
@@ -72,10 +73,10 @@ void Node::look_for_first_configuration(Time now) {
   count_own_vote(now);
 }
 
-/// Handles the case that this node has voted for two first configurations, and the earlier one has begun. The
-/// node may take part in the earlier one if the later one cannot begin any more. That is certain if an
-/// acceptor that the later one names is part of the earlier one and has not voted for the later one, because
-/// that acceptor never votes again.
+/// Called when another node has reported its state. Handles the case that this node has voted for two first
+/// configurations, and the earlier one has begun. This node may take part in the earlier configuration if the
+/// later one cannot begin any more. This is certain if the later one names an acceptor that is part of the
+/// earlier one and has not voted for the later one, because such an acceptor never votes again.
 void Node::reconsider_vote(const Id& peer, const NodeState& state, Time now) {
   const Configuration& vote = acceptor_.kept().vote;
   if (acceptor_.newest().epoch != 0 || !known_.from.empty() || !known_.contains(acceptor_.kept().id)) return;
@@ -87,7 +88,7 @@ void Node::reconsider_vote(const Id& peer, const NodeState& state, Time now) {
 
 void Node::count_vote(std::size_t node, const Reply& reply, Time now) {
   if (reply.acceptor != candidate_->acceptors[node]) {
-    candidate_.reset();  // that node has started anew
+    candidate_.reset();  // The node has started again with another acceptor.
     return;
   }
   if (reply.id != candidate_->epoch) return;
@@ -113,15 +114,15 @@ void Node::gather(const Reply& reply, Time now) {
   if (reply.id != gathering_ || gathering_ != acceptor_.newest().epoch) return;
   const Contents& contents = std::get<Contents>(reply.body);
   const Configuration& next = acceptor_.newest();
-  // An acceptor that is active in this epoch already has everything that was chosen before.
+  // An acceptor that is active in this epoch has everything that was chosen in earlier epochs.
   if (contents.epoch == next.epoch && next.contains(reply.acceptor)) return activate(contents.registers, now);
   if (contents.epoch == next.from_epoch && Configuration::is_among(next.from, reply.acceptor))
     gathered_[reply.acceptor] = contents.registers;
   try_activate(now);
 }
 
-/// Begins the next epoch if a majority of the epoch before is sealed and has sent its registers. The accepted
-/// proposal with the highest ballot counts for each register.
+/// Begins the next epoch if a majority of the earlier epoch's acceptors is sealed and has sent its registers.
+/// For each register, the accepted proposal with the highest ballot is used.
 void Node::try_activate(Time now) {
   const Configuration& next = acceptor_.newest();
   if (next.epoch == 0 || acceptor_.is_serving() || acceptor_.is_replaced()) return;
@@ -140,7 +141,7 @@ void Node::activate(Registers registers, Time now) {
   acceptor_.activate(std::move(registers));
   gathered_.clear();
   sealed_since_ = Time::never();
-  // The other nodes may wait for the state that this node has now.
+  // Other nodes may be waiting for the state that this node has now.
   ask_peers(Adopt{acceptor_.newest()}, 0);
   ask_at_ = now;
 }
@@ -150,8 +151,9 @@ Time Node::complete_at() const {
   return sealed_since_ + kStalled * static_cast<std::int64_t>(options_.self + 1);
 }
 
-/// Proposes a configuration if this node has a reason. One reason is that it has lost its state and wants to
-/// be let in. The other is that another node has sealed it and has not completed the change in time.
+/// Proposes a configuration if this node has a reason for it. There are two possible reasons:
+/// - This node has lost its state and wants to be let in.
+/// - This node is sealed, and the node that has sealed it has not completed the change in time.
 void Node::propose_configuration(Time now) {
   if (proposer_) return;
   Configuration in;
@@ -160,7 +162,7 @@ void Node::propose_configuration(Time now) {
     in = acceptor_.newest();
     wanted = acceptor_.kept().registers.at(kConfigurationRegister).value;
   } else if (acceptor_.newest().epoch == 0 && known_.epoch != 0 && !known_.contains(acceptor_.kept().id) &&
-             synced_ > 0) {  // its id is durable, so a restart does not change it again
+             synced_ > 0) {  // The id of the acceptor is durable, so a restart does not change it.
     in = known_;
     Configuration with_us{known_.epoch + 1, known_.acceptors, known_.epoch, known_.acceptors};
     with_us.acceptors.resize(options_.nodes);

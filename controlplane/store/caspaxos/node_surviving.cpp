@@ -1,6 +1,7 @@
-// The operator's part when a majority of the store has lost its state. The nodes report the loss. The node
-// that the operator names begins the store anew with the state that it keeps. That destroys the state of the
-// others. So the node asks them first, and refuses while the store can go on by itself.
+// The handling of the case that a majority of the store has lost its state. The nodes report this loss. An
+// operator can then name one node, which begins the store again with the state that it keeps. This destroys
+// the state of the other nodes. So the named node asks the others first, and refuses if the store can
+// continue by itself.
 #include <algorithm>
 #include <utility>
 
@@ -8,19 +9,20 @@
 
 namespace rdmc::store {
 
-/// Returns the id of the acceptor at that node. Zero if the node has not reported it.
+/// Returns the id of the acceptor at that node. Returns zero if the node has not reported an id.
 Id Node::id_at(std::size_t node) const {
   return node == options_.self ? acceptor_.kept().id : peers_[node].id;
 }
 
-/// True if the node has reported that it has the state of this configuration.
+/// True if the node has the state of this configuration.
 bool Node::has_state_of(std::size_t node, const Configuration& configuration) const {
   if (node == options_.self) return acceptor_.kept().active.epoch == configuration.epoch;
   const Peer& peer = peers_[node];
   return peer.state && peer.state->epoch == configuration.epoch && configuration.contains(peer.id);
 }
 
-/// True if so many of these acceptors have been replaced by others that the rest is no majority.
+/// True if so many of these acceptors have been replaced by other acceptors that the remaining ones are no
+/// majority.
 bool Node::has_lost_majority_of(const std::vector<Id>& acceptors) const {
   std::size_t lost = 0;
   for (std::size_t node = 0; node < acceptors.size() && node < peers_.size(); ++node)
@@ -28,8 +30,8 @@ bool Node::has_lost_majority_of(const std::vector<Id>& acceptors) const {
   return lost > Configuration::count_of(acceptors) - Configuration::majority_of(acceptors);
 }
 
-/// True if the store cannot go on without an operator. While no node has the state of the last configuration,
-/// a majority of the configuration before it must provide the state.
+/// True if the store cannot continue without an operator. While no node has the state of the last
+/// configuration, a majority of the configuration before it must provide the state.
 bool Node::has_lost_majority() const {
   const Configuration& last = known();
   if (last.epoch == 0) return false;
@@ -45,7 +47,7 @@ bool Node::is_majority(const std::set<std::size_t>& alive, const std::vector<Id>
   return static_cast<std::size_t>(count) >= Configuration::majority_of(acceptors);
 }
 
-/// True if the store can go on with these nodes and without an operator.
+/// True if these nodes are enough for the store to continue without an operator.
 bool Node::can_go_on(const std::set<std::size_t>& alive) const {
   const Configuration& last = known();
   if (!is_majority(alive, last.acceptors)) return false;

@@ -70,8 +70,8 @@ void Proposer::pause(Duration most, Time now) {
 
 void Proposer::tick(Time now) {
   if (done_ || now < deadline_) return;
-  // The answers differ, and no further ones have arrived. So the reading goes on with the two phases of a
-  // change.
+  // The answers differ, and no further answers have arrived in time. So the reading continues with the two
+  // phases of a change.
   if (phase_ == Phase::querying && heard() >= configuration_.majority()) return prepare(now);
   if (phase_ != Phase::waiting) ++attempt_;
   begin_attempt(now);
@@ -79,7 +79,7 @@ void Proposer::tick(Time now) {
 
 void Proposer::hear(const Reply& reply, Time now) {
   if (done_ || phase_ == Phase::waiting || !request_ || reply.id != request_->id) return;
-  // Each acceptor counts once, and only under the id that the configuration names.
+  // Each acceptor counts once, and only if the configuration contains its id.
   if (!configuration_.contains(reply.acceptor) || answers_.contains(reply.acceptor) ||
       refusals_.contains(reply.acceptor))
     return;
@@ -108,14 +108,15 @@ void Proposer::hear_refusal(const Id& from, const Refusal& refusal, Time now) {
   }
   if (!refusal.text.empty()) complaint_ = refusal.text;
   if (configuration_.size() - refusals_.size() >= configuration_.majority()) return;
-  // The first conflict is normally with an old promise, for example of an acceptor's earlier life. No other
-  // proposer is active then, so the next attempt begins without a pause.
+  // The first conflict is normally a conflict with an old promise, for example of an acceptor's earlier life.
+  // In this case no other proposer is active, so the next attempt begins without a pause.
   pause(conflict_ && attempt_ == 0 ? Duration{} : kPause, now);
 }
 
-/// A proposal that a majority has accepted was chosen, and no later one had been chosen when the request was
-/// sent. This is true only within one configuration. A proposal from an earlier configuration may have been
-/// accepted by a single acceptor, which all acceptors of this configuration have copied.
+/// Ends a reading if a majority has accepted the same proposal of this configuration. Such a proposal was
+/// chosen, and no later proposal had been chosen when the request was sent. This is true only for a proposal
+/// of this configuration. A proposal of an earlier configuration may have been accepted by only one acceptor,
+/// from which all acceptors of this configuration have copied it.
 void Proposer::look_at_readings(Time now) {
   for (const auto& [acceptor, accepted] : answers_) {
     const auto alike = std::ranges::count_if(

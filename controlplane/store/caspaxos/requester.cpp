@@ -6,10 +6,11 @@
 namespace rdmc::store {
 namespace {
 
-/// The pause between two state requests to nodes that do not serve, while an operation waits for an answer.
+/// The pause between two state requests to nodes that do not serve. Such requests are sent while an operation
+/// waits for an answer.
 constexpr Duration kAskAgain = milliseconds(20);
 
-/// Returns the node's reason for not serving, if the reply has one.
+/// Returns the node's reason for not serving, if the reply contains a reason.
 std::string complaint_of(const Reply& reply) {
   if (const auto* const state = std::get_if<NodeState>(&reply.body)) return state->text;
   if (const auto* const refusal = std::get_if<Refusal>(&reply.body)) return refusal->text;
@@ -29,7 +30,7 @@ Requester::Operation& Requester::add(Time now) {
 }
 
 /// True if this node must be asked for its state again. The reason why a node does not serve can change, and
-/// people need to read the last one.
+/// people need to read the newest reason.
 bool Requester::is_to_be_asked_again(const Link& link) const {
   return link.up && (configuration_.epoch == 0 || !link.complaint.empty());
 }
@@ -95,7 +96,7 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
     if (found->second.listing && found->second.listing->hear(reply, now))
       found->second.deadline = now + options_.answer_within;
   }
-  // The node can get requests only now, because its id was not known before.
+  // The node can get the current requests only now, because its acceptor's id was not known before.
   if (is_new)
     for (auto& [number, operation] : operations_) {
       const Request* const request = operation.proposer  ? operation.proposer->request_for(link.acceptor)
@@ -107,9 +108,9 @@ void Requester::hear(std::size_t node, const Reply& reply, Time now) {
   pump(now);
 }
 
-/// True if the node is part of a configuration that is not newer than the one known here, and the node's
-/// acceptor is not in the known one. Such a node has begun a store anew, without knowledge of the known
-/// configuration.
+/// True if this node belongs to another store. Such a node is part of a configuration that is not newer than
+/// the known one, but its acceptor is not in the known configuration. It has begun a new store, without
+/// knowledge of the known configuration.
 bool Requester::is_of_another_store(const Link& link) const {
   return link.known.epoch != 0 && link.known.epoch <= configuration_.epoch &&
          link.known.contains(link.acceptor) && !configuration_.contains(link.acceptor);
@@ -151,12 +152,12 @@ Time Requester::next_deadline() const {
   return next;
 }
 
-/// Sends the requests that are due, and ends the operations that are done.
+/// Takes the requests of all operations that must be sent, and ends the operations that are done.
 void Requester::pump(Time now) {
   std::vector<std::uint64_t> done;
   do {
     done.clear();
-    // This loop also handles operations that begin meanwhile, because their numbers are higher.
+    // The loop also handles operations that begin during the loop, because their numbers are higher.
     for (auto entry = operations_.begin(); entry != operations_.end(); ++entry) {
       Operation& operation = entry->second;
       const Request* const request = operation.proposer  ? operation.proposer->take_request()
@@ -181,8 +182,8 @@ void Requester::pump(Time now) {
   } while (!done.empty());
 }
 
-/// For a list: reads the registers on which no majority agreed, one by one. At most kMostReadings are read at
-/// the same time, so that each is answered in time.
+/// For a list: reads each register on which no majority agreed. At most kMostReadings registers are read at
+/// the same time, so that each reading ends in time.
 void Requester::read_rest(std::uint64_t number, Operation& operation, Time now) {
   operation.deadline = now + options_.answer_within;
   for (; operation.readings < kMostReadings && !operation.rest.empty(); ++operation.readings) {
@@ -200,7 +201,7 @@ void Requester::succeed(std::uint64_t number, Operation& operation, Time now) {
   Accepted result = operation.proposer->result();
   if (operation.list) {
     if (const auto list = operations_.find(*operation.list); list != operations_.end()) {
-      // A register on which nothing was ever agreed does not exist.
+      // If nothing was ever agreed on a register, the register does not exist.
       if (!result.empty()) list->second.registers[operation.proposer->name()] = std::move(result);
       --list->second.readings;
       read_rest(list->first, list->second, now);

@@ -1,6 +1,6 @@
 // A client of the store without its connections. It learns the configuration from the nodes, runs a Proposer
-// for each request, and matches answers to requests. The owner keeps one link to each node, and reports every
-// change of a link. A state machine without I/O; one thread.
+// for each request, and matches answers to requests. The owner keeps one link to each node, and must report
+// every change of a link. This is a core without I/O. Only one thread may use it.
 #pragma once
 
 #include <map>
@@ -21,16 +21,17 @@ class Requester {
   struct Options {
     std::size_t nodes = 1;  ///< The number of links. They are numbered from 0.
     Duration answer_within =
-        milliseconds(900);  ///< The time limit for a request. For a list, the limit for each of its answers.
-    Id self;                ///< A random id, drawn anew for each Requester.
+        /// The time limit for a request. For a list, the time limit for each of its answers.
+        milliseconds(900);
+    Id self;  ///< A random id. Each Requester needs a new one.
     std::uint64_t seed = 0;
   };
   /// The value of one register, or the values of all registers.
   using Outcome = std::variant<Accepted, Registers>;
   struct Finished {
     std::uint64_t number;
-    /// Errors: timed_out if no majority has answered in time, peer_failed if the store does not serve or if
-    /// another store answers at its addresses, or the error of a failed link. Even after an error the change
+    /// Errors: timed_out if no majority has answered in time; peer_failed if the store does not serve, or if
+    /// another store answers at its addresses; or the error of a failed link. Even after an error, the change
     /// may have been made.
     Result<Outcome> outcome;
   };
@@ -39,28 +40,30 @@ class Requester {
     Request request;
   };
 
-  /// The number of registers that a list reads at the same time.
+  /// The largest number of registers that a list reads at the same time.
   static constexpr std::size_t kMostReadings = 64;
 
   explicit Requester(const Options& options);
 
-  // Each of these functions returns the number of the operation. `Finished::number` has the same value.
+  // Each of these functions begins an operation and returns its number. `Finished::number` has the same
+  // value.
   std::uint64_t read(const std::string& name, Time now) { return change(name, nullptr, now); }
   std::uint64_t change(const std::string& name, Proposer::Change change, Time now);
   std::uint64_t list(Time now);
 
   void link_up(std::size_t node, Time now);
-  /// Called when an established link has ended. It is not known yet whether the node can be reached again.
+  /// The owner must call this when an established link has ended. It is not known yet whether the node can be
+  /// reached again.
   void link_lost(std::size_t node);
-  /// Called when a link could not be established. An operation ends when so many links have failed that no
-  /// majority is left.
+  /// The owner must call this when a link could not be established. If so many links have failed that no
+  /// majority is left, the pending operations end.
   void link_failed(std::size_t node, const Error& cause, Time now);
   void hear(std::size_t node, const Reply& reply, Time now);
   void tick(Time now);
   Time next_deadline() const;
 
-  /// The requests in the order in which they must be sent. Each is returned once. A request for a link that
-  /// is down is lost.
+  /// Returns the requests in the order in which they must be sent. Each request is returned once. If the link
+  /// of a request does not exist, the request is lost.
   std::vector<ToNode> take_requests();
   std::vector<Finished> take_finished();
   bool is_idle() const { return operations_.empty(); }
@@ -71,18 +74,18 @@ class Requester {
     bool up = false;
     Id acceptor;            ///< The id that the node has reported.
     Configuration known;    ///< The last configuration that the node has reported.
-    std::string complaint;  ///< The node's reason for not serving.
+    std::string complaint;  ///< The reason that the node has reported for not serving.
   };
   struct Operation {
-    std::unique_ptr<Proposer> proposer;  ///< An operation has either a proposer or a listing.
+    std::unique_ptr<Proposer> proposer;  ///< Either `proposer` or `listing` is set.
     std::unique_ptr<Listing> listing;
     Time deadline;
     std::set<std::size_t> failed;  ///< The links that could not be established since the operation began.
     std::optional<std::uint64_t>
-        list;                       ///< The number of the list for which this operation reads one register.
-    Registers registers;            ///< For a list: the values that are known.
-    std::vector<std::string> rest;  ///< For a list: the registers that are still to be read one by one.
-    std::size_t readings = 0;       ///< For a list: the number of registers that are being read.
+        list;             ///< If this operation reads one register for a list, the number of the list.
+    Registers registers;  ///< For a list: the registers whose values are known.
+    std::vector<std::string> rest;  ///< For a list: the registers that must still be read.
+    std::size_t readings = 0;       ///< For a list: the number of registers that are being read now.
   };
 
   Operation& add(Time now);
@@ -104,7 +107,8 @@ class Requester {
   std::vector<Link> links_;
   std::uint64_t last_operation_ = 0;
   std::map<std::uint64_t, Operation> operations_;
-  Time ask_again_ = Time::never();  ///< When to ask nodes that do not serve for their state again.
+  /// The time when the nodes that do not serve are asked for their state again.
+  Time ask_again_ = Time::never();
   std::vector<ToNode> requests_;
   std::vector<Finished> finished_;
 };

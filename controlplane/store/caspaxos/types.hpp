@@ -1,6 +1,6 @@
 // The values of a CASPaxos register (Rystsov, "CASPaxos: Replicated State Machines without logs", 2018): the
-// acceptors that keep it, the order of proposals, and the proposals that were accepted. Plain values; any
-// thread.
+// acceptors that keep the register, the order of proposals, and the proposals that were accepted. The types
+// are plain values. Any thread may use them.
 #pragma once
 
 #include <algorithm>
@@ -23,17 +23,17 @@ inline constexpr std::size_t kMaxValueBytes = 1 << 20;
 inline constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 60;
 
 /// 128 random bits from the operating system, which identify an acceptor or a proposer. An acceptor draws its
-/// id when it creates its durable state. So an acceptor that has lost this state has a new id. A proposer
-/// draws its id whenever it starts, so that two lives of one process never use the same ballot. The id zero
-/// stands for no acceptor and no proposer.
+/// id when it creates its durable state. So if an acceptor has lost this state, it has a new id. A proposer
+/// draws its id each time that it starts, so that two lives of one process never use the same ballot. The id
+/// zero stands for no acceptor and no proposer.
 struct Id {
   std::uint64_t high = 0, low = 0;
   explicit operator bool() const { return high != 0 || low != 0; }
   friend auto operator<=>(const Id&, const Id&) = default;
 };
 
-/// The number that orders proposals. Each ballot of a later configuration is higher than all ballots of an
-/// earlier one. A ballot of epoch 0 means that nothing was accepted.
+/// The number that orders proposals. Each ballot of a later configuration is higher than all ballots of
+/// earlier configurations. A ballot of epoch 0 means that nothing was accepted.
 struct Ballot {
   std::uint64_t epoch = 0;  ///< The epoch of the configuration in which the proposal was made.
   std::uint64_t counter = 0;
@@ -41,7 +41,8 @@ struct Ballot {
   friend auto operator<=>(const Ballot&, const Ballot&) = default;
 };
 
-/// The proposal that an acceptor has accepted for one register.
+/// The proposal that an acceptor has accepted for one register. It is empty if the acceptor has accepted
+/// none.
 struct Accepted {
   Ballot ballot;
   Bytes value;
@@ -54,11 +55,12 @@ using Registers = std::map<std::string, Accepted>;
 struct Configuration {
   std::uint64_t epoch = 0;
   std::vector<Id>
-      acceptors;  ///< Indexed by node number. Zero if the configuration has no acceptor at that node.
-  /// The state of this configuration comes from a majority of the acceptors `from`, as they were sealed in
-  /// the epoch `from_epoch`. If `from` is empty, the store is new.
+      /// Indexed by node number. The id is zero if the configuration has no acceptor at that node.
+      acceptors;
+  /// The state of this configuration comes from a majority of the acceptors in `from`. These acceptors were
+  /// sealed in the epoch `from_epoch`. If `from` is empty, the store is new.
   std::uint64_t from_epoch = 0;
-  std::vector<Id> from;  ///< Indexed by node number, like `acceptors`.
+  std::vector<Id> from;  ///< Indexed by node number, as `acceptors` is.
 
   static std::size_t count_of(const std::vector<Id>& ids) {
     return static_cast<std::size_t>(std::ranges::count_if(ids, [](const Id& id) { return bool(id); }));
@@ -74,19 +76,19 @@ struct Configuration {
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
 
-/// The name of the register that holds the next configuration, in each epoch. The name is empty, so no group
-/// can have it.
+/// The name of the register that contains the next configuration. Each epoch has such a register. The name is
+/// empty, and no group can have an empty name.
 inline const std::string kConfigurationRegister;
 
 /// All state that an acceptor must not forget.
 struct Durable {
-  Id id;                 ///< Zero if nothing was ever kept.
-  Configuration active;  ///< The acceptor answers in this configuration, unless `next` is set.
-  /// The agreed configuration that replaces `active`, if the acceptor knows one. Epoch 0 otherwise.
+  Id id;                 ///< Zero if no state was ever kept.
+  Configuration active;  ///< The configuration in which the acceptor answers, unless `next` is set.
+  /// The agreed configuration that replaces `active`. Epoch 0 if the acceptor knows no such configuration.
   Configuration next;
   Configuration vote;  ///< The first configuration that the acceptor has voted for.
-  /// The acceptor may have promised any ballot with a counter up to this one. The promises themselves are not
-  /// kept. An acceptor that restarts treats all ballots up to this counter as promised.
+  /// The acceptor may have promised any ballot with a counter up to this value. The promises themselves are
+  /// not kept. After a restart, the acceptor treats all ballots up to this counter as promised.
   std::uint64_t ceiling = 0;
   Registers registers;
   friend bool operator==(const Durable&, const Durable&) = default;

@@ -1,5 +1,5 @@
-// A register whose value is a view. A view is replaced only by the view of the next epoch. Stateless; any
-// thread.
+// A register whose value is a view. A view can be replaced only by the view of the next epoch. The functions
+// have no state. Any thread may call them.
 #pragma once
 
 #include "controlplane/store/caspaxos/proposer.hpp"
@@ -7,8 +7,8 @@
 
 namespace rdmc::store {
 
-/// Returns the change that replaces the view of the epoch before by `next`. A value that is not a view stays
-/// as it is.
+/// Returns the change that replaces the view of the preceding epoch by `next`. If the value of the register
+/// is not a view, the change keeps the value.
 Proposer::Change swap_to(const view::View& next);
 
 /// Returns the view in a register. Its epoch is 0 if nothing was accepted. Errors: corrupt if the value is no
