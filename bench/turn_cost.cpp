@@ -32,7 +32,7 @@ double cost(int turns, Turn turn) {
 
 int measure(std::size_t count) {
   port::testing::MemoryPort silent({.driver = "silent",  // This port accepts everything and never answers.
-                                    .address = Address::ipv4(10, 0, 0, 1, 4791),
+                                    .address = Address::ipv4(10, 0, 0, 1, kRocePort),
                                     .mtu = 9000,
                                     .train_segments = 64,
                                     .receive_buffer_bytes = 1 << 20});

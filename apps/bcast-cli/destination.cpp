@@ -118,7 +118,7 @@ Result<void> check_takes_files(int directory, std::uint64_t bytes, std::string_v
   // Opening a file without a name shows problems that permissions do not show, for example a quota. It also
   // fails on file systems such as /proc, which have no blocks. Some file systems that accept files cannot
   // open a file without a name.
-  const FileDescriptor nameless(::openat(directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  const Descriptor nameless(::openat(directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   const int error = nameless ? 0 : errno;
   struct statvfs disk {};
   const bool holds_blocks = ::fstatvfs(directory, &disk) == 0 && disk.f_blocks > 0;

@@ -22,7 +22,7 @@ struct DestinationRequest {
 
 /// An open directory, and the name that the copy gets in it.
 struct Destination {
-  FileDescriptor directory;
+  Descriptor directory;
   std::string name;
   std::string path;  ///< the copy's path, for messages
 };

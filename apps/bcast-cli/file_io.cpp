@@ -34,10 +34,10 @@ Result<void> write_at(int fd, std::span<const std::byte> bytes, std::uint64_t of
 }
 
 Result<std::string> read_small_file(const std::string& path, std::size_t limit) {
-  FileDescriptor opened;
+  Descriptor opened;
   int fd = STDIN_FILENO;
   if (path != "-") {
-    opened.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    opened = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!opened) return fail_errno(fmt::format("cannot open {}", path), errno);
     fd = opened.get();
   }

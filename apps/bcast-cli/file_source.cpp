@@ -27,7 +27,7 @@ const char* kind_of(mode_t mode) {
 
 Result<SourceFile> SourceFile::open(const std::string& path, std::optional<std::uint32_t> block_size) {
   // With O_NONBLOCK, opening a fifo does not wait for a writer. It has no effect on a regular file.
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) return fail_errno(fmt::format("cannot open {}", path), errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail_errno(fmt::format("cannot look at {}", path), errno);
@@ -47,7 +47,7 @@ Result<SourceFile> SourceFile::of(const ReceivedFile& file) {
   return SourceFile(file.path(), std::move(*descriptor), {}, file.shape(), false);
 }
 
-SourceFile::SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape,
+SourceFile::SourceFile(std::string path, Descriptor file, const struct stat& status, FileShape shape,
                        bool hashed)
     : path_(std::move(path)), file_(std::move(file)), status_(status), shape_(shape) {
   if (hashed) hash_.emplace(shape);

@@ -53,13 +53,13 @@ class SourceFile {
 
  private:
   friend class FileSource;
-  SourceFile(std::string path, FileDescriptor file, const struct stat& status, FileShape shape, bool hashed);
+  SourceFile(std::string path, Descriptor file, const struct stat& status, FileShape shape, bool hashed);
   /// Checks that the file is unchanged. Errors: io_error if the size or the modification time has changed
   /// since the file was opened.
   Result<void> check_unchanged() const;
 
   std::string path_;
-  FileDescriptor file_;
+  Descriptor file_;
   struct stat status_;
   FileShape shape_;
   std::optional<FileDigest> hash_;  // set only for the sender's file

@@ -47,8 +47,8 @@ constexpr char kGiveUp = '!';  // This is the only message from the sender.
 }
 
 /// Returns a copy of `fd` with a higher number, which no dup2() of the child overwrites.
-Result<FileDescriptor> moved_up(int fd) {
-  FileDescriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeDescriptor));
+Result<Descriptor> moved_up(int fd) {
+  Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeDescriptor));
   if (!copy) return fail_errno("cannot pass a descriptor to a receiver", errno);
   return copy;
 }
@@ -66,7 +66,7 @@ std::string exit_words(int status) {
 /// Waits until the process ends or `deadline`. Returns true if the process has ended. The caller must still
 /// reap it.
 bool ends_before(pid_t pid, Time deadline) {
-  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   pollfd ended{process.get(), POLLIN, 0};
   int polled = -1;
   do polled = process ? ::poll(&ended, 1, poll_ms(monotonic_now(), deadline)) : 0;
@@ -140,8 +140,8 @@ Result<void> LocalReceivers::launch(std::uint32_t index, const std::string& dire
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return fail_errno("cannot start a receiver", errno);
-  FileDescriptor ours(ends[0]);
-  const FileDescriptor its(ends[1]);
+  Descriptor ours(ends[0]);
+  const Descriptor its(ends[1]);
   const auto theirs = moved_up(its.get());
   if (!theirs) return std::unexpected(theirs.error());
   std::array<std::string, 4> words{"rdmc_bcast", kLocalReceiverArgument,

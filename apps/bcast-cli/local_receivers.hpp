@@ -35,7 +35,7 @@ class LocalReceivers {
     std::string directory;  ///< the receiver's directory: DEST/0, DEST/1, …
     Address address;        ///< the address at which the receiver listens
     pid_t pid = -1;         ///< -1 if the process has been reaped
-    FileDescriptor link;
+    Descriptor link;
     std::string cause;  ///< the reason why the receiver does not listen; empty if it listens
   };
 

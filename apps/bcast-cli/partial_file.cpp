@@ -43,7 +43,7 @@ Result<PartialFile> PartialFile::claim(Destination placement, bool overwrite, mo
     return fail_errno(fmt::format("cannot {} the partial file of {}", what, placement.path), errno);
   };
   for (int i = 0; i < kMaxClaims; ++i) {
-    FileDescriptor file(
+    Descriptor file(
         ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPartialMode));
     if (file) {
       // Between the two calls, another transfer may have removed this file, because it looked like a file of
@@ -53,7 +53,7 @@ Result<PartialFile> PartialFile::claim(Destination placement, bool overwrite, mo
       continue;
     }
     if (errno != EEXIST) return cannot("make");
-    file.reset(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    file = Descriptor(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file && errno == ENOENT) continue;
     if (!file) return cannot("take over");
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -38,7 +38,7 @@ class PartialFile {
   Result<void> commit();
 
  private:
-  PartialFile(Destination placement, FileDescriptor file, std::string temporary, bool overwrite, mode_t mode)
+  PartialFile(Destination placement, Descriptor file, std::string temporary, bool overwrite, mode_t mode)
       : placement_(std::move(placement)),
         file_(std::move(file)),
         temporary_(std::move(temporary)),
@@ -50,7 +50,7 @@ class PartialFile {
   void remove_partial() const;
 
   Destination placement_;
-  FileDescriptor file_;
+  Descriptor file_;
   std::string temporary_;
   bool overwrite_;
   mode_t mode_;

@@ -56,7 +56,7 @@ Result<ReceiveDirectory> ReceiveDirectory::open(const std::string& path, Missing
     std::filesystem::create_directories(path, error);
     if (error) return fail_errno(fmt::format("cannot make the directory {}", path), error.value());
   }
-  FileDescriptor directory(::open(path.c_str(), kDirectoryFlags));
+  Descriptor directory(::open(path.c_str(), kDirectoryFlags));
   if (!directory) return fail_errno(fmt::format("cannot open the directory {}", path), errno);
   if (::faccessat(directory.get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
     return fail_errno(fmt::format("cannot write in the directory {}", path), errno);
@@ -66,7 +66,7 @@ Result<ReceiveDirectory> ReceiveDirectory::open(const std::string& path, Missing
 Result<ReceiveDirectory> ReceiveDirectory::open(const std::string& path, Missing missing) {
   auto opened = open(path, missing, Confinement::beneath);
   if (!opened) return opened;
-  const FileDescriptor probe(open_in_kernel(opened->directory_.get(), "."));
+  const Descriptor probe(open_in_kernel(opened->directory_.get(), "."));
   // openat2() is missing before Linux 5.6, and a seccomp filter can forbid it.
   if (!probe) opened->confinement_ = Confinement::walk;
   return opened;
@@ -77,9 +77,9 @@ int ReceiveDirectory::open_beneath(const std::string& joined, int parent, const 
   return ::openat(parent, last.c_str(), kDirectoryFlags | O_NOFOLLOW);
 }
 
-Result<FileDescriptor> ReceiveDirectory::open_directory(const std::vector<std::string>& components,
-                                                        Missing missing) const {
-  FileDescriptor at(::openat(directory_.get(), ".", kDirectoryFlags));
+Result<Descriptor> ReceiveDirectory::open_directory(const std::vector<std::string>& components,
+                                                    Missing missing) const {
+  Descriptor at(::openat(directory_.get(), ".", kDirectoryFlags));
   if (!at) return fail_errno(fmt::format("cannot open the directory {}", path_), errno);
   std::string joined;
   for (const auto& component : components) {
@@ -105,7 +105,7 @@ Result<FileDescriptor> ReceiveDirectory::open_directory(const std::vector<std::s
         return fail(Errc::invalid_argument, fmt::format("{}/{}: Not a directory", path_, joined));
       return fail_errno(fmt::format("cannot open the directory {}/{}", path_, joined), error);
     }
-    at.reset(fd);
+    at = Descriptor(fd);
   }
   return at;
 }

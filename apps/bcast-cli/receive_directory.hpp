@@ -32,17 +32,17 @@ class ReceiveDirectory {
   /// Opens the directory at `components` under this one. Errors: permission_denied if the path leads out of
   /// this directory or, in mode `walk`, contains a symbolic link; not_found if a component is missing;
   /// invalid_argument if a component is not a directory; and those of open(2) and mkdir(2).
-  Result<FileDescriptor> open_directory(const std::vector<std::string>& components, Missing missing) const;
+  Result<Descriptor> open_directory(const std::vector<std::string>& components, Missing missing) const;
 
  private:
-  ReceiveDirectory(std::string path, FileDescriptor directory, Confinement confinement)
+  ReceiveDirectory(std::string path, Descriptor directory, Confinement confinement)
       : path_(std::move(path)), directory_(std::move(directory)), confinement_(confinement) {}
   /// Opens the directory at the path `joined`. `parent` is its parent directory, and `last` its last
   /// component. Returns -1 and sets errno after an error.
   int open_beneath(const std::string& joined, int parent, const std::string& last) const;
 
   std::string path_;
-  FileDescriptor directory_;
+  Descriptor directory_;
   Confinement confinement_;
 };
 

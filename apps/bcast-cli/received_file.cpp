@@ -65,8 +65,8 @@ Result<std::optional<Digest>> ReceivedFile::whole_digest() {
   return digest();
 }
 
-Result<FileDescriptor> ReceivedFile::duplicate() const {
-  FileDescriptor copy(::fcntl(file_.fd(), F_DUPFD_CLOEXEC, 0));
+Result<Descriptor> ReceivedFile::duplicate() const {
+  Descriptor copy(::fcntl(file_.fd(), F_DUPFD_CLOEXEC, 0));
   if (!copy) return fail_errno(fmt::format("cannot read {}", path()), errno);
   return copy;
 }

@@ -30,7 +30,7 @@ class ReceivedFile {
   /// while blocks are missing. Errors: those of reading.
   Result<std::optional<Digest>> whole_digest();
   /// Returns a second descriptor, for a reader of the same file. Errors: resource_limit.
-  Result<FileDescriptor> duplicate() const;
+  Result<Descriptor> duplicate() const;
   /// Makes the file visible under its final name, as PartialFile::commit() does.
   Result<void> commit() { return file_.commit(); }
 

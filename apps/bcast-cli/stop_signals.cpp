@@ -27,8 +27,8 @@ Result<StopSignals> StopSignals::block() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, number);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   StopSignals stop;
-  stop.signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  stop.notice_.reset(::eventfd(0, EFD_CLOEXEC));
+  stop.signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  stop.notice_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
   if (!stop.signals_ || !stop.notice_) return fail_errno("cannot wait for signals", errno);
   return stop;
 }

@@ -40,8 +40,8 @@ class StopSignals {
   void end_within(Duration patience, ExitCode code);
 
  private:
-  FileDescriptor signals_;
-  FileDescriptor notice_;
+  Descriptor signals_;
+  Descriptor notice_;
 };
 
 }  // namespace rdmc::bcast

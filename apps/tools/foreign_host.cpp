@@ -9,12 +9,13 @@
 namespace rdmc::tools {
 namespace {
 
-/// The longest wait before a retransmission. With the measured round trip, retransmissions begin much sooner.
-/// This limit decides after which silence the peer is given up. The peer may be an emulated machine that
-/// stops for a second.
+/// The longest wait before a retransmission. The measured round trip makes retransmissions begin much sooner.
+/// This limit decides after how long a silence the peer is given up. It is long, because the peer may be an
+/// emulated machine that stops for a second.
 constexpr Duration kAckTimeout = seconds(1);
-/// The acknowledgement timeout is at most this fraction of the program's timeout. A queue pair gives its peer
-/// up after eight such waits, so the queue pair reports the error before the program times out.
+/// The program's timeout divided by this number is the upper limit of the acknowledgement timeout. A queue
+/// pair gives up its peer after eight such timeouts. So the queue pair reports the error before the program
+/// times out.
 constexpr std::int64_t kAckTimeoutsOfPatience = 10;
 /// A NIC does not measure the round trip. It retransmits after this time.
 constexpr Duration kNicAckTimeout = milliseconds(100);
@@ -22,7 +23,7 @@ constexpr Duration kNicAckTimeout = milliseconds(100);
 /// packets of 4096 bytes).
 constexpr std::uint32_t kWindowBytes = 1 << 20;
 
-/// Returns a remedy for the error that port 4791 of `address` is in use.
+/// Returns a remedy for the error that port 4791 of `address` is already in use.
 std::string remedy_for_taken_port(const Address& address) {
   const std::string why =
       ". A peer that is not ours sends to no other port: use another address of this host, ";
@@ -36,7 +37,7 @@ Result<std::unique_ptr<ForeignHost>> ForeignHost::open(Address address, const Fo
   auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
   std::unique_ptr<ForeignHost> host(new ForeignHost(*random, options));
-  address.port = roce::kRocePort;
+  address.port = kRocePort;
   auto opened = fabric::open_fabric(options.fabric,
                                     {.address = address, .device = options.device, .dscp = options.dscp},
                                     {.entropy = [random = host->random_] { return random.next32(); }});
@@ -71,9 +72,9 @@ Result<ForeignHost::End> ForeignHost::create(std::uint32_t path_mtu, std::uint32
 
 Result<void> ForeignHost::connect(End& end, const Peer& peer) {
   Address shared = peer.address;
-  shared.port = roce::kRocePort;
+  shared.port = kRocePort;
   return end.queue_pair->connect(fabric::encode({.shared = shared,
-                                                 .bulk_port = roce::kRocePort,
+                                                 .bulk_port = kRocePort,
                                                  .qpn = peer.qpn,
                                                  .first_psn = peer.first_psn,
                                                  .path_mtu = end.info.path_mtu,

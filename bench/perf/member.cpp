@@ -32,7 +32,7 @@ Result<Address> enter_place(const std::string& place) {
   const int error = errno;
   close(fd);
   if (entered != 0) return fail_errno("setns " + path, error);
-  return parse_address(place.substr(equals + 1), 4791);
+  return parse_address(place.substr(equals + 1), kRocePort);
 }
 
 }  // namespace

@@ -15,6 +15,9 @@
 
 namespace rdmc {
 
+/// The UDP port number of RoCEv2 (IBTA annex A17).
+inline constexpr std::uint16_t kRocePort = 4791;
+
 struct Address {
   bool ipv6 = false;
   /// The address in network order. An IPv4 address uses the first four bytes, and the other bytes are zero.

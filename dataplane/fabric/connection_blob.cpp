@@ -120,7 +120,7 @@ Result<std::uint32_t> agree_path_mtu(const ConnectionInfo& ours, const Connectio
   if (smaller < 256) return fail(Errc::unsupported, "no common path MTU of at least 256 bytes");
   if (!ours.nic && !theirs.nic) return smaller;
   for (const ConnectionInfo* side : {&ours, &theirs}) {
-    if (side->shared.port != roce::kRocePort)
+    if (side->shared.port != kRocePort)
       return fail(Errc::unsupported, "an RDMA NIC sends to UDP port 4791 only; another program on " +
                                          host_string(side->shared) + " has that, and this one port " +
                                          std::to_string(side->shared.port));

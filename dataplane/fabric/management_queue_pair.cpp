@@ -17,7 +17,7 @@ ManagementQueuePair::~ManagementQueuePair() {
 
 void ManagementQueuePair::send(const ManagementDatagram& datagram) {
   Address peer = datagram.peer;
-  peer.port = roce::kRocePort;
+  peer.port = kRocePort;
   constexpr std::size_t kBytes = roce::kManagementHeaderBytes + roce::kMadBytes + roce::kIcrcBytes;
   std::array<std::byte, kBytes> bytes;
   roce::write_management(bytes.data(), next_psn_);

@@ -157,7 +157,7 @@ Result<OpenedFabric> open_reachable_fabric(std::string_view wanted, port::PortRe
                                            const SoftwareFabricOptions& software) {
   if (request.address.port != 0 || is_loopback(request.address))
     return open_fabric(wanted, request, software);
-  request.address.port = roce::kRocePort;
+  request.address.port = kRocePort;
   auto opened = open_fabric(wanted, request, software);
   if (opened || opened.error().code != Errc::already_exists) return opened;
   request.address.port = 0;  // The connection blob then carries the port number that is used.

@@ -30,7 +30,7 @@ struct SimPortOptions {
   bool holds_back = true;
   bool identification_counts_up = true;
   /// The UDP port number of flow 0 if it is free. Otherwise flow 0 gets any free number.
-  std::uint16_t shared_port = 4791;
+  std::uint16_t shared_port = kRocePort;
 };
 
 class SimPort final : public Port {

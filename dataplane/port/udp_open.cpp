@@ -13,7 +13,6 @@ namespace rdmc::port {
 namespace {
 
 /// The same value as in roce/headers.hpp, which this folder must not include.
-constexpr std::uint16_t kRocePort = 4791;
 
 constexpr std::uint32_t kSegmentsPerTrain = 64;  // The value of UDP_MAX_SEGMENTS in older kernels.
 // The length of the largest train: the largest IP packet without its headers. On some kernels, an IPv6

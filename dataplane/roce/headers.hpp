@@ -14,7 +14,6 @@
 
 namespace rdmc::roce {
 
-inline constexpr std::uint16_t kRocePort = 4791;
 inline constexpr std::uint16_t kDefaultPartitionKey = 0xFFFF;
 
 enum class Opcode : std::uint8_t {

@@ -133,7 +133,6 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   std::unordered_map<std::uint32_t, std::shared_ptr<const memory::SharedPages>> peer_arenas_;
   // For each arena, by its number: the count of slots up to the last slot that named the arena.
   std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;
-  bool said_hello_ = false;
   bool failed_ = false;
   std::string cause_;
   std::uint32_t told_handled_ = 0;  // The value of handled() for which the peer was last woken.

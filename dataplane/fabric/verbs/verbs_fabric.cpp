@@ -24,7 +24,6 @@
 namespace rdmc::fabric {
 namespace {
 
-constexpr std::uint16_t kRocePort = 4791;
 /// The window for payload in flight to a NIC. A NIC does not report the size of its packet buffers. This
 /// value suits the buffers of all NICs.
 constexpr std::uint32_t kReceiveWindow = 512 * 1024;

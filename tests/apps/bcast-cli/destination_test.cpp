@@ -179,7 +179,7 @@ BOOST_FIXTURE_TEST_CASE(foreseeing_knows_the_space_and_where_no_file_can_be, Fix
   BOOST_TEST((full.error().code == Errc::no_space));
   BOOST_TEST(mentions(full.error().what, "deep/copy"));
   BOOST_TEST(foresee(root_directory, {"deep/copy", "s", false}, 1).has_value());
-  const FileDescriptor proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   BOOST_TEST(!check_takes_files(proc.get(), 0, "/proc/x").has_value());
 }
 

@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_cannot_is_named_and_the_others_are_there) {
 
 BOOST_AUTO_TEST_CASE(the_wait_for_a_receiver_that_hangs_can_be_interrupted) {
   const auto key = control::ClusterKey::generate();
-  const FileDescriptor interrupt(::eventfd(1, EFD_CLOEXEC));
+  const Descriptor interrupt(::eventfd(1, EFD_CLOEXEC));
   const auto before = monotonic_now();
   const auto receivers = LocalReceivers::start(2, "silent", *key, interrupt.get(), seconds(3600));
   BOOST_REQUIRE(!receivers.has_value());

@@ -84,7 +84,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_is_its_owners_alone_until_it_gets_its_permissions
 BOOST_FIXTURE_TEST_CASE(a_partial_file_that_a_dead_transfer_left_open_to_others_is_not_filled, Fixture) {
   write_file(root / ".copy.rdmc-partial", "left");
   fs::permissions(root / ".copy.rdmc-partial", fs::perms(0666));
-  const FileDescriptor reader(::open((root / ".copy.rdmc-partial").c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor reader(::open((root / ".copy.rdmc-partial").c_str(), O_RDONLY | O_CLOEXEC));
   auto file = claimed("copy");
   put(file, "secret");
   BOOST_TEST(mode_of(root / ".copy.rdmc-partial") == 0600u);
@@ -192,7 +192,7 @@ BOOST_FIXTURE_TEST_CASE(a_partial_file_that_was_removed_is_not_committed, Fixtur
 
 BOOST_FIXTURE_TEST_CASE(who_reads_the_old_file_while_it_is_replaced_keeps_reading_it, Fixture) {
   write_file(root / "copy", "old");
-  const FileDescriptor reader(::open((root / "copy").c_str(), O_RDONLY));
+  const Descriptor reader(::open((root / "copy").c_str(), O_RDONLY));
   auto file = claimed("copy", true);
   put(file, "new");
   BOOST_REQUIRE(file.commit().has_value());

@@ -30,8 +30,8 @@ std::string shown_on_a_terminal(const ProgressEvent& event) {
   size.ws_row = 24;
   size.ws_col = 60;
   BOOST_REQUIRE(::openpty(&master, &slave, nullptr, nullptr, &size) == 0);
-  const FileDescriptor ours(master);
-  FileDescriptor theirs(slave);
+  const Descriptor ours(master);
+  Descriptor theirs(slave);
   ProgressLine(slave).show(event);
   char text[1024];
   const auto count = ::read(master, text, sizeof text);
@@ -136,8 +136,8 @@ BOOST_AUTO_TEST_CASE(a_terminal_gets_one_line_in_its_width_with_colour_unless_to
 BOOST_AUTO_TEST_CASE(what_is_no_terminal_gets_no_line) {
   int ends[2];
   BOOST_REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
-  const FileDescriptor reading(ends[0]);
-  const FileDescriptor writing(ends[1]);
+  const Descriptor reading(ends[0]);
+  const Descriptor writing(ends[1]);
   { ProgressLine(writing.get()).show({1, 2, 1, 1, 1, 0, "a", 1}); }
   char byte = 0;
   BOOST_TEST(::read(reading.get(), &byte, 1) == -1);

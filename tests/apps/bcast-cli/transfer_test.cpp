@@ -142,8 +142,8 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_says_so) {
   cluster.add(cluster.security, 0);
   auto source = source_of(cluster.scratch / "source", random_text(500'000, 1));
   const auto told = cluster.scratch / "told";
-  const FileDescriptor errors(::dup(STDERR_FILENO));
-  const FileDescriptor captured(::open(told.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const Descriptor errors(::dup(STDERR_FILENO));
+  const Descriptor captured(::open(told.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   ::dup2(captured.get(), STDERR_FILENO);
   const auto result = cluster.send(source, cluster.config(source, "copy"));
   cluster.reporter.reset();  // waits until all text is written
