@@ -11,7 +11,7 @@ std::string label(const std::string& name, const std::string& value);
 
 class Exposition {
  public:
-  /// `labels` are the labels of every series. There must be at least one.
+  /// `labels` are the labels of every series. There must be at least one label.
   explicit Exposition(std::string labels) : labels_(std::move(labels)) {}
 
   /// Begins a metric family. The following samples belong to it. `type` is "gauge" or "counter".

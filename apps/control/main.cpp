@@ -83,7 +83,7 @@ int members(const Options& options, StoreSession& store) {
   return kDone;
 }
 
-/// Returns the member with that id or address, or else the only member with that name.
+/// Returns the member with this id or address. If there is none, returns the only member with this name.
 Result<view::MemberId> member_of(const view::View& view, const std::string& text) {
   const auto has_it = [&](const view::Member& member) {
     return id_text(member.id) == text || to_string(member.address) == text;
@@ -99,7 +99,7 @@ Result<view::MemberId> member_of(const view::View& view, const std::string& text
 
 /// Removes a member by changing the view in the store. The members learn of it from the store.
 int remove(const Options& options, StoreSession& store) {
-  // The member's id after it is found. A process with the same name may join meanwhile.
+  // After the member is found, this has its id. A process with the same name may join meanwhile.
   std::string text = options.member;
   for (int attempt = 0; attempt < kRemovals; ++attempt) {
     auto view = known_view(options, store);
@@ -130,7 +130,7 @@ int survivor(const Options& options) {
   return named ? kDone : complain(named.error());
 }
 
-/// Prints each view, beginning with the current one, until `--count` views or a signal.
+/// Prints each view, beginning with the current view, until `--count` views are printed or a signal arrives.
 int watch(const Options& options, StoreSession& store, int signals) {
   const Descriptor hinted(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   store.watch(options.group, [fd = hinted.get()](std::optional<Epoch>) { ::eventfd_write(fd, 1); });

@@ -23,8 +23,8 @@ namespace {
 
 /// The time that the other members have to agree on a view without this member when it leaves.
 constexpr int kLeaveWithinMs = 2000;
-/// The length of a beat. It is sent to all others, and written into their windows at this member's rank: the
-/// epoch, and a number that grows.
+/// The length of a beat. A beat consists of the epoch and a number that grows. It is sent to all other
+/// members, and written into their windows at this member's rank.
 constexpr std::size_t kBeatBytes = 16;
 
 class Member {
@@ -134,8 +134,8 @@ class Member {
     view_ = view;
     heard_ = false;
     say("installed", json_of(options_.group, view));
-    // If all members sent at once, they would delay each other's installation. Only the two oldest send, so
-    // that every member receives from at least one.
+    // If all members sent at once, they would delay each other's installation. Only the two oldest members
+    // send, so that every member receives from at least one other member.
     const auto oldest = std::span(view.members).first(std::min<std::size_t>(2, view.members.size()));
     if (membership_ == nullptr) return;
     const view::MemberId self = membership_->view().self().id;
@@ -164,7 +164,7 @@ class Member {
     say("unreachable", json);
   }
 
-  /// Sends a beat, writes it, and checks what others have written.
+  /// Sends a beat, writes it into the windows of the others, and checks what the others have written.
   void beat() {
     std::array<std::byte, kBeatBytes> bytes;
     store_be(&bytes[0], value_of(view_.epoch));

@@ -113,7 +113,7 @@ class MetricsServer::Impl final : public control::LoopMember,
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_{core_->context()};
   std::function<std::string()> text_;
-  std::vector<std::shared_ptr<Scrape>> scrapes_;  ///< The oldest first.
+  std::vector<std::shared_ptr<Scrape>> scrapes_;  ///< The oldest connection is the first element.
 };
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(control::ControlLoop& loop,

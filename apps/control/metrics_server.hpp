@@ -1,6 +1,6 @@
-// Answers GET /metrics over HTTP, without a key. It must listen where only a monitor reaches it, and listens
-// on loopback by default. The cost of unauthenticated clients is limited: each connection has a limit of
-// bytes and of seconds, and there is a limit of connections. If there is one connection too many, the oldest
+// Answers GET /metrics over HTTP, without a key. It must listen where only a monitor reaches it. By default
+// it listens on loopback. The cost of unauthenticated clients is limited: each connection has a limit of
+// bytes and of seconds, and the number of connections is limited. If a further connection comes, the oldest
 // one is closed.
 #pragma once
 
@@ -20,7 +20,8 @@ class MetricsServer {
   static constexpr int kSeconds = 5;
   static constexpr std::uint16_t kPort = 9464;
 
-  /// `text` is called on the control loop's thread for each scrape. Errors: those of listening.
+  /// Starts to listen. `text` is called on the control loop's thread for each scrape. Errors: those of
+  /// listening.
   static Result<std::unique_ptr<MetricsServer>> listen(control::ControlLoop& loop, const Address& address,
                                                        std::function<std::string()> text);
   /// Listens on "[ADDR:]PORT", by default on loopback and port 9464. Returns nullptr, without any effect, if

@@ -1,6 +1,6 @@
 // Prints lines to a descriptor whose reader may be slow, busy or gone. print() never waits for the reader. A
-// separate thread writes the lines, and lines are queued up to a limit. Beyond the limit whole lines are
-// dropped and counted. Any thread.
+// separate thread writes the lines, and lines are queued up to a limit. When this limit is reached, whole
+// lines are dropped and counted. Any thread may call the functions.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@ class Printer {
   explicit Printer(int fd);
   ~Printer();
 
-  /// Adds a newline.
+  /// Prints `line` and a newline.
   void print(std::string line);
-  /// The number of dropped lines so far.
+  /// Returns the number of lines that were dropped so far.
   std::uint64_t dropped() const { return dropped_; }
 
  private:

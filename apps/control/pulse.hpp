@@ -1,7 +1,7 @@
-// Checks regularly that a node of the store still works: its control loop must answer one question before the
-// next one, and its disk must not be busy with one write for long. The service manager's watchdog and the
-// metrics depend on this result, not on the thread that asks. beat() must be called on one thread only; the
-// other functions may be called on any thread.
+// Checks regularly that a node of the store still works. The node's control loop must answer each question
+// before the next question is sent, and its disk must not be busy with one write for long. The service
+// manager's watchdog and the metrics use the result of these checks. So they do not depend on the thread that
+// asks. beat() must be called on one thread only. The other functions may be called on any thread.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,15 @@ class Pulse {
   /// A disk that takes longer for one write counts as hung.
   static constexpr Duration kMostWriting = seconds(2);
 
-  /// Sends a question to the node, which must live as long as `loop`. Returns true if the node had answered
-  /// the previous question, or if this is the first question, and if its disk does not hang.
+  /// Sends a question to the node, which must live as long as `loop`. Returns true if two conditions are met:
+  /// the node has answered the previous question, or this is the first question; and the node's disk does not
+  /// hang.
   bool beat(const store::StoreNode& node, control::ControlLoop& loop);
 
   struct Latest {
-    /// It answered all questions, perhaps except the last, and its disk works.
+    /// True if the node has answered all questions, except perhaps the last one, and its disk works.
     bool node_answers = false;
-    store::NodeStatus status;  ///< The status in its last answer.
+    store::NodeStatus status;  ///< The status in the node's last answer.
   };
   Latest latest() const;
 

@@ -20,7 +20,7 @@ namespace {
 constexpr int kPulseMs = 500;
 constexpr std::uint16_t kStorePort = 7701;
 
-/// Waits for a signal. Errors: the reason why the node has ended its part in the store.
+/// Waits for a signal. Errors: the reason for which the node has ended its part in the store.
 Result<void> wait(int signals, Pulse& pulse, const store::StoreNode& node, control::ControlLoop& loop) {
   const auto limit = watchdog_limit();
   // The service manager expects a message in each watchdog period. The interval is half of that period.

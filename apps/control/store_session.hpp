@@ -1,4 +1,5 @@
-// A store that a command line names, with blocking requests. Owns its control loop and the store. One thread.
+// A store that a command line names, with blocking requests. Owns its control loop and the store. Only one
+// thread may use an object.
 #pragma once
 
 #include <functional>
@@ -13,8 +14,9 @@
 namespace rdmc::control_app {
 
 struct StoreChoice {
-  std::string store = "127.0.0.1:7701";  ///< "ADDR,…" of embedded nodes, or "etcd:ADDR,…".
-  control::Identity identity;            ///< For embedded nodes.
+  std::string store = "127.0.0.1:7701";  ///< The addresses as "ADDR,…" of embedded nodes, or as
+                                         ///< "etcd:ADDR,…".
+  control::Identity identity;            ///< Used for embedded nodes.
 };
 
 /// Parses "ADDR[:PORT],…". Errors: invalid_argument if the text is not such a list.
@@ -22,18 +24,18 @@ Result<std::vector<Address>> parse_addresses(const std::string& text, std::uint1
 
 class StoreSession {
  public:
-  /// Errors: invalid_argument, and those of the key file.
+  /// Opens the store. Errors: invalid_argument, and those of the key file.
   static Result<std::unique_ptr<StoreSession>> open(const StoreChoice& choice);
   ~StoreSession();
 
-  /// For a caller that uses the store itself, on the control loop's thread.
+  /// Returns the control loop, for a caller that uses the store itself on the loop's thread.
   control::ControlLoop& loop() { return *loop_; }
   view::ViewStore& store() { return *store_; }
 
   Result<std::vector<view::GroupView>> list();
   Result<view::View> read(const std::string& group);
   Result<view::SwapResult> swap(const std::string& group, const view::View& next);
-  /// `hint` is called on another thread.
+  /// Watches the view of `group`. `hint` is called on another thread.
   void watch(const std::string& group, view::ViewStore::Hint hint);
 
  private:

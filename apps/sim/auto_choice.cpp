@@ -36,7 +36,7 @@ namespace {
 /// further hop.
 constexpr double kDriftOfFluid = 4.5;
 
-/// Packet headers take the same share of an uplink's rate as of a link's rate.
+/// Adds the uplinks to `path`. Packet headers take the same share of an uplink's rate as of a link's rate.
 void add_uplinks(relay::PathParameters& path, const ScenarioOptions& options) {
   if (options.racks.all().size() < 2) return;
   path.uplink_bits_per_second =
@@ -52,8 +52,8 @@ relay::PathParameters known_paths(const ScenarioOptions& options) {
     path.hop_seconds = 2 * options.link_delay.seconds();
     return path;
   }
-  // The fluid network has no connections whose congestion windows grow. On average a block waits for half of
-  // the jitter, once in the network and once at the core.
+  // In the fluid network, connections have no congestion windows that grow. On average, a block waits for
+  // half of the jitter in the network, and again for half of the jitter at the core.
   const BlockModel& blocks = options.blocks;
   path.core_seconds = (blocks.relay_cost + blocks.jitter / 2).seconds();
   path.hop_seconds = (blocks.latency + blocks.jitter / 2).seconds() + path.core_seconds;

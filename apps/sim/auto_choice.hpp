@@ -1,6 +1,6 @@
 // Chooses the algorithm and the block size of a simulated bcast if the options do not name them. The cost
-// model finds the cheapest choice. Its parameters are either the values that rdmc_bcast may know before it
-// sends, or they are fitted to the measured times of a few short messages.
+// model finds the cheapest choice. The parameters of the cost model have one of two origins: they are values
+// that rdmc_bcast may know before it sends, or they are fitted to the measured times of a few short messages.
 #pragma once
 
 #include "apps/sim/scenario.hpp"
@@ -12,10 +12,14 @@ namespace rdmc::sim_app {
 /// parameters to their times.
 relay::PathParameters probe_paths(const ScenarioOptions& options);
 
-/// Returns the parameters that rdmc_bcast may know of its paths before it sends. Each option replaces one of
-/// its sources: `rate` the rate of its interface or --limit-rate, `link_delay` and `latency` half of the
-/// quickest answer to a greeting, `uplink_rate` its own option, and `relay_cost` the time that its core takes
-/// for a block. This function uses nothing that the simulated network draws at random.
+/// Returns the parameters that rdmc_bcast may know of its paths before it sends. Each option of the
+/// simulation replaces a value that rdmc_bcast has from elsewhere:
+/// - `rate` replaces the rate of its interface, or --limit-rate.
+/// - `link_delay` and `latency` replace half of the shortest time in which a greeting was answered.
+/// - `uplink_rate` replaces its option of this name.
+/// - `relay_cost` replaces the time that its core takes for a block.
+///
+/// This function uses no value that the simulated network draws at random.
 relay::PathParameters known_paths(const ScenarioOptions& options);
 
 /// The values that the cost model is to choose. `probes` is true if its parameters come from short messages,

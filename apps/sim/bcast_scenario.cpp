@@ -74,7 +74,7 @@ class World {
   }
 
  private:
-  /// Adds the hosts by rank. The hosts of a rack are behind its uplink.
+  /// Adds the hosts by rank. The hosts of a rack are connected through the rack's uplink.
   std::vector<sim::HostId> add_hosts() {
     std::vector<sim::HostId> hosts;
     const auto add = [&](sim::RackId rack) {
@@ -92,7 +92,8 @@ class World {
     return hosts;
   }
 
-  // A random moment from before the first block to after the last block of the transfer.
+  // Returns a random moment between the time before the first block and the time after the last block of the
+  // transfer.
   Time random_moment() {
     const double transfer =
         static_cast<double>(options_.size_bytes) * 8e9 / static_cast<double>(options_.rate) * 2 + 2e6;
@@ -139,7 +140,7 @@ class World {
     }
   }
 
-  /// Notes which blocks the receivers that will survive hold together at this moment.
+  /// Notes which blocks the receivers that will survive have together at this moment.
   void root_lost() {
     root_lost_at_ = simulation_.now();
     bcast::BlockMap together(receivers_.front()->file().held().blocks());
@@ -183,8 +184,8 @@ class World {
     if (root_lost_at_) check_recovery();
   }
 
-  /// Checks the outcome after the loss of the root. If the survivors hold every block together, each of them
-  /// must end with the file. If no survivor holds some block, none of them ends with the file.
+  /// Checks the outcome after the loss of the root. If the survivors together have every block, each of them
+  /// must end with the file. If there is a block that no survivor has, no survivor may end with the file.
   void check_recovery() {
     const auto committed = [](const SimReceiver* r) { return r->committed(); };
     const auto sound = [this](const SimReceiver* r) { return !is_dead(*r) && is_sound(*r); };
@@ -210,7 +211,7 @@ class World {
     if (is_dead(receiver)) return;
     if (receiver.outcome() == session::Status::ok && !receiver.committed())
       violate(who + "ok, but not committed");
-    if (root_lost_at_) return;  // The outcomes at the root are from before its loss.
+    if (root_lost_at_) return;  // The outcomes that the root has are from the time before its loss.
     const auto outcome = root_->outcomes().find(session::MemberId{static_cast<std::uint32_t>(index + 1)});
     if (outcome == root_->outcomes().end()) return violate(who + "has no outcome at the root");
     const bool full_disk = receiver.file().disk().full_after_blocks != UINT64_MAX;
@@ -237,7 +238,8 @@ class World {
     }
   }
 
-  // The time from the root's loss to the last commit of a survivor, or 0 if none committed.
+  // Returns the time from the root's loss to the last commit of a survivor, or 0 if no survivor has
+  // committed.
   double rescue_seconds() const {
     Duration longest{};
     for (const SimReceiver* orphan : orphans_)
@@ -315,9 +317,9 @@ class World {
   sim::Channels channels_;
   std::unique_ptr<SimRoot> root_;
   std::vector<std::unique_ptr<SimReceiver>> receivers_;
-  std::vector<Time> kills_;              ///< Times of the deaths of members that were in an epoch.
-  std::set<const SimReceiver*> doomed_;  ///< Receivers that are to be killed.
-  /// Receivers that were in the job when the root was lost.
+  std::vector<Time> kills_;              ///< The times of the deaths of members that were in an epoch.
+  std::set<const SimReceiver*> doomed_;  ///< The receivers that are to be killed.
+  /// The receivers that were in the job when the root was lost.
   std::vector<const SimReceiver*> orphans_;
   std::optional<Time> root_lost_at_;
   bool held_together_ = false;

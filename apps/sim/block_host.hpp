@@ -1,5 +1,5 @@
 // A host of the block model: one NIC, one core that handles completions one after the other, and a member of
-// each group. One thread.
+// each group. Only one thread may use it.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace rdmc::sim_app {
 
-/// A note in flight between two members. The fluid network knows it by its tag.
+/// A note in flight between two members. The tag of a message in the fluid network names this note.
 struct Letter {
   std::uint32_t group = 0;
   BlockNote note;
@@ -32,8 +32,8 @@ class BlockHost final : public sim::FluidEndpoint, private sim::EventTarget {
 
   /// Sets this host's id and the number of hosts. Must be called before all other functions.
   void place(sim::HostId self, std::uint32_t hosts);
-  /// Adds a member of the next group. Its root is on host `root`, and the ranks follow the hosts' numbers
-  /// from there.
+  /// Adds a member of the next group. The root of this group is on host `root`. From there on, the ranks
+  /// follow the hosts' numbers.
   void join(std::uint32_t root, relay::RelayConfig config, std::uint64_t slots);
 
   const BlockMember& member(std::uint32_t group) const { return seats_[group]->member; }

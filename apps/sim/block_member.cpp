@@ -37,7 +37,7 @@ void BlockMember::listen() {
 }
 
 /// Sends the length to the destinations that need it before their first block. A destination that has granted
-/// its arena gets the length with its first block.
+/// its arena gets the length with its first block instead.
 void BlockMember::announce() {
   if (!first_source_needs_length(config_.algorithm)) return;
   const relay::Schedule& schedule = relay_.schedule();
@@ -53,7 +53,7 @@ void BlockMember::take_memory() {
   check(relay_.set_memory({slots_.size(), kMemoryAt, key()}).has_value(), "the memory is refused", 0);
 }
 
-/// Reads in as many of the root's blocks as its memory can hold.
+/// Reads in as many of the root's blocks as its memory has space for.
 void BlockMember::refill() {
   const std::uint64_t end = std::min(relay_.block_count(), released_ + slots_.size());
   for (; available_ < end; ++available_) slots_[available_ % slots_.size()] = available_;

@@ -1,6 +1,7 @@
 // One member of one group in the block model: the product's relay, and for each slot of memory the number of
-// the block in it. There is no payload. The numbers show a write outside the granted memory, a write onto a
-// block that is still needed, and a send from a slot that holds another block. One thread.
+// the block in it. There is no payload. The numbers of the blocks show three errors: a write outside the
+// granted memory, a write over a block that is still needed, and a send from a slot that contains another
+// block. Only one thread may use it.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,7 @@ namespace rdmc::sim_app {
 struct LengthNote {
   std::uint64_t bytes = 0;
 };
-/// The peer acknowledges a write.
+/// The note by which the peer acknowledges a write.
 struct AcknowledgedNote {
   std::uint64_t block = 0;
 };
@@ -33,8 +34,8 @@ class BlockOutbox {
 
 class BlockMember {
  public:
-  /// The member has `slots` slots of memory, or one for each block of the message if that is less.
-  /// Precondition: Relay::create accepts `config` (asserted).
+  /// Makes a member with `slots` slots of memory, or with one slot for each block of the message if that is
+  /// less. Precondition: Relay::create accepts `config` (asserted).
   BlockMember(const relay::RelayConfig& config, std::uint64_t slots, BlockOutbox& outbox);
 
   /// Sends a message. Only the root calls this function.
@@ -42,7 +43,7 @@ class BlockMember {
   /// On a receiver: grants the first-block arena, unless the member's first source depends on the length.
   void listen();
 
-  /// Called when a block's last byte is in memory. Its completion has not been handled yet.
+  /// Called when a block's last byte is in memory. The completion of the block has not been handled yet.
   void land(const relay::BlockWrite& write);
   /// Handles the completion of a block that has landed.
   void complete(Rank from, const relay::BlockWrite& write);
@@ -52,7 +53,7 @@ class BlockMember {
 
   const relay::Relay& relay() const { return relay_; }
   bool is_delivered() const { return relay_.is_delivered(); }
-  /// The size of the memory that the blocks pass through, in bytes.
+  /// Returns the size in bytes of the memory that the blocks pass through.
   std::uint64_t ring_bytes() const { return slots_.size() * config_.block_bytes; }
   /// True if every block was received once.
   bool is_whole() const { return received_ == relay_.block_count(); }
@@ -65,8 +66,8 @@ class BlockMember {
   RemoteKey key() const { return RemoteKey{value_of(config_.rank) + 1}; }
   void announce();
   void take_memory();
-  /// Returns the slot, or the arena, that a write of this length to this address changes. Null if the address
-  /// and length do not fit any of them.
+  /// Returns the slot, or the arena, that a write of this length to this address changes. Returns null if the
+  /// address and length fit neither a slot nor the arena.
   std::uint64_t* place_of(std::uint64_t address, std::uint64_t bytes);
   void check(bool holds, const char* what, std::uint64_t block);
   void drain();
@@ -78,10 +79,11 @@ class BlockMember {
   BlockOutbox& outbox_;
   std::vector<std::uint64_t> slots_;  ///< The block in each slot, or kNothing.
   std::uint64_t arena_ = kNothing;
-  std::uint64_t released_ = 0;   ///< The slots of the blocks below are free again.
-  std::uint64_t available_ = 0;  ///< On the root: the blocks below were read in.
+  std::uint64_t released_ = 0;   ///< The slots of the blocks below this number are free again.
+  std::uint64_t available_ = 0;  ///< On the root: the blocks below this number were read in.
   std::uint64_t received_ = 0;
-  std::vector<bool> seen_;  ///< For the check, by block. The product does not use it.
+  std::vector<bool> seen_;  ///< For each block, true if it was received. Used for the check only; the product
+                            ///< does not use it.
 };
 
 }  // namespace rdmc::sim_app

@@ -64,8 +64,8 @@ class BlockWorld {
     if (group == 0) delivered_[value_of(rank)] = (simulation_.now() - (Time{} + kBeforehand)).seconds();
   }
 
-  /// Adds the hosts by rank in the first group. The hosts of a rack are behind its uplink, unless the uplink
-  /// has the rate of all their links together.
+  /// Adds the hosts by rank in the first group. The hosts of a rack are connected through an uplink. The rack
+  /// has no uplink if the uplink would have the rate of all links of the rack together.
   void add_hosts() {
     const auto add = [this](sim::RackId rack) {
       const std::uint64_t rate = link_rate(options_, static_cast<std::uint32_t>(hosts_.size()));
@@ -90,7 +90,8 @@ class BlockWorld {
     for (const auto& host : hosts_) host->join(group % options_.members, config, ring_slots(options_));
   }
 
-  /// Returns the connections of the first group in random order: all of them, or only those between racks.
+  /// Returns the connections of the first group in random order. Returns all of them, or only those between
+  /// racks.
   std::vector<std::pair<sim::HostId, sim::HostId>> connections(bool between_racks) {
     std::vector<std::pair<sim::HostId, sim::HostId>> found;
     for (std::uint32_t i = 0; i < options_.members; ++i) {
@@ -120,7 +121,8 @@ class BlockWorld {
     if (violations_.size() < kMostViolations) violations_.push_back(what);
   }
 
-  /// Reports the cause of a hang: the wait with the lowest step among all waits of members for each other.
+  /// Reports the cause of a hang. In each group, this is the wait with the lowest step among the waits of all
+  /// members.
   void explain_hang() {
     for (std::uint32_t group = 0; group < model_.senders; ++group) {
       const BlockHost* first = nullptr;
@@ -181,7 +183,7 @@ class BlockWorld {
   BlockHost::Watcher watcher_;
   std::vector<std::unique_ptr<BlockHost>> hosts_;
   Deliveries deliveries_;
-  std::vector<double> delivered_;  ///< Seconds by rank, for the first group.
+  std::vector<double> delivered_;  ///< The seconds by rank, for the first group.
   std::size_t slowed_ = 0;
   std::vector<std::string> violations_;
 };

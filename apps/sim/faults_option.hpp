@@ -14,16 +14,17 @@ namespace rdmc::sim_app {
 
 class FaultsOption {
  public:
-  /// Adds the option to `command`. `strikes` has the names of the faults that happen a number of times. The
-  /// option also accepts the faults of the network, which have rates.
+  /// Adds the option to `command`. `strikes` has the names of the faults that happen a given number of times.
+  /// The option also accepts the faults of the network, which have rates.
   FaultsOption(CLI::App& command, std::span<const std::string_view> strikes);
   FaultsOption(const FaultsOption&) = delete;
   FaultsOption& operator=(const FaultsOption&) = delete;
 
-  /// Sets the rate of each requested network fault, and adds `times` to the strikes of each other requested
-  /// fault. `strikes` has the order of the names. Errors: invalid_argument if a fault is not known.
+  /// Sets the rate of each requested network fault. Adds `times` to the number of strikes of each other
+  /// requested fault. `strikes` has these numbers in the order of the names. Errors: invalid_argument if a
+  /// fault is not known.
   Result<void> apply(sim::FaultRates& rates, std::span<std::uint32_t> strikes, std::uint32_t times);
-  /// The requested faults. Valid after apply().
+  /// Returns the requested faults. Valid after apply().
   const std::vector<std::string>& asked() const { return asked_; }
 
  private:

@@ -24,18 +24,18 @@ using rdmc::sim_app::ScenarioOptions;
 using rdmc::sim_app::ScenarioResult;
 
 constexpr std::uint32_t kMostBlockBytes = 8 << 20;
-/// With this number of members or more, the packet model takes too long.
+/// With this number of members or more, a run of the packet model takes too long.
 constexpr std::uint32_t kMembersForBlocks = 256;
 constexpr std::uint32_t kMostMembersOfPackets = 1024;
 constexpr std::uint32_t kMostMembers = 65'536;
-constexpr std::uint64_t kDefaultWindow = 32 << 20;  // The same as in rdmc_bcast.
+constexpr std::uint64_t kDefaultWindow = 32 << 20;  // The value is the same as in rdmc_bcast.
 constexpr std::uint32_t kMostDelay = 1'000'000;     // In microseconds.
 constexpr const char* kOnlyPackets = "With --model packets";
 constexpr const char* kOnlyBlocks = "With --model blocks";
 
 // Reads a list of faults: "none", "all", or names separated by commas. Sets rates that a bad network might
 // have. "all" does not include the faults of the sender, because without the sender there is often nothing to
-// deliver. `asked` gets the names of the faults. Returns an error message, or an empty string.
+// deliver. The names of the faults are put into `asked`. Returns an error message, or an empty string.
 std::string apply_faults(const std::string& list, ScenarioOptions& options, std::vector<std::string>& asked) {
   std::istringstream kinds(list);
   for (std::string kind; std::getline(kinds, kind, ',');) {

@@ -14,32 +14,32 @@ inline relay::Schedule root_schedule(const ScenarioOptions& options) {
   return {options.algorithm, Rank{0}, options.members, options.racks};
 }
 
-/// The number of blocks in a member's ring: the requested number, but at least 8 and at least twice the
-/// number that the algorithm needs.
+/// Returns the number of blocks in a member's ring buffer. This is the requested number, but at least 8 and
+/// at least twice the number that the algorithm needs.
 inline std::uint64_t ring_slots(const ScenarioOptions& options) {
   return std::max<std::uint64_t>(
       {root_schedule(options).minimum_slots() * 2, 8, options.window_bytes / options.block_bytes});
 }
 
-/// The rate of each rack's uplink, in bits per second.
+/// Returns the rate of each rack's uplink, in bits per second.
 inline std::uint64_t uplink_rate(const ScenarioOptions& options) {
   return options.uplink_rate != 0 ? options.uplink_rate : options.rate;
 }
 
-/// The rate of a member's link, in bits per second.
+/// Returns the rate of a member's link, in bits per second.
 inline std::uint64_t link_rate(const ScenarioOptions& options, std::uint32_t rank) {
   const auto slow = options.slow_hosts.find(rank);
   return slow == options.slow_hosts.end() ? options.rate : slow->second;
 }
 
-/// The delay of a packet on a member's link.
+/// Returns the delay of a packet on a member's link.
 inline Duration link_delay(const ScenarioOptions& options, std::uint32_t rank) {
   const auto far = options.far_hosts.find(rank);
   return far == options.far_hosts.end() ? options.link_delay : far->second;
 }
 
-/// The lower bound of the time: one block at the links' rate for each step of the algorithm. The pipeline has
-/// k - 1 + ceil(log2 n) steps (RDMC, section 3).
+/// Returns the lower bound of the time: each step of the algorithm takes the time of one block at the links'
+/// rate. The pipeline has k - 1 + ceil(log2 n) steps (RDMC, section 3).
 inline double bound_seconds(const ScenarioOptions& options) {
   const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, options.size_bytes);
   const std::uint64_t blocks =
@@ -57,9 +57,9 @@ class Deliveries {
     ++count_;
   }
   std::uint64_t count() const { return count_; }
-  /// The time from `start` to the last delivery, or 0 if there was none.
+  /// Returns the time from `start` to the last delivery, or 0 if there was no delivery.
   double seconds_since(Time start) const { return last_ ? (*last_ - start).seconds() : 0; }
-  /// The time between the first and the last delivery.
+  /// Returns the time between the first and the last delivery.
   double skew_seconds() const { return last_ ? (*last_ - *first_).seconds() : 0; }
 
  private:

@@ -14,24 +14,26 @@
 
 namespace rdmc::sim_app {
 
-/// The unit that moves through the network. `packets`: packets of the RC core. `blocks`: whole blocks in a
-/// fluid network.
+/// The unit that is sent through the network. With `packets`, these are the packets of the RC core. With
+/// `blocks`, these are whole blocks in a fluid network.
 enum class Model : std::uint8_t { packets, blocks };
 
-/// The options of the block model only.
+/// The options that only the block model has.
 struct BlockModel {
   /// The latency of a hop, in addition to the transmission time at the links' rate.
   Duration latency = microseconds(5);
-  /// The time that a host's one core takes for a received block, from its completion until it can be sent on.
+  /// The time that a host's one core needs for a received block, from the completion of the block until the
+  /// block can be sent on.
   Duration relay_cost = microseconds(50);
   /// The largest random delay that is added to each hop and to each relay cost (uniform).
   Duration jitter = microseconds(10);
-  std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;  ///< The limit of one member.
-  /// The number of groups that send at once. Each has all members and another root.
+  std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;  ///< The limit of one member's writes in
+                                                                   ///< flight.
+  /// The number of groups that send at once. Each group has all members and another root.
   std::uint32_t senders = 1;
   std::uint32_t slow_links = 0;  ///< The number of connections at slow_rate.
-  /// Alternatively to slow_links: the percentage of the connections, or of those between racks if racks are
-  /// known.
+  /// The percentage of the connections that are slow, used instead of slow_links. If racks are known, it is
+  /// the percentage of the connections between racks.
   std::uint32_t slow_percent = 0;
   std::uint64_t slow_rate = 0;  ///< The rate of a slow connection in each direction, in bits per second.
 };
@@ -39,26 +41,26 @@ struct BlockModel {
 struct ScenarioOptions {
   Model model = Model::packets;
   std::uint64_t seed = 1;
-  std::uint32_t members = 8;  ///< Including the root.
+  std::uint32_t members = 8;  ///< The number of members, including the root.
   std::uint64_t size_bytes = 1 << 20;
   std::uint32_t block_bytes = 64 * 1024;
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
-  /// The racks of the members by rank. If racks are known, each has an uplink.
+  /// The racks of the members by rank. If racks are known, each rack has an uplink.
   relay::Racks racks{};
   /// The rate of each rack's uplink in each direction, in bits per second. 0 means the rate of a link.
   std::uint64_t uplink_rate = 0;
-  /// The size of a member's ring. The ring is at least twice as large as the algorithm needs.
+  /// The size of a member's ring buffer. The ring buffer is always at least twice as large as the algorithm
+  /// needs.
   std::uint64_t window_bytes = 0;
   std::uint64_t rate = 10'000'000'000;  ///< The rate of every link, in bits per second.
-  /// The members, by rank, whose links have another rate, with that rate in each direction in bits per
-  /// second.
+  /// The members, by rank, whose links have another rate, and this rate in each direction in bits per second.
   std::map<std::uint32_t, std::uint64_t> slow_hosts{};
   std::uint32_t mtu = 1500;
   /// The delay of every link. There are two links between two hosts.
   Duration link_delay = microseconds(5);
-  /// The members, by rank, whose links have another delay. Packets only.
+  /// The members, by rank, whose links have another delay, and this delay. Used with packets only.
   std::map<std::uint32_t, Duration> far_hosts{};
-  bool finds_stragglers = false;  ///< Packets only. True if the user did not name the algorithm.
+  bool finds_stragglers = false;  ///< True if the user did not name the algorithm; used with packets only.
   bool selective_repeat = true;
   sim::FaultRates rates{};  ///< The rates of the faults of datagrams.
   /// The number of receivers that are killed at random moments. At least one receiver survives.
@@ -69,7 +71,7 @@ struct ScenarioOptions {
   /// The number of receivers that are stopped for up to 300 ms at random moments.
   std::uint32_t pauses = 0;
   std::uint32_t slow_disks = 0;  ///< The number of receivers whose disk is slower than the link.
-  /// The number of receivers whose disk is full at a random block.
+  /// The number of receivers whose disk becomes full at a random block.
   std::uint32_t full_disks = 0;
   BlockModel blocks{};
 };
@@ -77,11 +79,11 @@ struct ScenarioOptions {
 struct ScenarioResult {
   std::uint64_t trace_hash = 0;
   double virtual_seconds = 0;  ///< The time from the send to the last delivery.
-  double skew_seconds = 0;     ///< The time from the first delivery to the last one.
+  double skew_seconds = 0;     ///< The time from the first to the last delivery.
   double bound_seconds = 0;    ///< The lower bound, see bound_seconds() in measures.hpp.
-  /// The time from the root's loss to the last commit of a survivor, or 0 if there was none.
+  /// The time from the root's loss to the last commit of a survivor, or 0 if no survivor has committed.
   double rescue_seconds = 0;
-  std::string algorithm;  ///< For a bcast: the requested or the chosen algorithm.
+  std::string algorithm;  ///< For a bcast: the algorithm that was requested or chosen.
   std::uint32_t block_bytes = 0;
   std::uint64_t events = 0;
   std::vector<std::string> violations;
@@ -93,13 +95,19 @@ struct ScenarioResult {
 };
 
 /// Sends one file from the root to every other member, with the product's own cores.
-/// With packets, the run has the session, the relay and the RC core over the simulated network. The checks
-/// are: every live member ends with the exact bytes, also without the root if the live members hold every
-/// block together; a dead member is named; after a death an epoch ends at every member within 1 s; nothing is
-/// delivered twice or written to a wrong address; and the run ends.
-/// With blocks, the run has the relay alone over a fluid network, and no member dies. The checks are: every
-/// member gets every block once; no block is written where it was not granted or where another block is still
-/// needed; and the run ends.
+///
+/// With packets, the session, the relay and the RC core run over the simulated network. The run checks:
+/// - Every live member ends with the exact bytes. After the loss of the root this applies if the live members
+///   together have every block.
+/// - A dead member is named.
+/// - After a death, an epoch ends at every member within 1 s.
+/// - Nothing is delivered twice or written to a wrong address.
+/// - The run ends.
+///
+/// With blocks, the relay alone runs over a fluid network, and no member dies. The run checks:
+/// - Every member gets every block once.
+/// - No block is written to memory that was not granted, or over another block that is still needed.
+/// - The run ends.
 ScenarioResult run_bcast(const ScenarioOptions& options);
 /// The two models. run_bcast() calls one of them.
 ScenarioResult run_packets(const ScenarioOptions& options);

@@ -1,6 +1,6 @@
 // A receiver's file and disk in the simulation. The file keeps every byte and notes violations. The message
-// store in front of it is a ring, as in the real program, and is emptied at the disk's speed. One thread,
-// virtual time.
+// store before the file is a ring buffer, as in the real program. It is emptied at the disk's speed. One
+// thread uses the objects, in virtual time.
 #pragma once
 
 #include <algorithm>
@@ -122,7 +122,7 @@ class SimSink final : public group::Store {
   bool twice_ = false;
 };
 
-/// The source's message store for one epoch: a ring that is filled from the file as slots become free.
+/// The source's message store for one epoch: a ring buffer that is filled from the file as slots become free.
 class SimSource final : public group::Store {
  public:
   /// `before_last` is called before the last block can be sent.

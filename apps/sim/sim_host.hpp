@@ -1,5 +1,5 @@
-// The base of the root and the receivers of a simulated bcast: a port, the software fabric, an engine that is
-// given turns, the job's data plane, and control channels that keep message boundaries.
+// The base of the root and the receivers of a simulated bcast: a port, the software fabric, an engine whose
+// turns the scenario runs, the job's data plane, and control channels that keep message boundaries.
 #pragma once
 
 #include <xxhash.h>
@@ -107,7 +107,7 @@ class SimHost : public sim::Process {
   Time tell_at_{};
 };
 
-/// A member's report of a whole file.
+/// Returns a member's report of a whole file.
 inline session::Bytes digest_report(std::span<const std::byte> file) {
   session::Bytes report(8);
   store_be(report.data(), std::uint64_t{XXH3_64bits(file.data(), file.size())});

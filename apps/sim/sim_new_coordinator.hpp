@@ -16,7 +16,7 @@ namespace rdmc::sim_app {
 
 class SimNewCoordinator {
  public:
-  /// Opens a new stream to that member.
+  /// The type of a function that opens a new stream to a member.
   using Connect = std::function<sim::ChannelEnd*(session::MemberId)>;
 
   SimNewCoordinator(const session::LeadRequested& request, bcast::FileShape shape, const HostOptions& options,
@@ -29,10 +29,11 @@ class SimNewCoordinator {
   /// Closes all streams.
   void stand_down();
 
-  // The channel of the participant in the same process.
+  // The following functions are the channel of the participant in the same process.
   void from_own(std::span<const std::byte> message, Time now);
   void own_closed(Time now);
-  /// The messages for the participant in the same process, in order. nullopt is the end of the channel.
+  /// Returns the messages for the participant in the same process, in order. nullopt means the end of the
+  /// channel.
   std::deque<std::optional<session::Bytes>> take_own() { return std::exchange(to_own_, {}); }
 
   std::uint64_t blocks_planned() const { return blocks_planned_; }

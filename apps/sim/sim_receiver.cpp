@@ -45,8 +45,8 @@ void SimReceiver::drain() {
   } while (pass_own());
 }
 
-/// Passes the messages of the coordinator in this process to the participant in it. Returns false if there
-/// were none.
+/// Passes the messages of the new coordinator of this process to the participant of the same process. Returns
+/// false if there were no messages.
 bool SimReceiver::pass_own() {
   if (!new_coordinator_) return false;
   const auto messages = new_coordinator_->take_own();

@@ -20,7 +20,8 @@ class SimReceiver final : public SimHost {
               const DiskOptions& disk, std::uint64_t ring_slots, SimNewCoordinator::Connect to_survivor);
 
   void connect(sim::ChannelEnd* end) { control_.emplace(end); }
-  /// Called when a survivor has connected that is a new coordinator, or believes that it must become one.
+  /// Called when another survivor has connected. That survivor is a new coordinator, or believes that it must
+  /// become the new coordinator.
   void visit(sim::ChannelEnd* end) { pending_.emplace_back(end); }
   void run(Time now) override;
   Time next_deadline() override;
@@ -28,18 +29,19 @@ class SimReceiver final : public SimHost {
   const SimFile& file() const { return file_; }
   std::optional<session::Status> outcome() const { return outcome_; }
   const Error& cause() const { return cause_; }
-  /// True if its own part has ended, and also its part as a new coordinator, if it had one.
+  /// True if this receiver's own part has ended and, if it has been a new coordinator, this part has ended,
+  /// too.
   bool is_over() const { return outcome_ && (!new_coordinator_ || new_coordinator_->finished()); }
   bool in_epoch() const { return in_epoch_; }
   bool was_formed() const { return formed_; }
   std::uint64_t orphaned() const { return participant_.counters().orphaned; }
   std::uint64_t led() const { return led_; }
-  /// The time at which the last block of the file arrived.
+  /// Returns the time at which the last block of the file arrived.
   std::optional<Time> delivered_at() const { return delivered_at_; }
   bool committed() const { return committed_at_.has_value(); }
   std::optional<Time> committed_at() const { return committed_at_; }
   bool delivered_twice() const { return twice_; }
-  /// The epochs that ended here, each with the time of its end.
+  /// Returns the epochs that ended at this receiver, each with the time of its end.
   const std::vector<std::pair<Epoch, Time>>& ended() const { return ended_; }
 
  private:

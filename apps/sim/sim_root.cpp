@@ -92,8 +92,8 @@ void SimRoot::choose(session::ParametersNeeded needed) {
     const auto held = bcast::BlockMap::decode(candidate.state, shape_.blocks());
     lacking = lacking | (held ? held->complement() : bcast::BlockMap::full(shape_.blocks()));
   }
-  // If each member holds every block, perhaps only the message that says so was lost. One block is then sent
-  // again.
+  // If each member has every block, perhaps only the message that reports this was lost. One block is then
+  // sent again.
   if (lacking.count() == 0) lacking.insert(shape_.blocks() - 1);
   auto ranking = bcast::rank_by_rack(members, options_.racks);
   if (!stragglers.empty()) ranking = bcast::with_stragglers(std::move(ranking), stragglers);

@@ -17,20 +17,20 @@ class SimRoot final : public SimHost {
   SimRoot(sim::Network& network, sim::HostId host, const HostOptions& options, std::vector<std::byte> source,
           bcast::FileShape shape, std::uint32_t receivers, std::uint64_t ring_slots);
 
-  /// Sets the channel to the receiver `member` (1 …).
+  /// Sets the channel to the receiver `member`. The first receiver has the number 1.
   void connect(session::MemberId member, sim::ChannelEnd* end) { controls_.emplace(member, end); }
   void run(Time now) override;
   Time next_deadline() override;
 
   std::span<const std::byte> source() const { return source_; }
-  /// The time at which the first epoch's message was sent.
+  /// Returns the time at which the first epoch's message was sent.
   std::optional<Time> sent_at() const { return sent_at_; }
   bool finished() const { return finished_; }
   const std::map<session::MemberId, std::pair<session::Status, Error>>& outcomes() const { return outcomes_; }
   std::uint64_t epochs() const { return coordinator_.counters().epochs; }
   std::uint64_t stragglers() const { return coordinator_.counters().stragglers; }
   std::uint64_t protocol_errors() const { return coordinator_.counters().protocol_errors; }
-  /// The number of blocks that all epochs together sent. A block counts once for each epoch.
+  /// Returns the number of blocks that all epochs together sent. A block counts once for each epoch.
   std::uint64_t blocks_planned() const { return blocks_planned_; }
 
  private:

@@ -22,7 +22,7 @@ class StoreCommand {
   /// Runs the scenario. Errors: invalid_argument if a fault is not known.
   Result<ScenarioResult> run();
   std::uint64_t seed() const { return options_.seed; }
-  /// The faults that must have struck.
+  /// Returns the faults that must have struck.
   const std::vector<std::string>& faults_asked() const { return faults_.asked(); }
 
  private:

@@ -48,7 +48,7 @@ SimDisk::Outcome SimDisk::lose_power(Random& random) {
     seen_ = durable_;
     return Outcome::kept;
   }
-  // Each sector is written or not. The file may have grown over sectors that are not written.
+  // Each sector is either written or not. The file may have become longer by sectors that are not written.
   store::Bytes left = *durable_;
   bool all = true, any = false;
   const std::size_t end =

@@ -16,17 +16,18 @@ class SimDisk {
   /// Begins the write of a frame of the journal, or of a new journal. Only one write may be in progress.
   void begin(const store::Acceptor::Write& write, store::Journal& journal);
   bool is_writing() const { return writing_.has_value(); }
-  /// The write in progress becomes durable.
+  /// Makes the write in progress durable.
   void finish();
-  /// The device refuses the write. The written bytes may be visible, and may be lost after a loss of power.
+  /// Makes the device refuse the write. The written bytes may be visible, and may be lost after a loss of
+  /// power.
   void refuse();
-  /// The disk is full, so only a random part of the write is visible.
+  /// Makes the disk full, so that only a random part of the write is visible.
   void run_full(Random& random);
 
-  /// The process ends, perhaps in the middle of a write. The operating system keeps the bytes that it was
-  /// given.
+  /// Ends the process, perhaps in the middle of a write. The operating system keeps the bytes that it has
+  /// received.
   void kill_process();
-  /// The bytes that are not durable are lost completely or in part.
+  /// Simulates a loss of power. The bytes that are not durable are lost completely or in part.
   Outcome lose_power(Random& random);
   void wipe() {
     writing_.reset();

@@ -1,4 +1,4 @@
-// The faults that strike a simulated store, and their end.
+// The faults that strike a simulated store, and how they end.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@ Duration StoreWorld::up_to(Duration most) {
       static_cast<std::int64_t>(simulation_.random().below(static_cast<std::uint64_t>(most.ns) + 1)));
 }
 
-/// The time that is `time` from now, but not later than the end of the faults.
+/// Returns the time that is `time` from now, but not a time after the end of the faults.
 Time StoreWorld::by_the_end(Duration time) const {
   return std::max(simulation_.now(), std::min(quiet_, simulation_.now() + time));
 }
@@ -38,8 +38,8 @@ store::Durable StoreWorld::kept_by(ProcessIndex index) const {
 /// True if the store can continue without the state of that node.
 bool StoreWorld::may_lose(ProcessIndex index) const {
   if (survivor_ == index) return false;
-  // If the configuration has only the surviving node and one node that is joining or about to join, both are
-  // needed.
+  // If the configuration has only the surviving node and one node that is joining or about to join, both of
+  // these nodes are needed.
   if (current_.epoch != 0 && current_.size() < nodes_.size()) return false;
   if (current_.epoch != 0 && !may_lose(index, current_)) return false;
   // A first configuration may begin as soon as all nodes have voted for it.
@@ -49,8 +49,9 @@ bool StoreWorld::may_lose(ProcessIndex index) const {
   return true;
 }
 
-/// True if, without the node `index`, a majority of the configuration's acceptors remains, and each of them
-/// has its state or can get the state from another one of them.
+/// Returns true if the store can lose the node `index`. Without it, a majority of the configuration's
+/// acceptors must remain. Each of these must have its state, or must be able to get the state from another
+/// one of them.
 bool StoreWorld::may_lose(ProcessIndex index, const store::Configuration& configuration) const {
   if (kept_by(index).id != configuration.acceptors[index]) return true;
   std::size_t active = 0, others = 0;
@@ -95,8 +96,8 @@ void StoreWorld::strike(StoreFault fault) {
     case StoreFault::kill:
     case StoreFault::power:
     case StoreFault::wipe:
-      // The node is back after up to 2 ms, while messages to its former life are still in flight, or after up
-      // to 200 ms.
+      // The node starts again after up to 2 ms, while messages to its former life are still in flight, or
+      // after up to 200 ms.
       return end_node(index, fault,
                       up_to(simulation_.random().below(2) == 0 ? milliseconds(2) : milliseconds(200)));
     case StoreFault::wipe_joining: ++wipe_joining_; return end_node(index, StoreFault::wipe, milliseconds(1));
@@ -152,7 +153,8 @@ void StoreWorld::strike(StoreFault fault) {
   }
 }
 
-/// All nodes except the survivor lose their state. A joining node has no state yet and may remain as it is.
+/// Makes all nodes except the survivor lose their state. A joining node has no state yet, and may remain as
+/// it is.
 void StoreWorld::lose_majority(ProcessIndex survivor) {
   const store::Durable kept = kept_by(survivor);
   const bool has_state = kept.active.epoch != 0 && current_.contains(kept.id) &&
@@ -172,8 +174,8 @@ void StoreWorld::lose_majority(ProcessIndex survivor) {
   name_survivor();
 }
 
-/// Names the survivor repeatedly, as an operator does who was told to. The node refuses while it is not
-/// needed.
+/// Names the survivor repeatedly, like an operator who has been asked to do this. The node refuses while it
+/// is not needed.
 void StoreWorld::name_survivor() {
   if (everybody_serves()) survivor_.reset();
   if (!survivor_) return;
@@ -185,7 +187,8 @@ void StoreWorld::name_survivor() {
   simulation_.at(simulation_.now() + milliseconds(50), [this] { name_survivor(); });
 }
 
-/// From now on, clients may be told of older views than before.
+/// Called when the store goes on from the survivor's state. From now on, clients may get older views than
+/// before.
 void StoreWorld::survived() {
   ++survivals_;
   history_.begin_anew();
@@ -220,7 +223,7 @@ void StoreWorld::on_stage(ProcessIndex index) {
   if (wanted == 0) return;
   const StoreFault how = &wanted == &kill_joining_ ? StoreFault::kill_joining : StoreFault::wipe_joining;
   --wanted;
-  // This happens during the join, shortly before it or shortly after it.
+  // The fault happens during the join, shortly before it or shortly after it.
   simulation_.at(simulation_.now() + up_to(milliseconds(2)), [this, index, how, life = host.life] {
     if (runs(index, life))
       end_node(index, how, how == StoreFault::kill_joining ? up_to(seconds(1)) : milliseconds(1));

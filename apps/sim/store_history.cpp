@@ -36,9 +36,10 @@ std::vector<std::string> StoreHistory::violations() const {
   return violations;
 }
 
-/// A view of epoch e becomes current after each request began that was answered with an earlier epoch. It
-/// becomes current before each request ended that was answered with epoch e or a later one. Such a moment
-/// must exist for every epoch, in the order of the epochs.
+/// Checks one group. A view of epoch e must have become current at a moment that meets two conditions. The
+/// moment is after the beginning of each request that was answered with an earlier epoch. It is before the
+/// end of each request that was answered with epoch e or a later one. Such a moment must exist for every
+/// epoch, in the order of the epochs.
 void StoreHistory::check(const std::string& name, const Group& group,
                          std::vector<std::string>& violations) const {
   for (const std::string& violation : group.violations) violations.push_back(name + ": " + violation);

@@ -9,9 +9,10 @@ namespace {
 constexpr std::size_t kMostViolations = 20;
 constexpr Duration kLook = milliseconds(10);
 constexpr std::int64_t kLeastLatencyNs = 20'000, kMostLatencyNs = 300'000;
-/// The longest time from the end of a process until the other ends of its connections learn of it.
+/// The longest time from the end of a process until the processes that are connected to it learn of this.
 constexpr Duration kNews = milliseconds(1);
-/// A larger number than operators use in one life of a node (store::Node::Options::started).
+/// The number by which `started` grows for each life of a node. Operators start a node less often than this
+/// in one life (store::Node::Options::started).
 constexpr std::uint64_t kRunsOfOneLife = 1'000;
 
 view::View view_of(std::uint64_t epoch, std::uint64_t proposal) {
@@ -282,7 +283,8 @@ void StoreWorld::finish(ProcessIndex index, const store::Requester::Finished& fi
   };
   if (!finished.outcome) {
     ++failures_;
-  } else if (asked.survivals == survivals_) {  // Otherwise the answer may come from a lost state.
+  } else if (asked.survivals == survivals_) {  // Without this condition, the answer might come from a state
+                                               // that was lost.
     if (!asking_) slowest_ = std::max(slowest_, simulation_.now() - asked.at);
     answered_.insert(index);
     if (const auto* const one = std::get_if<store::Accepted>(&*finished.outcome)) {

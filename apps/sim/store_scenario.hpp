@@ -14,18 +14,19 @@ enum class StoreFault : std::uint8_t {
   kill,          ///< A node's process ends and is started again. Without a disk it loses its state.
   power,         ///< The host of a node loses power. Bytes that are not durable are lost or torn.
   wipe,          ///< A node loses its state.
-  wipe_joining,  ///< A node that is about to join again loses its state once more.
+  wipe_joining,  ///< A node that is about to join loses its state once more.
   kill_joining,  ///< A node that is about to join is away for a while.
-  /// A node's disk refuses a write. The node is started again, with or without a loss of power.
+  /// A node's disk refuses a write. The node is started again. The host may also lose power before that.
   refused_flush,
-  /// A node's disk is full. The node is started again, with or without a loss of power.
+  /// A node's disk is full. The node is started again. The host may also lose power before that.
   full_disk,
   slow_disk,  ///< A node's disk takes up to 300 ms for a write.
   cut,        ///< A node is disconnected from all other processes.
   one_way,    ///< Messages in one direction between a node and another process are lost.
   pause,      ///< A node is stopped for up to 1 s.
   restart_client,
-  /// Two nodes lose their state, perhaps while one is joining, and an operator names the third.
+  /// Two nodes lose their state, perhaps while one node is joining, and an operator names the third node as
+  /// the survivor.
   survivor,
 };
 inline constexpr std::array kStoreFaults{
@@ -37,27 +38,31 @@ inline constexpr std::array kStoreFaults{
 
 struct StoreOptions {
   std::uint64_t seed = 1;
-  std::uint32_t nodes = 3;  ///< 1 or 3.
-  bool disks = true;        ///< Without disks, a node that ends loses its state.
+  std::uint32_t nodes = 3;  ///< must be 1 or 3
+  bool disks = true;        ///< false: there are no disks, so a node that ends loses its state
   std::uint32_t clients = 4;
   std::uint32_t groups = 2;
-  /// The number of times that each fault strikes, at random moments of the faulty time. Only `survivor` makes
-  /// a majority lose its state. Only an operator can repair that.
+  /// The number of times that each fault strikes, at random moments of the time in which faults strike. Of
+  /// all faults, only `survivor` makes a majority lose its state. Only an operator can repair this loss.
   std::array<std::uint32_t, kStoreFaults.size()> strikes{};
-  sim::FaultRates rates{};  ///< The fault rates of messages during the faulty time.
+  sim::FaultRates rates{};  ///< The fault rates of messages during the time in which faults strike.
   Duration faulty_time = seconds(2);
   Duration think{milliseconds(6)};  ///< The longest pause of a client between two requests.
 
   std::uint32_t& operator[](StoreFault fault) { return strikes[static_cast<std::size_t>(fault)]; }
 };
 
-/// After the faults have stopped, every node must serve and every client must get an answer within this time.
+/// The time within which, after the faults have stopped, every node must be active and every client must get
+/// an answer.
 inline constexpr Duration kStoreSettledWithin = seconds(5);
 
-/// Runs the scenario. The checks are: the answers are linearizable, and those after an operator named a
-/// survivor are checked separately; no journal is found corrupt; the store forms; after the faults have
-/// stopped, all nodes serve again and every client gets an answer.
-/// Figures: views, answers, failures (requests without an answer), configurations, joins, overtaken
+/// Runs the scenario. The run checks:
+/// - The answers are linearizable. The answers after an operator has named a survivor are checked separately.
+/// - No journal is found corrupt.
+/// - The store forms.
+/// - After the faults have stopped, all nodes are active again and every client gets an answer.
+///
+/// The figures are: views, answers, failures (requests without an answer), configurations, joins, overtaken
 /// (proposals that lost to a higher ballot), torn and lost (writes, after a loss of power), slowest_us (the
 /// slowest answer after the faults).
 ScenarioResult run_store(const StoreOptions& options);

@@ -23,14 +23,15 @@ class StoreWorld {
  public:
   explicit StoreWorld(const StoreOptions& options);
 
-  /// Forms the store, lets the faults strike, and waits until every node serves and every client is answered.
+  /// Forms the store, lets the faults strike, and waits until every node is active and every client has an
+  /// answer.
   void run();
   ScenarioResult result();
 
  private:
   /// The index of a process. Nodes come first, then clients.
   using ProcessIndex = std::size_t;
-  /// The client id that represents the operator. No process has this life.
+  /// The client id that represents the operator. No process has this number as its life.
   static constexpr store::Node::Client kOperator = ~std::uint64_t{0};
   /// The number of one life of a process. A message to an earlier life is not delivered.
   using Life = std::uint64_t;
@@ -39,7 +40,7 @@ class StoreWorld {
     Life life = 0;  ///< 0 if the process does not run.
     Time armed = Time::never();
     bool paused = false;
-    /// The steps that are due since the process was paused.
+    /// The steps that became due while the process is paused.
     std::vector<std::function<void()>> missed;
   };
   struct NodeHost : Process {
@@ -55,7 +56,7 @@ class StoreWorld {
     std::unique_ptr<store::Requester> requester;
     struct Asked {
       std::uint64_t number = 0;
-      std::string group;  ///< Empty if all groups are asked for.
+      std::string group;  ///< Empty if the request is for all groups.
       std::optional<view::View> next;
       Time at;
       /// The value of StoreWorld::survivals_ when the client asked.
@@ -65,7 +66,7 @@ class StoreWorld {
     std::map<std::string, Epoch> seen;
   };
 
-  // Processes.
+  // The following functions start and end processes.
   void start_node(ProcessIndex index);
   void stop_node(ProcessIndex index);
   void start_client(ProcessIndex index);
@@ -74,7 +75,7 @@ class StoreWorld {
   bool runs(ProcessIndex index, Life life) { return life != 0 && process(index).life == life; }
   store::Id any_id() { return {simulation_.random().next(), simulation_.random().next()}; }
 
-  // The outputs of the cores, and the inputs that follow from them.
+  // The following functions handle the outputs of the cores, and the inputs that follow from these outputs.
   void pump(ProcessIndex index);
   void pump_node(ProcessIndex index);
   void pump_client(ProcessIndex index);
@@ -88,13 +89,13 @@ class StoreWorld {
   /// Runs the step now, or when the process continues after a pause.
   void unless_paused(ProcessIndex index, Life life, std::function<void()> step);
 
-  // The requests of the clients.
+  // The following functions make the requests of the clients.
   void ask(ProcessIndex index);
   void finish(ProcessIndex index, const store::Requester::Finished& finished);
   bool everybody_serves() const;
   bool everybody_is_answered();
 
-  // Defined in store_faults.cpp.
+  // The following functions are defined in store_faults.cpp.
   void plan_faults();
   void strike(StoreFault fault);
   void end_node(ProcessIndex index, StoreFault how, Duration away);
@@ -121,13 +122,13 @@ class StoreWorld {
   Life last_life_ = 0;
   std::set<std::pair<ProcessIndex, ProcessIndex>> blocked_;
   sim::FaultRates rates_;
-  bool asking_ = true;  ///< False after the end of the faults. Answers then count for slowest_us.
+  bool asking_ = true;  ///< False after the end of the faults; from then on, answers count for slowest_us.
   std::set<ProcessIndex> answered_;
   std::uint64_t proposals_ = 0;
 
   store::Configuration current_;  ///< The newest configuration in which any node has been active.
   int wipe_joining_ = 0, kill_joining_ = 0;
-  /// The node that an operator names, until all nodes serve again.
+  /// The node that an operator names, until all nodes are active again.
   std::optional<ProcessIndex> survivor_;
   std::uint64_t survivals_ = 0;
   Time quiet_ = Time::never();

@@ -1,10 +1,10 @@
-// The faults that strike a simulated group, and their end.
+// The faults that strike a simulated group, and how they end.
 #include "apps/sim/views_world.hpp"
 
 namespace rdmc::sim_app {
 namespace {
 
-/// The longest time from a process's death until another host learns of it from the kernel.
+/// The longest time from a process's death until the kernel informs another host of it.
 constexpr Duration kSignal = microseconds(500);
 constexpr std::uint32_t kHalf = 500'000, kMost = 800'000, kNearlyAll = 900'000;
 
@@ -30,7 +30,7 @@ void ViewsWorld::strike(ViewsFault fault) {
   ViewsMember* const member = current_[value_of(host)];
   if (fault == ViewsFault::kill_in_change) {
     kill_proposer_ = true;
-    return;  // It strikes when a member proposes a view.
+    return;  // This fault strikes when a member proposes a view.
   }
   struck(fault);
   if (fault == ViewsFault::clock_jump && options_.lease > Duration{}) fault = ViewsFault::suspend;
@@ -194,7 +194,7 @@ void ViewsWorld::flap(sim::HostId a, sim::HostId b, bool broken) {
                  [this, a, b, broken] { flap(a, b, !broken); });
 }
 
-/// Undoes a fault at a random time within `time` from now, but not after the end of all faults.
+/// Undoes a fault at a random time within `time` from now, but before the end of all faults.
 void ViewsWorld::until_later(Duration time, std::function<void()> undo) {
   simulation_.at(std::min(quiet_, simulation_.now() + up_to(time)), std::move(undo));
 }

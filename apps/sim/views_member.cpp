@@ -10,9 +10,9 @@
 namespace rdmc::sim_app {
 namespace {
 
-// The first byte of a datagram tells its content. In a control message, the sender's id follows. In a
-// question for the listener at an address, the asker's id and its request id follow. The answer repeats both
-// and adds the listener's id.
+// The first byte of a datagram gives the kind of the datagram. In a control message, the sender's id follows.
+// In a question to the listener at an address, the id of the asking process and the id of the request follow.
+// The answer repeats these two ids and adds the listener's id.
 constexpr std::byte kControl{1}, kData{2}, kWhoListens{3}, kListener{4};
 constexpr std::size_t kControlHead = 9, kDataBytes = 17, kWhoListensBytes = 17, kListenerBytes = 25;
 
@@ -97,7 +97,7 @@ void ViewsMember::starve(bool starved) {
   if (!starved && alive()) network_.simulation().wake(process_);
 }
 
-/// The work of the network thread in one turn.
+/// Does the work of the network thread in one turn.
 void ViewsMember::listen(Time now) {
   for (const auto& [to, bytes] : std::exchange(unsent_, {})) send(to, bytes);
   for (const sim::DatagramId id : std::exchange(arrived_, {})) {
@@ -146,8 +146,8 @@ void ViewsMember::say_who_listens(std::span<const std::byte> question, const Add
   send(asker, answer);
 }
 
-/// Ignores an answer to another process. The process elsewhere shares its address with a process of the
-/// group, so an answer can reach the wrong one.
+/// Handles an answer of a listener. Ignores an answer to another process. The process on the host outside the
+/// group has the same address as a process of the group, so an answer can reach the wrong one of these two.
 void ViewsMember::hear_who_listens(std::span<const std::byte> answer, Time clock) {
   if (load_be<std::uint64_t>(&answer[1]) != value_of(id())) return;
   const auto listener = view::MemberId{load_be<std::uint64_t>(&answer[kWhoListensBytes])};
@@ -207,7 +207,7 @@ void ViewsMember::send(const Address& to, std::span<const std::byte> bytes) {
 
 void ViewsMember::send_data(Time now) {
   next_data_ = now + kSendEvery;
-  // A member that was removed and does not know it yet still sends.
+  // A member that was removed and does not know this yet still sends.
   if (core_.state() != view::FailureView::State::member) return;
   std::array<std::byte, kDataBytes> bytes{kData};
   store_be(&bytes[1], value_of(core_.view().epoch));

@@ -14,7 +14,8 @@ namespace rdmc::sim_app {
 
 inline constexpr std::uint16_t kViewsPort = 7700;
 
-/// Each machine has two hosts of a group. Processes on one machine see each other's exits.
+/// Returns the machine of a host. Each machine has two hosts of a group. Processes on one machine notice each
+/// other's exits.
 inline std::uint64_t machine_of(sim::HostId host) {
   return 1U + value_of(host) / 2U;
 }
@@ -34,15 +35,15 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   };
   /// The properties in which this process differs from the others, apart from its identity.
   struct Nature {
-    Duration lease{};  ///< The term of the lease that it requests.
-    /// The difference between its clock and the simulation's clock at the start.
+    Duration lease{};  ///< The term of the lease that the process requests.
+    /// The difference between the process's clock and the simulation's clock at the start.
     Duration clock_offset{};
-    std::int64_t clock_rate = 0;  ///< The number of millionths by which its clock is faster.
-    std::uint64_t machine = 0;    ///< The machine that it claims to be on.
+    std::int64_t clock_rate = 0;  ///< The number of millionths by which the process's clock is faster.
+    std::uint64_t machine = 0;    ///< The machine on which the process claims to be.
   };
 
-  /// `at` is the host whose address the process claims to have. Datagrams to that address reach the process
-  /// on that host.
+  /// Makes a process. `at` is the host whose address the process claims to have. Datagrams to that address
+  /// reach the process on that host.
   ViewsMember(sim::Network& network, SimStore& store, sim::HostId host, sim::HostId at, view::MemberId id,
               const view::Timing& timing, const Nature& nature, const Observer& observer);
 
@@ -50,22 +51,23 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   Time next_deadline() override;
   void deliver(sim::DatagramId datagram) override;
 
-  /// Reports that the member's host has answered that no process listens at the member's address.
+  /// Reports to this process that the member's host has answered that no process listens at the member's
+  /// address.
   void tell_refused(view::MemberId member, bool had_connection);
-  /// Reports the exit of that process, which was on the same machine.
+  /// Reports to this process the exit of that process, which was on the same machine.
   void tell_exited(view::MemberId member);
-  /// An operator asks this process to remove that member.
+  /// Requests, as an operator, that this process removes that member.
   void remove(view::MemberId member);
-  /// If true, this process is told from now on that no process listens at the address of each member that it
-  /// sends to.
+  /// If true, from now on, this process gets the answer that no process listens at the address of each member
+  /// that it sends to.
   void be_refused(bool refused) { refused_ = refused; }
   /// If true, the network thread gets no processor time: datagrams in both directions wait.
   void starve(bool starved);
   void leave();
   void jump_clock(Duration by) { clock_offset_ = clock_offset_ + by; }
 
-  /// The time, in the simulation's clock, from which the lease lets this member serve, if nothing changes
-  /// before. Applies to what the view assigns to one member only.
+  /// Returns the time, in the simulation's clock, from which the lease lets this member serve, if nothing
+  /// changes before that time. Applies only to what the view assigns to one member.
   Time serves_from() const { return true_time(core_.takeover_at()); }
   Time serves_until() const { return true_time(core_.lease_until()); }
 
@@ -74,7 +76,8 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   sim::ProcessId process() const { return process_; }
   sim::HostId host() const { return host_; }
   bool alive() const { return network_.simulation().state(process_) != sim::ProcessState::killed; }
-  /// The epoch that the core's outputs have installed. It can differ from the core's state.
+  /// Returns the epoch that the core's outputs have installed. It can differ from the epoch in the core's
+  /// state.
   Epoch installed() const { return installed_; }
   bool was_removed() const { return removed_; }
   std::uint64_t stores_lost() const { return stores_lost_; }

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kMostViolations = 20;
 /// The interval between checks whether the group is settled.
 constexpr Duration kLook = milliseconds(20);
-/// After the group has settled, for this time all members must receive from each other, and nothing may
+/// After the group has settled, all members must receive from each other for this time, and nothing may
 /// change.
 constexpr Duration kStaysSettled = milliseconds(200);
 
@@ -99,7 +99,8 @@ bool ViewsWorld::is_settled() const {
   });
 }
 
-/// Returns true if nothing changes for a while. Also checks that the fence admits the data of all members.
+/// Returns true if nothing changes for kStaysSettled. Also checks that the fence admits the data of all
+/// members.
 bool ViewsWorld::stays_settled() {
   const Epoch epoch = store_.current().epoch;
   heard_.clear();
@@ -142,7 +143,7 @@ void ViewsWorld::on_delivered(ViewsMember& member, Epoch epoch, view::MemberId f
     violation("something is taken in of an epoch that its sender or receiver is not in");
 }
 
-/// True if the member's view assigns to it what only one member serves.
+/// Returns true if the member may serve what the view assigns to one member only.
 bool ViewsWorld::may_serve(const ViewsMember& member) const {
   const view::View& view = member.core().view();
   if (!member.alive() || member.core().state() != view::FailureView::State::member) return false;
@@ -158,7 +159,7 @@ bool ViewsWorld::is_served() const {
 }
 
 /// A member that may serve by its own clock may do so until its lease ends, without another turn, because its
-/// threads check the clock only. Therefore no instant from now on may belong to two members.
+/// threads check only the clock. Therefore, from now on, no instant may belong to two members.
 void ViewsWorld::on_turned(ViewsMember& member) {
   if (options_.lease == Duration{} || !may_serve(member)) return;
   const Time now = simulation_.now(), from = std::max(now, member.serves_from());

@@ -13,7 +13,7 @@ namespace rdmc::sim_app {
 
 enum class ViewsFault : std::uint8_t {
   kill,            ///< A process dies, and its peers are notified: end of stream, port unreachable.
-  kill_in_change,  ///< The same, for a member that is proposing a view.
+  kill_in_change,  ///< Like kill, for a member that is proposing a view.
   silence,         ///< A host is disconnected from the network for a while.
   silent_death,    ///< A process dies without a notification.
   pause,           ///< A process is stopped for 0.3 to 2 s.
@@ -34,14 +34,15 @@ enum class ViewsFault : std::uint8_t {
   /// A process restarts, disconnected from the network. It reaches only the store.
   cut_newcomer,
   refused,  ///< Like cut_newcomer, but a firewall answers that no process listens at the members.
-  /// An outside process joins with a group host's address, and in half of the cases its machine.
+  /// A process outside the group joins with the address of one of the group's hosts. In half of the cases it
+  /// also claims the machine of that host.
   same_address,
   /// A process's network thread gets no processor time for 0.3 to 2 s. Its other threads run.
   starve,
-  suspend,  ///< A machine is suspended for 0.3 to 2 s, see ViewsOptions::clock_stops.
+  suspend,  ///< A machine is suspended for 0.3 to 2 s; see ViewsOptions::clock_stops.
   /// An operator removes a living member, through another member or in the store.
   operator_removes,
-  /// Other members are told falsely that no process listens at a living member's address.
+  /// Other members are informed falsely that no process listens at a living member's address.
   forged_refusal,
 };
 inline constexpr std::array kViewsFaults{
@@ -62,38 +63,43 @@ inline constexpr std::array kViewsFaults{
 struct ViewsOptions {
   std::uint64_t seed = 1;
   std::uint32_t members = 5;
-  /// The number of times that each fault strikes, at random moments of the faulty time.
+  /// The number of times that each fault strikes, at random moments of the time in which faults strike.
   std::array<std::uint32_t, kViewsFaults.size()> strikes{};
   /// Most dead processes are started again at the same address, after up to 1 s.
   bool restarts = true;
-  sim::FaultRates rates{};  ///< The fault rates of datagrams during the faulty time.
+  sim::FaultRates rates{};  ///< The fault rates of datagrams during the time in which faults strike.
   Duration faulty_time = seconds(2);
   /// The term of each member's lease, or 0 for no leases. With leases, clocks behave like CLOCK_BOOTTIME:
-  /// they continue while the machine is suspended and never jump, and their rates differ. A clock_jump is
-  /// then a suspend.
+  /// they continue while the machine is suspended, and they never jump. Their rates differ. A clock_jump then
+  /// suspends the machine instead.
   Duration lease{};
-  /// True if the clock behaves like CLOCK_MONOTONIC: it stops while suspended.
+  /// True if the clock behaves like CLOCK_MONOTONIC: it stops while the machine is suspended.
   bool clock_stops = false;
-  /// Each view lets the next member serve what only one member serves, not the oldest.
+  /// If true, each view gives the next member, instead of the oldest member, the right to serve what only one
+  /// member serves.
   bool rotate = false;
   view::Timing timing{};
 
   std::uint32_t& operator[](ViewsFault fault) { return strikes[static_cast<std::size_t>(fault)]; }
 };
 
-/// After the faults have stopped, all live processes must be in one view without others within this time.
-/// This is the time of the takeover of a dead group, and the longest of every other wait.
+/// The time within which, after the faults have stopped, all live processes must be in one view that has no
+/// other members. It covers the takeover of a dead group, and the longest time of every other wait.
 inline constexpr Duration kSettledWithin = seconds(10);
 
-/// Runs the scenario. The checks are: there is one view of each epoch, and the store has accepted it before
-/// any process acts on it; epochs only grow; no process accepts data of an epoch that itself or the sender is
-/// not in; the group forms, and it settles after the faults. With leases, no two processes may serve at the
-/// same instant what only one member serves, and one does in a settled view.
-/// Figures: views, removals (of living processes), healthy_removals (of those that were never stopped or
-/// starved), claims, removal_us (the longest time from a member's death to the view without it everywhere),
-/// settled_us, delivered, handovers (the number of times that another process serves than before), waits
-/// (views that tell what may still be held), listeners_asked and address_claims_denied (the sums over all
-/// processes, see FailureView::Counters).
+/// Runs the scenario. The run checks:
+/// - There is one view of each epoch, and the store has accepted it before any process acts on it.
+/// - Epochs only grow.
+/// - No process accepts data of an epoch if the process itself or the sender is not in that epoch.
+/// - The group forms, and it settles after the faults.
+/// - With leases, no two processes may serve at the same instant what only one member serves. In a settled
+///   view, one process may.
+///
+/// The figures are: views, removals (of living processes), healthy_removals (of processes that were never
+/// stopped or starved), claims, removal_us (the longest time from a member's death until every member has a
+/// view without it), settled_us, delivered, handovers (the number of times that another process serves than
+/// before), waits (views that report which leases may still be held), listeners_asked and
+/// address_claims_denied (the sums over all processes, see FailureView::Counters).
 ScenarioResult run_views(const ViewsOptions& options);
 
 }  // namespace rdmc::sim_app

@@ -6,13 +6,13 @@
 
 namespace rdmc::sim_app {
 
-/// Half of a round trip of 0.2 to 3 ms.
+/// Returns the time after half of a round trip. A round trip takes 0.2 to 3 ms.
 Time SimStore::soon() {
   return simulation_.now() + microseconds(static_cast<std::int64_t>(simulation_.random().between(100, 1500)));
 }
 
-/// Runs `function` at the store half a round trip from now, if the store can be reached. Its result returns
-/// to the client, unless the store cannot be reached at that time.
+/// Runs `function` at the store half a round trip from now, if the store can be reached. The result of
+/// `function` is returned to the client, unless the store cannot be reached at that time.
 template <typename Done, typename Function>
 void SimStore::ask(sim::HostId from, Done done, Function function) {
   const auto answer = std::make_shared<Done>(std::move(done));

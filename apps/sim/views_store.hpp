@@ -1,7 +1,7 @@
-// The store of a simulated group: the view, which only a view of the next epoch replaces, and the liveness
-// queries. The network to the store may be down, may exclude single hosts, and may lose an answer after the
-// request was executed. The store itself may be late, may refuse requests, and may show an old view. It keeps
-// every view that ever was current.
+// The store of a simulated group. It keeps the liveness queries, and the view, which only a view of the next
+// epoch can replace. The network to the store may be down, may exclude single hosts, and may lose an answer
+// after the request was executed. The store itself may be late, may refuse requests, and may show an old
+// view. The store keeps every view that ever was current.
 #pragma once
 
 #include <functional>
@@ -24,16 +24,17 @@ class SimStore {
   void set_down(bool down) { down_ = down; }
   void keep_away(sim::HostId host) { kept_away_.insert(host); }
   void let_in(sim::HostId host) { kept_away_.erase(host); }
-  /// Loses this rate of the answers, in parts per million, after the request was executed.
+  /// Sets the rate of lost answers, in parts per million. An answer is lost after the request was executed.
   void lose_answers(std::uint32_t rate) { lost_answers_ = rate; }
   void lose_hints(std::uint32_t rate) { lost_hints_ = rate; }
-  /// Delays each answer by up to this time. Often no process waits for it then.
+  /// Delays each answer by up to this time. Often no process waits for the answer any more.
   void be_late(Duration most) { late_ = most; }
-  /// Refuses this rate of the requests, in parts per million, without executing them.
+  /// Sets the rate of refused requests, in parts per million. A refused request is not executed.
   void refuse(std::uint32_t rate) { refused_ = rate; }
-  /// An operator's tool removes that member from the view.
+  /// Removes that member from the view, like an operator's tool.
   void remove(view::MemberId member);
-  /// A backup replaces the store. It shows the view of `epochs` epochs ago, and accepts no other view.
+  /// Replaces the store by a backup. The backup shows the view of `epochs` epochs ago, and accepts no other
+  /// view.
   void go_back(std::uint64_t epochs);
   void return_from_backup() { backup_.reset(); }
 
@@ -43,7 +44,7 @@ class SimStore {
   /// Registers a watch. It ends when `hint` returns false, which means that the client is gone.
   void watch(sim::HostId from, std::move_only_function<bool()> hint);
 
-  /// All views that ever were current, by epoch.
+  /// Returns all views that ever were current, by epoch.
   const std::map<Epoch, view::View>& history() const { return history_; }
   const view::View& current() const { return current_; }
   std::uint64_t claims() const { return value_of(claims_.epoch); }

@@ -34,7 +34,7 @@ class ViewsWorld {
   bool stays_settled();
   void violation(std::string what);
 
-  // The reports of the processes.
+  // The following functions receive the reports of the processes.
   void on_installed(ViewsMember& member, const view::View& view);
   void on_removed(ViewsMember& member);
   void on_proposing(ViewsMember& member);
@@ -42,7 +42,7 @@ class ViewsWorld {
   void on_turned(ViewsMember& member);
   void look_for_removals();
 
-  // Defined in views_faults.cpp.
+  // The following functions are defined in views_faults.cpp.
   void plan_faults();
   void strike(ViewsFault fault);
   void kill(sim::HostId host, bool signalled);
@@ -73,14 +73,14 @@ class ViewsWorld {
   Hosts hosts_;
   sim::HostId elsewhere_{};                             ///< The host of a process outside the group.
   std::deque<std::unique_ptr<ViewsMember>> processes_;  ///< All processes that ever ran.
-  std::vector<ViewsMember*> current_;  ///< The newest process of each host, also if it is dead.
+  std::vector<ViewsMember*> current_;  ///< The newest process of each host, even if it is dead.
   ViewsMember* other_ = nullptr;       ///< The process on the host elsewhere_, if there is one.
   std::set<view::MemberId> leavers_, starved_;
-  /// The members that are dead and still in the view of some process.
+  /// The members that are dead and that some process still has in its view.
   std::vector<Death> deaths_;
   bool kill_proposer_ = false;
   Time quiet_ = Time::never();  ///< The time at which the faults stop.
-  /// Pairs of sender and receiver of data since the last reset.
+  /// The pairs of sender and receiver between which data has arrived since the last reset.
   std::set<std::pair<view::MemberId, view::MemberId>> heard_;
 
   std::array<std::uint64_t, kViewsFaults.size()> struck_{};

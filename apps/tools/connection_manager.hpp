@@ -1,5 +1,5 @@
-// Drives a cm::Manager over the management queue pair of a ForeignHost, and collects its events for the
-// program. It must not outlive its host, and belongs to the host's thread.
+// Runs a cm::Manager over the management queue pair of a ForeignHost, and collects the manager's events for
+// the program. It must not outlive its host, and must be used on the host's thread.
 #pragma once
 
 #include <deque>
@@ -19,13 +19,13 @@ class ConnectionManager final : public engine::Poller {
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
   cm::Manager& manager() { return manager_; }
-  /// The requests of peers that want to connect, the oldest first. A request is removed when its peer gives
-  /// up, or when the manager gives the peer up.
+  /// Returns the requests of peers that want to connect, the oldest first. A request is removed when its peer
+  /// gives up, or when the manager gives up on the peer.
   std::deque<cm::Event>& requests() { return requests_; }
-  /// The other events that were not taken yet.
+  /// Returns the other events, those that were not taken yet.
   std::deque<cm::Event>& events() { return events_; }
 
-  /// These two functions return after the message to the peer was sent, so the program may end at once.
+  /// reject() and disconnect() return after the message to the peer was sent, so the program may end at once.
   void reject(cm::CommunicationId connection, cm::RejectReason reason);
   void disconnect(cm::CommunicationId connection);
 

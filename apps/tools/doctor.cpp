@@ -28,8 +28,8 @@ Result<SelfTest> try_out(const std::function<Result<fabric::OpenedFabric>(std::s
   return run_self_test(std::move(*sending), std::move(*receiving), test_time);
 }
 
-/// Returns the request for the udp driver. A device is named in the form of another driver, and then the
-/// request may have no address.
+/// Returns the request for the udp driver. If the request names a device in the form of another driver, it
+/// may have no address.
 port::PortRequest without_device(const port::PortRequest& request) {
   const bool names_address = std::ranges::any_of(request.address.ip(), [](auto byte) { return byte != 0; });
   return {.address = names_address ? request.address : Address::ipv4(127, 0, 0, 1, request.address.port),
@@ -37,8 +37,9 @@ port::PortRequest without_device(const port::PortRequest& request) {
           .dscp = request.dscp};
 }
 
-/// A driver that a probe finds usable may still fail to open a port, so this function opens one. If "auto"
-/// has opened a port of this driver (`opened`), the driver is known to work.
+/// Finds out whether the driver can be used. A driver that a probe finds usable may still fail to open a
+/// port, so this function opens one. If "auto" has opened a port of this driver (`opened`), it is known that
+/// the driver can be used.
 port::Usability judge(port::Driver& driver, const port::PortRequest& request,
                       const fabric::OpenedFabric* opened, const Machine& machine) {
   port::Usability usability = with_right_limit(driver.probe(request), machine);
@@ -89,9 +90,9 @@ Finding examine(std::string_view provider, const Result<std::string>& probed, co
   return finding;
 }
 
-/// Adds a remedy if the request names no device, or names it in the form of another driver. In that case the
-/// driver knows only that the device is missing. A probe with a trial device shows whether the driver works
-/// at all.
+/// Adds a remedy if the request names no device, or names a device in the form of another driver. In these
+/// cases the driver knows only that the device is missing. A probe with a trial device shows whether the
+/// driver can be used at all.
 port::Usability with_remedy(port::Usability usability, port::Driver& dpdk, const port::PortRequest& request,
                             const Machine& machine) {
   if (!request.device.empty() && !usability.remedy.empty()) return usability;

@@ -19,28 +19,29 @@ class ForeignCommand {
  public:
   /// The texts for --help and for error messages.
   struct Words {
-    std::string program;          ///< "rdmc_ping"
-    std::string purpose;          ///< One sentence.
+    std::string program;          ///< such as "rdmc_ping"
+    std::string purpose;          ///< One sentence about the program.
     std::string server, address;  ///< Descriptions of SERVER and --address.
   };
 
-  /// `options` must outlive this object. parse() fills it in.
+  /// `options` must outlive this object. parse() fills `options` in.
   ForeignCommand(Words words, ForeignOptions& options);
 
-  /// The parser, for the options of one program only. They appear between the common options in --help.
+  /// Returns the parser, to which a program adds its own options. They appear between the common options in
+  /// --help.
   CLI::App& app() { return app_; }
-  /// The option --fabric, for options that exclude it.
+  /// Returns the option --fabric, for options that exclude it.
   CLI::Option* fabric() { return fabric_; }
   bool is_server() const { return server_.empty(); }
   bool names_address() const { return !address_.empty(); }
   bool json() const { return json_; }
 
-  /// Returns the exit code if the program must end: 0 after --help and --version, 1 for wrong usage, which is
-  /// reported on stderr. `port` is the default port of SERVER. It is read after the options are parsed.
-  /// `check` throws CLI::ParseError if options contradict each other.
+  /// Parses the command line. Returns the exit code if the program must end: 0 after --help and --version, 1
+  /// for wrong usage, which is reported on stderr. `port` is the default port of SERVER. It is read after the
+  /// options are parsed. `check` throws CLI::ParseError if options contradict each other.
   std::optional<int> parse(int argc, char** argv, const std::uint16_t& port,
                            const std::function<void()>& check = {});
-  /// Reports on stderr that the run failed. With --json, also prints the counters of the wire until then.
+  /// Reports on stderr that the run failed. With --json, also prints the counters of the wire up to now.
   /// Returns the exit code 2.
   int failed(const Error& error, const WireCounters& wire) const;
 
@@ -53,10 +54,10 @@ class ForeignCommand {
   bool json_ = false;
 };
 
-/// "client" or "server".
+/// Returns "client" or "server".
 const char* role(const ForeignOptions& options);
 
-/// The counters as both programs report them.
+/// Returns the counters in the form in which both programs report them.
 nlohmann::ordered_json json_of(const WireCounters& wire);
 
 }  // namespace rdmc::tools

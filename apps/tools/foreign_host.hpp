@@ -15,27 +15,27 @@
 
 namespace rdmc::tools {
 
-/// The counters of the wire, for the report of every run. They are 0 for a NIC's queue pairs.
+/// The counters of the wire, which the report of every run contains. They are 0 for a NIC's queue pairs.
 struct WireCounters {
   roce::ConnectionCounters connections;
-  std::uint64_t corrupt_packets = 0;  ///< Dropped because of a wrong ICRC.
-  /// Dropped: the queue pair does not exist, or the sender is not its peer.
+  std::uint64_t corrupt_packets = 0;  ///< Packets that were dropped because of a wrong ICRC.
+  /// Packets that were dropped because the queue pair does not exist, or because the sender is not its peer.
   std::uint64_t stray_packets = 0;
 };
 
 class ForeignHost {
  public:
-  /// `address` is the address of this host at which the peer reaches it. Its port number is ignored.
-  /// `options` names the fabric and its device. Errors: those of fabric::open_fabric. already_exists means
-  /// that another process or device uses UDP port 4791.
+  /// Opens a fabric. `address` is the address of this host at which the peer reaches it. The port number of
+  /// `address` is ignored. `options` names the fabric and its device. Errors: those of fabric::open_fabric.
+  /// The error already_exists means that another process or device uses UDP port 4791.
   static Result<std::unique_ptr<ForeignHost>> open(Address address, const ForeignOptions& options);
 
   fabric::Fabric& fabric() { return *opened_.fabric; }
-  /// nullptr if the fabric is a NIC.
+  /// Returns nullptr if the fabric is a NIC.
   fabric::SoftwareFabric* software() { return opened_.software; }
-  /// The port of the software endpoint. Precondition: software() is not nullptr.
+  /// Returns the port of the software endpoint. Precondition: software() is not nullptr.
   const port::Port& port() const { return *opened_.port; }
-  /// The counters up to now.
+  /// Returns the counters up to now.
   WireCounters wire() const;
   std::uint8_t traffic_class() const { return traffic_class_; }
   const std::string& fabric_name() const { return opened_.name; }
@@ -52,17 +52,17 @@ class ForeignHost {
   Result<End> create(std::uint32_t path_mtu, std::uint32_t receive_depth, std::uint8_t reads_at_once = 1);
   /// The information that the peer gave about its queue pair.
   struct Peer {
-    Address address;  ///< Its port number is ignored.
+    Address address;  ///< The peer's address, whose port number is ignored.
     Qpn qpn{};
     Psn first_psn;
     bool psn_for_other = false;  ///< See fabric::ConnectionInfo.
-    /// The number of our rd_atomics that the peer accepts at once. 0 if not known.
+    /// The number of rd_atomics that the peer accepts at once from this side. 0 if it is not known.
     std::uint8_t reads_at_once = 0;
   };
-  /// Errors: unsupported if the peer has the other address family.
+  /// Connects the queue pair to the peer. Errors: unsupported if the peer has the other address family.
   static Result<void> connect(End& end, const Peer& peer);
 
-  /// Gives the engine turns until `done()` returns true. Returns false if `deadline` passed before.
+  /// Runs the engine until `done()` returns true. Returns false if `deadline` passes before that.
   bool run_until(const std::function<bool()>& done, Time deadline);
 
  private:

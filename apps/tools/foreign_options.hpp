@@ -12,14 +12,14 @@
 namespace rdmc::tools {
 
 struct ForeignOptions {
-  /// The address of the first contact. nullopt if this program is the server.
+  /// The address of the first contact with the server. nullopt if this program is the server.
   std::optional<Address> server;
-  std::optional<Address> address;   ///< The address of this host for the messages.
+  std::optional<Address> address;   ///< The address of this host that carries the messages.
   Duration patience = seconds(60);  ///< The timeout of the connection and of each step.
   std::string fabric = "auto";
-  std::string device;     ///< In the form of the fabric's driver. Empty if the driver finds one.
-  std::uint8_t dscp = 0;  ///< The DSCP of all packets, 0 … 63.
-  /// True to sleep at once if there is nothing to do, without polling first.
+  std::string device;     ///< The device in the form of the fabric's driver; empty if the driver finds one.
+  std::uint8_t dscp = 0;  ///< The DSCP of all packets, 0 to 63.
+  /// If true, sleep at once if there is nothing to do. Otherwise poll for a short time first.
   bool sleep = false;
 };
 

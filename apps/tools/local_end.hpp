@@ -1,7 +1,7 @@
-// The meaning of ibv_rc_pingpong's options -d, -i and -g on a host whose fabrics need no RDMA device: the
-// fabric that carries the messages, and the address of this host for them. The caller finds the addresses of
-// the interfaces. The choice is a pure function, except that it reads the table of RDMA devices from
-// `rdma_devices`.
+// Interprets ibv_rc_pingpong's options -d, -i and -g on a host whose fabrics need no RDMA device. The result
+// is the fabric that carries the messages, and the address of this host for them. The caller finds the
+// addresses of the interfaces. The choice is a pure function, except that it reads the table of RDMA devices
+// from `rdma_devices`.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,22 @@
 namespace rdmc::tools {
 
 struct DeviceWords {
-  std::string device;      ///< An RDMA device, a network interface or a fabric. Empty for any.
-  std::uint32_t port = 1;  ///< The port of an RDMA device. All others have one port.
-  /// The index in the device's table. nullopt for its first entry.
+  std::string device;      ///< An RDMA device, a network interface or a fabric; empty means any.
+  std::uint32_t port = 1;  ///< The port of an RDMA device. Interfaces and fabrics have only port 1.
+  /// The index in the device's table. nullopt means the table's first entry.
   std::optional<std::uint32_t> gid_index;
 };
 
 struct LocalEnd {
   std::string fabric;              ///< The value for --fabric. Empty if the options do not name a fabric.
-  std::optional<Address> address;  ///< nullopt for the address of the first contact.
+  std::optional<Address> address;  ///< nullopt means the address of the first contact
 };
 
-/// For an RDMA device, the index counts in the kernel's table, and only RoCE v2 entries can be chosen. For an
-/// interface, it counts its addresses in the order of `addresses`. For a fabric, it counts the addresses of
-/// all interfaces. Errors: not_found if there is no such device, port or entry (the message names the
-/// existing ones), unsupported if the fabric does not reach foreign endpoints.
+/// Chooses the fabric and the address. For an RDMA device, the index counts the entries of the kernel's
+/// table, and only RoCE v2 entries can be chosen. For an interface, the index counts its addresses in the
+/// order of `addresses`. For a fabric, the index counts the addresses of all interfaces. Errors: not_found if
+/// there is no such device, port or entry (the message names the existing ones), unsupported if the fabric
+/// does not reach foreign endpoints.
 Result<LocalEnd> choose_local_end(const DeviceWords& words,
                                   const std::vector<port::InterfaceAddress>& addresses,
                                   const std::filesystem::path& rdma_devices = port::kRdmaDevices);

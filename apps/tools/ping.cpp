@@ -12,11 +12,13 @@
 namespace rdmc::tools {
 namespace {
 
-/// The time that a server waits for its client to disconnect after it has served the requested number.
+/// The time that a server waits for its client to disconnect, after it has served the requested number of
+/// texts.
 constexpr Duration kLinger = seconds(3);
 
-/// Serves one text. The client tells the server where the text is, and the server reads it. Then the client
-/// tells it the destination, and the server writes the text there. The server confirms each of the two steps.
+/// Serves one text. The client sends the position of the text, and the server reads the text from there. Then
+/// the client sends the destination, and the server writes the text there. The server confirms each of the
+/// two steps.
 Result<void> serve_one(PingLink& link, std::span<std::byte> text, std::uint32_t number, bool validate) {
   const auto source = link.receive_buffer();
   if (!source) return std::unexpected(source.error());
@@ -57,12 +59,12 @@ Result<std::uint32_t> run_server(PingLink& link, const PingOptions& options) {
   for (; options.iterations == 0 || number < options.iterations; ++number) {
     const auto more = link.wait_for_message();
     if (!more) return std::unexpected(more.error());
-    if (!*more) return number;  // The client disconnected between two texts.
+    if (!*more) return number;  // The client has disconnected between two texts.
     if (auto served = serve_one(link, text->bytes, number, options.validate); !served)
       return std::unexpected(served.error());
   }
-  // A client that has finished sends one disconnect request and may then end. rdma_cm does not repeat the
-  // request after the program's end. Therefore silence also counts as the end.
+  // A client that has finished sends one disconnect request and may then end. After the program's end,
+  // rdma_cm does not repeat the request. Therefore silence also counts as the end.
   if (auto ended = link.wait_for_end(kLinger); !ended && ended.error().code != Errc::timed_out)
     return std::unexpected(ended.error());
   link.abandon();
@@ -154,7 +156,7 @@ Result<void> serve_pings(const PingOptions& options,
   for (;;) {
     auto link =
         PingLink::accept(*station->host, *station->connections, PingLink::Others::wait, options.patience);
-    if (!link) continue;  // No client came in this time.
+    if (!link) continue;  // No client has connected in this time.
     PingReport report;
     const auto used = use(*link, options, *station, report);
     after_each(used, report);

@@ -1,5 +1,5 @@
-// Connects by the messages of rdma_cm, and repeatedly carries a text to the server by READ and back by WRITE.
-// This is what rping does. The peer may be rping or this program. The caller's thread does all work, and
+// Connects by the messages of rdma_cm. Then repeatedly transfers a text to the server by READ and back by
+// WRITE, as rping does. The peer may be rping or this program. The caller's thread does everything, and
 // nothing outlives the call.
 #pragma once
 
@@ -16,23 +16,24 @@
 
 namespace rdmc::tools {
 
-/// `server` has the port number of rdma_cm. A server needs an `address`. For a client the default is its
-/// address towards the server.
+/// The port number of `server` is that of rdma_cm. A server needs an `address`. For a client, the default is
+/// the local address from which it reaches the server.
 struct PingOptions : ForeignOptions {
-  std::uint16_t port = kPingPort;  ///< The port that the server listens on.
-  std::uint32_t iterations = 0;    ///< 0 if the other side ends the run. The client needs a number.
+  std::uint16_t port = kPingPort;  ///< The port on which the server listens.
+  std::uint32_t iterations = 0;    ///< 0 if the peer ends the run; a client needs another number
   /// The length of the text. For the server, the longest accepted text.
   std::uint32_t size_bytes = 64;
-  /// The path MTU that the client asks for. 0 for the largest standard one that its interface carries.
+  /// The path MTU that the client asks for. 0 means the largest standard path MTU that the client's interface
+  /// carries.
   std::uint32_t path_mtu = 0;
-  bool validate = false;  ///< Check every received byte.
+  bool validate = false;  ///< If true, check every received byte.
 };
 
 struct PingReport {
   Address local, remote;
   std::string fabric;
   std::uint32_t path_mtu = 0, iterations = 0;
-  double seconds = 0;  ///< From the connection's establishment to its end.
+  double seconds = 0;  ///< The seconds from when the connection is established to its end.
   WireCounters wire;
   cm::Counters management;
 };

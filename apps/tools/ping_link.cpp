@@ -7,10 +7,10 @@
 namespace rdmc::tools {
 namespace {
 
-/// The time for which a silent requester is kept while others wait. It is long enough for our reply and two
-/// repetitions of it. A requester that answers none of them is dropped.
+/// The time for which a silent requester is kept while others wait. It is long enough for the reply of this
+/// side and two repetitions of the reply. A requester that answers none of these is dropped.
 constexpr Duration kGrace = milliseconds(2500);
-/// rping needs one READ in each direction.
+/// rping needs one READ at a time in each direction.
 constexpr std::uint8_t kReadsAtOnce = 1;
 constexpr std::uint32_t kReceives = 2;
 
@@ -19,7 +19,7 @@ std::string reason_of(const cm::Event& event) {
   return "the peer refused: " + cm::explain(event.reason);
 }
 
-/// The reason in the reject message to a peer with which no connection is possible.
+/// Returns the reason for the reject message to a peer with which no connection is possible.
 cm::RejectReason reason_for(const Error& error) {
   switch (error.code) {
     case Errc::unsupported: return cm::RejectReason::invalid_path_mtu;
@@ -111,11 +111,12 @@ Result<PingLink> PingLink::accept(ForeignHost& host, ConnectionManager& connecti
   return fail(Errc::timed_out, "no connection came about" + refused);
 }
 
-// A peer that requests a connection and then stays silent is given up, and the next one gets its turn.
+// Connects to the requester. A peer that requests a connection and then stays silent is given up, and the
+// next requester is served.
 Result<void> PingLink::meet(const cm::Event& request) {
   connection_ = request.connection;
   peer_ = request.peer;
-  // rping's server gets the text by a READ.
+  // The server of rping gets the text by a READ, so the client must accept READs.
   if (request.peer_queue_pair.responder_resources == 0) {
     connections_->reject(connection_, cm::RejectReason::too_few_responder_resources);
     return fail(Errc::unsupported, "it can have no READ under way");
@@ -161,7 +162,7 @@ Result<void> PingLink::poll() {
   }
   for (auto& events = connections_->events(); !events.empty(); events.pop_front()) {
     const cm::Event& event = events.front();
-    if (event.connection != connection_) continue;  // An event of an earlier connection.
+    if (event.connection != connection_) continue;  // This event belongs to an earlier connection.
     if (event.kind == cm::Event::Kind::rejected || event.kind == cm::Event::Kind::unreachable)
       return fail(Errc::peer_failed, reason_of(event));
     established_ = established_ || event.kind == cm::Event::Kind::established;
@@ -193,7 +194,7 @@ Result<void> PingLink::tell(const PingBuffer& buffer) {
   messages_->outgoing = encode(buffer);
   if (auto posted = end_.queue_pair->post_send({.work_id = 0, .bytes = messages_->outgoing}); !posted)
     return posted;
-  // A peer that has finished disconnects, and its last acknowledgement may be lost.
+  // A peer that has finished disconnects, so its last acknowledgement may be lost.
   return wait_until([this, before = done_] { return done_ != before || disconnected_; });
 }
 
@@ -204,7 +205,7 @@ Result<PingBuffer> PingLink::receive_buffer() {
   const auto buffer = decode_ping_buffer(std::span(messages_->incoming).first(received_bytes_));
   if (!buffer) return fail(Errc::protocol_error, "a message that is not rping's");
   ++taken_;
-  // The peer sends the next message only after our answer to this one.
+  // The peer sends its next message only after this side has answered the current one.
   if (auto posted = end_.queue_pair->post_receive({.work_id = 0, .bytes = messages_->incoming}); !posted)
     return std::unexpected(posted.error());
   return *buffer;

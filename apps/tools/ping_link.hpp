@@ -1,6 +1,6 @@
-// A connection like one of rping: the connection manager makes it, one message is in flight in each
-// direction, and each step is waited for. It owns its queue pair. The host and the connection manager must
-// outlive it. Belongs to the caller's thread.
+// A connection like a connection of rping. The connection manager makes it, at most one message is in flight
+// in each direction, and each step ends before the next step begins. It owns its queue pair. The host and the
+// connection manager must outlive it. It must be used on the caller's thread.
 #pragma once
 
 #include <array>
@@ -24,17 +24,18 @@ struct PingMemory {
 
 class PingLink {
  public:
-  /// Errors: peer_failed if the peer refused (with its reason) or cannot be reached, timed_out, and those of
-  /// creating a queue pair.
+  /// Connects as the client. Errors: peer_failed if the peer refused (with its reason) or cannot be reached,
+  /// timed_out, and those of creating a queue pair.
   static Result<PingLink> connect(ForeignHost& host, ConnectionManager& connections, const Address& server,
                                   std::uint32_t path_mtu, Duration patience);
-  /// Accepts the first client that can be connected on the listening port. A client that cannot be connected
-  /// is refused with a reason. A client that requests a connection and then stays silent is given up after
-  /// 2.5 s if another one waits. `others` decides about requests that arrive while the client is served.
-  /// Errors: timed_out if no client was connected; the message names the last refused client and the reason.
+  /// accept() accepts the first client that can be connected on the listening port. A client that cannot be
+  /// connected is refused with a reason. A client that requests a connection and then stays silent is given
+  /// up after 2.5 s if another client waits. `others` decides about requests that arrive while the client is
+  /// served. Errors: timed_out if no client was connected. The error's message names the client that was
+  /// refused last, and the reason.
   enum class Others : std::uint8_t {
     refuse,
-    wait  ///< The request waits for the next accept(), as long as the connection manager keeps it.
+    wait  ///< The request waits for the next accept(), as long as the connection manager keeps the request.
   };
   static Result<PingLink> accept(ForeignHost& host, ConnectionManager& connections, Others others,
                                  Duration patience);
@@ -43,7 +44,7 @@ class PingLink {
   const Address& peer() const { return peer_; }
   std::uint32_t path_mtu() const { return path_mtu_; }
 
-  // All these functions block until the step is done. Errors: peer_failed if the queue pair failed or the
+  // The following functions block until the step is done. Errors: peer_failed if the queue pair failed or the
   // peer disconnected, timed_out, protocol_error.
   Result<void> tell(const PingBuffer& buffer);
   Result<PingBuffer> receive_buffer();
@@ -52,11 +53,11 @@ class PingLink {
 
   /// Returns false if the peer disconnected instead of sending another message.
   Result<bool> wait_for_message();
-  /// Waits until the peer disconnects, for at most `patience`.
+  /// Waits until the peer disconnects, but at most for `patience`.
   Result<void> wait_for_end(Duration patience);
-  /// Disconnects and waits until the peer has confirmed.
+  /// Disconnects, and waits until the peer has confirmed this.
   Result<void> end();
-  /// Disconnects without waiting. Used after an error, so that the peer learns of it.
+  /// Disconnects without waiting. Used after an error, so that the peer learns of the error.
   void abandon();
 
  private:
@@ -94,9 +95,9 @@ class PingLink {
   Address peer_;
   std::uint32_t path_mtu_ = 0;
   std::uint32_t done_ = 0;            ///< The number of this side's completed work requests.
-  std::uint32_t received_ = 0;        ///< The number of messages.
+  std::uint32_t received_ = 0;        ///< The number of received messages.
   std::uint32_t received_bytes_ = 0;  ///< The length of the latest message.
-  std::uint32_t taken_ = 0;           ///< The number of messages.
+  std::uint32_t taken_ = 0;           ///< The number of received messages that were taken.
   bool established_ = false, disconnected_ = false;
   Others others_ = Others::wait;
 };

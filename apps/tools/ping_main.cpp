@@ -1,7 +1,7 @@
-// rdmc_ping: rping for the software endpoint, over the messages of rdma_cm. Without a server's address it is
-// the server, for one client, or with -P for all clients until it is ended. With `--json` it prints one
-// object for each client. Exit status: 0 if all is done, 1 for wrong usage, 2 after a failure, which is named
-// on stderr.
+// rdmc_ping: does what rping does, with the software endpoint, over the messages of rdma_cm. Without a
+// server's address it is the server. It serves one client, or with -P all clients until it is ended. With
+// `--json` it prints one object for each client. Exit status: 0 if everything is done, 1 for wrong usage, 2
+// after a failure, which is named on stderr.
 #include <fmt/format.h>
 
 #include <cstdio>

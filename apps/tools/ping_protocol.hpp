@@ -1,5 +1,5 @@
-// The contents of rping's messages (rdma-core, librdmacm/examples/rping.c): the memory that the other side
-// may read or write, and the text that is carried to the server and back. Pure functions.
+// The contents of rping's messages (rdma-core, librdmacm/examples/rping.c): the memory that the peer may read
+// or write, and the text that is transferred to the server and back. Pure functions.
 #pragma once
 
 #include <array>
@@ -23,14 +23,15 @@ struct PingBuffer {
 };
 inline constexpr std::size_t kPingBufferBytes = 16;
 std::array<std::byte, kPingBufferBytes> encode(const PingBuffer& buffer);
-/// Returns nullopt if the message does not have that size.
+/// Decodes a message. Returns nullopt if the message does not have the size of a PingBuffer.
 std::optional<PingBuffer> decode_ping_buffer(std::span<const std::byte> message);
 
-/// Fills in the text of ping `number` (from 0): "rdma-ping-N: ", then the characters from A to z repeatedly,
-/// beginning one character later for each number, and a NUL. Precondition: `text` has at least
-/// kLeastPingBytes bytes.
+/// Fills in the text of ping `number`, which counts from 0. The text is "rdma-ping-N: ", then the characters
+/// from A to z repeatedly, and a NUL. For each further number, the characters begin one character later.
+/// Precondition: `text` has at least kLeastPingBytes bytes.
 void fill_ping(std::span<std::byte> text, std::uint32_t number);
-/// The number of bytes up to the first NUL, including it. All bytes if there is none.
+/// Returns the number of bytes up to and including the first NUL. Returns the number of all bytes if there is
+/// no NUL.
 std::size_t ping_length(std::span<const std::byte> text);
 
 }  // namespace rdmc::tools

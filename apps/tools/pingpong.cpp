@@ -11,14 +11,14 @@ namespace {
 
 /// The byte with which ibv_rc_pingpong fills its buffer.
 constexpr std::byte kFill{0x7B};
-/// If it is asked to check, ibv_rc_pingpong puts a zero at the beginning of each page of this size.
+/// If ibv_rc_pingpong is asked to check, it puts a zero at the beginning of each page of this size.
 constexpr std::size_t kPageBytes = 4096;
-/// The time for which the program still answers after the last completion. Our last acknowledgement may be
-/// lost, and the peer then asks for it again.
+/// The time for which the program still answers after the last completion. The last acknowledgement of this
+/// side may be lost, and the peer then asks for it again.
 constexpr Duration kAnswersFor = milliseconds(500);
-/// The longest duration of a turn while the program waits for the peer on TCP.
+/// The longest turn of the engine while the program waits for the peer on TCP.
 constexpr Duration kGlance = milliseconds(1);
-/// The number of completions that one poll takes at most.
+/// The most completions that one poll takes.
 constexpr std::size_t kCompletionsPerPoll = 64;
 
 std::vector<std::byte> message(const PingpongOptions& options) {
@@ -53,15 +53,16 @@ class Rally {
   }
   Result<void> serve() { return post_send(); }
 
-  /// True if all messages are exchanged. The peer may end after its last message without acknowledging ours.
-  /// A client needs no acknowledgement for its last message, because the server's last message answers it.
+  /// True if all messages are exchanged. After its last message, the peer may end without acknowledging the
+  /// last message of this side. A client needs no acknowledgement for its last message, because the server's
+  /// last message answers it.
   bool finished() const {
     return received_ == options_.iterations && (sent_ == options_.iterations || options_.server);
   }
   std::uint64_t progress() const { return sent_ + std::uint64_t{received_}; }
   const CompletionGaps& gaps() const { return gaps_; }
 
-  /// Takes completions and posts the work requests that follow from them.
+  /// Takes completions, and posts the work requests that must follow these completions.
   Result<void> step() {
     std::array<fabric::Completion, kCompletionsPerPoll> completions;
     const std::size_t count = queue_pair_.poll_completions(completions);
@@ -81,8 +82,8 @@ class Rally {
   }
 
  private:
-  /// True on a server that waits only for the acknowledgement of its last message. No message answers that
-  /// one, and the client that has it may have ended.
+  /// True on a server that waits only for the acknowledgement of its last message. No message answers the
+  /// last message, and a client that has received it may have ended.
   bool only_the_last_answer_is_open() const {
     return !options_.server && received_ == options_.iterations && sent_ + 1 == options_.iterations;
   }
@@ -91,7 +92,7 @@ class Rally {
     sending_ = true;
     return queue_pair_.post_send({.work_id = 1, .bytes = outgoing_});
   }
-  // The next SEND is posted when the last one was acknowledged and the answer to it has arrived.
+  // The next SEND is posted when the last SEND was acknowledged and the answer to it has arrived.
   Result<void> answer() {
     if (sending_ || posted_for_ == received_ || sent_ == options_.iterations) return {};
     posted_for_ = received_;
@@ -119,7 +120,7 @@ class Rally {
 
   fabric::QueuePair& queue_pair_;
   const PingpongOptions& options_;
-  /// One buffer for all receives, because the peer waits for our answer.
+  /// All receives use the same buffer, because the peer waits for the answer of this side.
   std::vector<std::byte> outgoing_, incoming_;
   std::vector<std::unique_ptr<fabric::MemoryRegion>> regions_;
   std::uint32_t sent_ = 0, received_ = 0;

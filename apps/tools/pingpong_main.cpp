@@ -1,6 +1,6 @@
-// rdmc_pingpong: ibv_rc_pingpong for the software endpoint. Without a server's address it is the server. With
-// `--json` it prints one object, otherwise the lines that ibv_rc_pingpong prints. Exit status: 0 if all
-// iterations are done, 1 for wrong usage, 2 after a failure, which is named on stderr.
+// rdmc_pingpong: does what ibv_rc_pingpong does, with the software endpoint. Without a server's address it is
+// the server. With `--json` it prints one object, otherwise the lines that ibv_rc_pingpong prints. Exit
+// status: 0 if all iterations are done, 1 for wrong usage, 2 after a failure, which is named on stderr.
 #include <fmt/format.h>
 
 #include <algorithm>

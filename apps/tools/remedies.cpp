@@ -20,14 +20,15 @@ namespace {
 /// An address that is reserved for documentation (RFC 5737). Its use disturbs no other host.
 constexpr const char* kSpareAddress = "192.0.2.1";
 
-/// Installs the distribution's kernel, which has all modules.
+/// The command that installs the distribution's kernel, which has all modules.
 constexpr const char* kWholeKernel = "sudo apt-get install linux-image-amd64 && sudo reboot";
 
 bool same_ip(const Address& a, const Address& b) {
   return a.ipv6 == b.ipv6 && a.bytes == b.bytes;
 }
 
-/// Returns the interface that has `wanted`, or else the first interface that is not a loopback.
+/// Returns the interface that has the address `wanted`. If there is none, returns the first interface that is
+/// not a loopback.
 std::optional<port::InterfaceAddress> interface_for(const Address& wanted, const Machine& machine) {
   std::optional<port::InterfaceAddress> found;
   for (const auto& one : machine.addresses) {
@@ -42,8 +43,8 @@ std::string with_address(const std::string& address) {
   return "rdmc_doctor --address " + address;
 }
 
-/// Returns the command that makes an RDMA device of any network card. It is slower than our own software
-/// endpoint, but the verbs fabric can use it.
+/// Returns the command that makes an RDMA device of any network card. Such a device is slower than rdmc's own
+/// software endpoint, but the verbs fabric can use it.
 std::string make_soft_roce(const Address& wanted, const Machine& machine) {
   if (!machine.has_soft_roce) return kWholeKernel;
   const auto on = interface_for(wanted, machine);
@@ -56,7 +57,7 @@ std::string make_soft_roce(const Address& wanted, const Machine& machine) {
          with_address(address);
 }
 
-/// True if the running kernel has this module, loadable or built in.
+/// True if the running kernel has this module, either loadable or built in.
 bool kernel_has(const std::string& module) {
   utsname running{};
   if (uname(&running) != 0) return false;
@@ -69,13 +70,14 @@ bool kernel_has(const std::string& module) {
   return std::filesystem::exists("/sys/module/" + module);
 }
 
-/// True if the error has this errno value (fail_errno puts its text at the end).
+/// True if the error has this errno value. fail_errno() puts the text of the errno at the end of the error's
+/// text.
 bool says(const Error& error, int errno_value) {
   return error.what.ends_with(": " + std::generic_category().message(errno_value));
 }
 
-/// If the error is a lack of descriptors, returns the command that lets this process or the machine open more
-/// of them.
+/// If the cause of the error is a lack of descriptors, returns the command that lets this process or the
+/// machine open more of them.
 std::optional<std::string> more_descriptors(const Error& error, const Machine& machine) {
   constexpr std::uint64_t kDescriptors = 65'536;
   if (says(error, EMFILE)) {
@@ -83,7 +85,7 @@ std::optional<std::string> more_descriptors(const Error& error, const Machine& m
     return machine.most_descriptors >= kDescriptors ? "ulimit -n " + wanted
                                                     : "sudo prlimit --pid $$ --nofile=" + wanted;
   }
-  // The command computes the new limit itself, because this process can open no file to read the old one.
+  // The command computes the new limit itself, because this process cannot open a file to read the old limit.
   if (says(error, ENFILE)) return "sudo sh -c 'sysctl -w fs.file-max=$((2 * $(cat /proc/sys/fs/file-max)))'";
   return std::nullopt;
 }
@@ -124,7 +126,7 @@ std::string remedy_for_shm(const Error& error, const Machine& machine) {
   switch (error.code) {
     case Errc::resource_limit: return more_room(error, machine);
     case Errc::permission_denied: return "sudo rdmc_doctor";
-    // The kernel has no memfd_create or no seals, or it lacks something else that needs another kernel.
+    // The kernel has no memfd_create or no seals, or it lacks another feature that needs another kernel.
     default: return kWholeKernel;
   }
 }
@@ -143,7 +145,7 @@ std::string remedy_for_verbs(const Error& error, const Address& wanted, const Ma
   const auto its =
       std::ranges::find_if(gids, [&](const port::RdmaGid& gid) { return same_ip(gid.address, wanted); });
   if (its == gids.end()) return with_address(host_string(gids.front().address));
-  // The device exists and does not work.
+  // The device exists, but it does not work.
   const auto on = interface_for(wanted, machine);
   return on ? "sudo ip link set " + on->interface + " up" : "sudo rdma link show " + its->device;
 }
@@ -166,10 +168,10 @@ std::string remedy_for_device(const Error& error, const std::string& device, con
     case Errc::permission_denied: return "sudo " + again(device);
     case Errc::resource_limit:
       return has_ordinary_pages ? more_room(error, machine) : again(device + " huge=no");
-    case Errc::already_exists:  // Another process has the device.
+    case Errc::already_exists:  // Another process uses the device.
       return device.starts_with("pci=") ? "sudo fuser -v /dev/vfio/*" : "sudo ss -xlp";
-    // DPDK does not know the device, or there is no peer at its other end. The remedy names a device that
-    // needs neither.
+    // DPDK does not know the device, or the device has no peer at its other end. The remedy names a device
+    // that needs neither of these.
     default: return remedy_for_dpdk(machine);
   }
 }

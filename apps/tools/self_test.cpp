@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kBlockBytes = 256 << 10, kBlocks = 64;
 constexpr std::uint64_t kBlocksInFlight = 16;
 constexpr Duration kPatience = seconds(5);
-/// The longest sleep of the receiver. After this time it notices the end.
+/// The longest sleep of the receiver. After a sleep, the receiver notices the end of the test.
 constexpr Duration kGlance = milliseconds(5);
 
 class Endpoint {
@@ -40,8 +40,8 @@ class Endpoint {
   fabric::FabricInfo info() const { return opened_.fabric->info(); }
   std::span<std::byte> memory() { return memory_.bytes(); }
 
-  /// Receives until `stop` is set, and then closes the connection, because the port belongs to this thread.
-  /// The memory is filled in the order in which the sender writes.
+  /// Receives until `stop` is set, and then closes the connection on this thread, because the port belongs to
+  /// this thread. The memory is filled in the order in which the sender writes.
   void receive(const std::atomic<bool>& stop) {
     for (std::uint64_t i = 0; i < kBlocksInFlight; ++i) expect_another();
     while (!stop) {
