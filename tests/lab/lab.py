@@ -81,10 +81,10 @@ class Host:
 
 class Network:
     """`hosts` namespaces on one bridge. `rate` as tc writes it ("1gbit"), None for as fast as it goes; `loss` the share
-    of packets (0 to 1) lost on the way to each host."""
+    of packets (0 to 1) lost on the way to each host; `net` the first three numbers of their addresses."""
 
-    def __init__(self, hosts, rate=None, mtu=9000, loss=0.0):
-        self.hosts = [Host(f"h{i}", f"10.77.0.{i + 1}") for i in range(hosts)]
+    def __init__(self, hosts, rate=None, mtu=9000, loss=0.0, net="10.77.0"):
+        self.hosts = [Host(f"h{i}", f"{net}.{i + 1}") for i in range(hosts)]
         run("ip", "link", "add", "bridge0", "type", "bridge")
         run("ip", "link", "set", "bridge0", "mtu", str(mtu), "up")
         for filters in pathlib.Path("/proc/sys/net/bridge").glob("bridge-nf-call-*"):
