@@ -21,35 +21,36 @@ Soft-RoCE (rdma_rxe), and the tools of rdma-core, in an emulated machine (tests/
 A run passes if all of these conditions hold:
 
 - Both programs end with success.
-- The received bytes are those that were sent. Our programs check every byte. `ibv_rc_pingpong -c` checks one byte of
-  each page, and the client of rping checks all bytes.
+- The received bytes are equal to the bytes that were sent. Our programs check every byte. `ibv_rc_pingpong -c` checks
+  one byte of each page, and the client of rping checks all bytes.
 - Our endpoint dropped no packet as corrupt.
-- Every packet of either side has the ICRC that an independent computation gives.
+- Every packet of both sides has the same ICRC as an independent computation.
 
-"1 % loss" drops RoCE packets in both directions. Half of them are drawn at random, and half are every 199th packet. A
-run in which no packet was lost fails.
+"1 % loss" means that RoCE packets are dropped in both directions. Half of the dropped packets are chosen at random. The
+other half is every 199th packet. If no packet was dropped, the run fails.
 
 "Our verbs programs" are rdmc_pingpong on the guest's RDMA device (`--fabric verbs`).
 
-The same run has more tests that are not in the matrix:
+The same run has more tests, which are not in the matrix:
 
-- the provider's own tests on that device;
-- two rdmc_bcast groups. In one, a UDP socket sends to the device, to a UDP socket and to a DPDK port. In the other,
-  the device sends to a UDP socket and to a DPDK port;
-- sockets of every kind (stream, messages, without copies, a group). They run between two processes on the device, and
-  between a process on it and one on a UDP socket, in both directions. Every byte is checked;
-- every operation of unicast (rdmc/unicast.hpp), in the same three combinations. Our software refuses a key that the
-  peer has taken from another connection. The device accepts it
+- The provider's own tests run on that device.
+- There are two rdmc_bcast groups. In the first group, a UDP socket sends to the device, to a UDP socket and to a DPDK
+  port. In the second group, the device sends to a UDP socket and to a DPDK port.
+- Sockets of every kind are tested: streams, messages, the calls without copies, and a group socket. They run between
+  two processes on the device. They also run between a process on the device and a process on a UDP socket, in both
+  directions. Every byte is checked.
+- Every operation of unicast (rdmc/unicast.hpp) is tested in the same three combinations. If a peer uses a key that it
+  has taken from another connection, our software refuses the key. The device accepts such a key
   ([decision 94](decisions/0094-keys-per-connection.md)).
 
-`./check` runs the matrix, and fails if the results differ from this table. `tests/interop/interop_test.py --page`
-makes this page from `docs/interop/`; do not edit it. With `--write` a run also replaces the results and the captures
-there.
+`./check` runs the matrix, and fails if the results differ from the table below. Do not edit this page:
+`tests/interop/interop_test.py --page` makes it from `docs/interop/`. With `--write`, a run also replaces the results
+and the captures in `docs/interop/`.
 
 ## The matrix
 
-The column "we are" says whether our program is the client or the server. The last four columns are the path MTU,
-without and with 1 % loss.
+The column "we are" shows whether our program is the client or the server. The last four columns show the results with
+a path MTU of 1024 and of 4096, each without loss and with 1 % loss.
 
 """
 
@@ -88,8 +89,8 @@ def _failures(results):
             "Our programs ran against rping and ibv_rc_pingpong over a UDP socket with IPv4. \"pass\" means three things:", "",
             "- Our program failed with the right error: \"the peer reached outside of what it was granted\", \"remote access error\",",
             "  \"retry exceeded\", or \"the port belongs to the device\".",
-            "- It counted the error.",
-            "- All connections that were not concerned went on.",
+            "- Our program counted the error.",
+            "- All other connections continued.",
             "", "| what | |", "|---|---|", *(f"| {what} | {results.get(what, 'not run').split(':')[0]} |" for what in failures.CELLS)]
 
 
