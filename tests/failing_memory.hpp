@@ -1,7 +1,7 @@
-// Memory that runs out when a test says so. The header replaces operator new in the whole program: exactly
-// one file of a program includes it, and this file has a program of its own. Each thread fails by itself: a
-// test lets some allocations of a thread succeed, and then so many fail. Nothing fails on a thread that was
-// not told to.
+// Makes memory allocations fail when a test requests this. The header replaces operator new in the whole
+// program. Exactly one file of a program may include this header, and this file must have a program of its
+// own. Each thread has its own failures: a test requests for a thread how many allocations first succeed, and
+// how many then fail. On all other threads, no allocation fails.
 #pragma once
 
 #include <cstdlib>
@@ -11,34 +11,34 @@
 
 namespace rdmc::testing {
 
-/// For fail_allocations(): until end_failures().
+/// A value of `count` for fail_allocations(): all allocations fail until end_failures() is called.
 inline constexpr long kAllOfThem = std::numeric_limits<long>::max();
 
 struct AllocationFailures {
-  long spared = 0;  ///< so many allocations succeed first
-  long left = 0;    ///< and then so many fail
-  long failed = 0;  ///< so many have failed
+  long spared = 0;  ///< the number of allocations that succeed first
+  long left = 0;    ///< the number of allocations that fail after these
+  long failed = 0;  ///< the number of allocations that have failed
 };
 
-/// Of the calling thread.
+/// Returns the failures of the calling thread.
 inline AllocationFailures& allocation_failures() {
   static thread_local AllocationFailures failures;
   return failures;
 }
 
-/// On the calling thread `spared` allocations succeed from now on, the next `count` fail, and all others
-/// succeed.
+/// From now on, the next `spared` allocations of the calling thread succeed, the `count` allocations after
+/// them fail, and all later ones succeed.
 inline void fail_allocations(long spared, long count = kAllOfThem) {
   allocation_failures() = {.spared = spared, .left = count};
 }
 
-/// All allocations of the calling thread succeed again; returns how many have failed.
+/// Makes all later allocations of the calling thread succeed. Returns how many allocations have failed.
 inline long end_failures() {
   return std::exchange(allocation_failures(), {}).failed;
 }
 
-/// While it lives, the calling thread has memory: what a test itself notes in an upcall neither fails nor
-/// counts.
+/// While an object of this class exists, the allocations of the calling thread succeed and are not counted. A
+/// test uses this class if it allocates memory in an upcall.
 class MemoryOfTest {
  public:
   MemoryOfTest() : kept_(std::exchange(allocation_failures(), {})) {}
@@ -65,7 +65,8 @@ inline bool may_allocate() {
   if (void* memory = rdmc::testing::may_allocate() ? std::malloc(size) : nullptr) return memory;
   throw std::bad_alloc();
 }
-// The address sanitizer has one of its own, whose memory our operator delete must not release.
+// The sanitizer's own version of this function would return memory that the `operator delete` below must not
+// free.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return rdmc::testing::may_allocate() ? std::malloc(size) : nullptr;
 }

@@ -1,5 +1,6 @@
-// A case that cannot run here must not look like one that passed: it says why, and the whole program then
-// counts as skipped (77), if nothing failed.
+// A test case that cannot run on this machine must not look as if it had passed. Such a case stores the
+// reason. If no test fails, the whole program then prints the reason and exits with status 77, which means
+// "skipped".
 #pragma once
 
 #include <unistd.h>

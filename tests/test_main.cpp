@@ -1,4 +1,5 @@
-// main() of every test program: the prelude has Boost.Test without it.
+// The main() of every test program. The precompiled header (prelude.hpp) includes Boost.Test without a
+// main().
 #include <boost/test/tree/traverse.hpp>
 #include <boost/test/tree/visitor.hpp>
 #include <boost/test/unit_test.hpp>
@@ -8,7 +9,8 @@ namespace {
 
 using namespace boost::unit_test;
 
-/// Looks at what stands directly in the program: the suites of files, and what is in none of them.
+/// Visits the test units at the top level of the program: the suites of files, and the units that are in no
+/// such suite.
 class TopLevel final : public test_tree_visitor {
  public:
   void visit(const test_case& one) override { see(one, false); }
@@ -17,7 +19,8 @@ class TopLevel final : public test_tree_visitor {
     return suite.p_id == master();
   }
 
-  /// Meson runs a shared program one suite at a time: it would never run what is outside of the suites.
+  /// True if a unit would never run. Meson runs a program that several files share one suite at a time, so it
+  /// would never run a unit outside of the suites.
   bool leaves_something_out() const { return has_suites_ && !outside_.empty(); }
   const std::string& outside() const { return outside_; }
 

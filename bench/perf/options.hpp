@@ -30,7 +30,8 @@ struct Options {
   Duration spin = microseconds(50);
   bool busy_poll = false;
   std::uint32_t writes_in_flight = 0;  ///< 0 means the default of the test
-  /// For bcast: the number of groups that send at once. Each group has all members and another root.
+  /// For bcast: the number of groups that send at once. Every group contains all members. Each group has a
+  /// different root.
   std::uint32_t senders = 1;
   /// For bcast: if true, the time ends when every member knows that all members have the message.
   bool until_stable = false;

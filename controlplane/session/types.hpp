@@ -136,12 +136,13 @@ struct CoordinatorConfig {
   Epoch epoch{0};  ///< The last epoch in which this process took part. 0 for a new job.
   /// The size of the job in bytes. A member that reports more bytes than this breaks the protocol.
   std::uint64_t job_bytes = ~std::uint64_t{0};
-  /// If true, stragglers are found. An epoch ends when members are found whose links are slower than those of
-  /// the others. In the next epoch the application gives these members a part in which they delay no other
-  /// member. Members that are far from the others get this part in the first epoch.
+  /// If true, the coordinator finds stragglers. An epoch ends when members are found whose links are slower
+  /// than those of the other members. In the next epoch the application gives the stragglers a position in
+  /// the schedule in which they delay no other member. Far members (members with a much longer round-trip
+  /// time than most) get such a position already in the first epoch.
   bool finds_stragglers = false;
-  /// True if racks are behind slow uplinks. Then all members behind such an uplink lag, so only far members
-  /// are found.
+  /// True if racks are behind slow uplinks. All members behind a slow uplink lag. So the coordinator then
+  /// finds only far members.
   bool has_slow_uplinks = false;
 };
 

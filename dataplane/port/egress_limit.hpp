@@ -84,13 +84,16 @@ class EgressLimit {
   };
 
   /// Computes the rate from two calls of look(). `before` has the bytes that waited at the first call and the
-  /// bytes that were added after it; `waiting` has the bytes that waited at the second call.
-  /// - If no more bytes have left than waited at the first call, the queue did not become empty, and the rate
-  ///   is certain.
-  /// - Otherwise, if nothing was added, the link is at least this fast.
+  /// bytes that were added after it; `waiting` has the bytes that waited at the second call. The sent bytes
+  /// are the waiting bytes of the first call, plus the added bytes, minus the waiting bytes of the second
+  /// call.
+  /// - If at most the bytes that waited at the first call were sent, and some bytes wait at the second call,
+  ///   the queue never became empty, and the rate is certain.
+  /// - Otherwise, if nothing was added, the rate is a lower bound.
   /// - Otherwise nothing is known.
-  /// The kernel counts the memory of a datagram, while this class counts its bytes. So a rate is trusted only
-  /// if at least half of the added bytes have left.
+  /// The kernel reports the memory of the waiting datagrams, which is more than their bytes. This makes the
+  /// result inexact if few bytes were sent. So a rate is certain only if at least half as many bytes were
+  /// sent as were added.
   void learn(const Before& before, std::uint64_t waiting, Duration span) {
     if (before.waiting + before.added <= waiting) return;
     const std::uint64_t drained = before.waiting + before.added - waiting;

@@ -46,8 +46,8 @@ struct RelayConfig {
   /// The largest number of writes in flight over all destinations, 1 ... kMaxWritesInFlight. Unless all
   /// blocks have slots, the number is also limited to a quarter of the slots, or to 16 if that is more.
   std::uint32_t max_writes_in_flight = kDefaultWritesInFlight;
-  /// The largest number of expected writes of each source that poll_expected_write() returns in advance, >=
-  /// 1.
+  /// The largest number of expected writes that poll_expected_write() has returned for a source and that have
+  /// not arrived. At least 1.
   std::uint32_t expected_writes_ahead = 16;
   std::uint16_t slot_id = 0;  ///< this message's number in the immediates that are sent to this member
   /// The number of stragglers, less than `members`. They are the members with the highest ranks. They send

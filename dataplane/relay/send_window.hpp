@@ -60,15 +60,16 @@ class SendWindow {
   }
   const Send& operator[](std::uint64_t number) const { return const_cast<SendWindow&>(*this)[number]; }
 
-  /// Adds the next send. The window must not be full. Precondition: no unseen step before the step of `send`
-  /// has a send.
+  /// Adds the next send. The window must not be full. Precondition: sends are added in the order of their
+  /// steps. So this member sends nothing in the steps from seen() up to the step before the step of `send`.
   void push(const Send& send) {
     assert(!is_full() && send.step >= seen_);
     ring_[end_++ & (ring_.size() - 1)] = send;
     seen_ = send.step + 1;
     advance();
   }
-  /// Marks all steps below `step` as seen. Precondition: the steps that become seen have no sends.
+  /// Marks all steps below `step` as seen. Precondition: this member sends nothing in the steps from seen()
+  /// up to `step` - 1.
   void skip_to(std::uint64_t step) { seen_ = step; }
 
   static bool is_waiting(const Send& send) {

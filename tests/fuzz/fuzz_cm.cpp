@@ -1,7 +1,9 @@
-// Fuzzes a connection manager with any MADs in any order, including well-formed MADs of every kind for
-// existing connections. Meanwhile our application connects, accepts, refuses and disconnects. Apart from
-// crashes, it checks: a decoded message is the same after it is encoded and decoded again, at most two
-// datagrams answer one, and the number of connections stays small.
+// Fuzzes a connection manager with any MADs in any order. Many are well-formed MADs for existing connections,
+// of every kind. Meanwhile the local application connects, accepts, refuses and disconnects. Besides crashes,
+// the target checks that:
+// - a decoded message is the same after it is encoded and decoded again,
+// - at most two datagrams answer one datagram,
+// - the number of connections stays small.
 #include <vector>
 
 #include "dataplane/base/random.hpp"
@@ -140,7 +142,8 @@ class Play {
   std::vector<CommunicationId> known_;
 };
 
-/// Checks the codec with a single MAD: a decoded message must be the same after encoding and decoding.
+/// Checks the codec with a single MAD: a decoded message must be the same after it is encoded and decoded
+/// again.
 void check_codec(std::span<const std::byte> mad) {
   const auto message = decode(mad);
   if (!message) return require(!name(message.error()).empty());

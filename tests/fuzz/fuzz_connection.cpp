@@ -1,7 +1,9 @@
-// Fuzzes an RC connection with any packets of a peer in any order, while our application posts, waits and
-// revokes. Apart from crashes, it checks: payload is placed only in memory that was posted or granted, only
-// memory leaves that was granted for reading, sent packets parse, and every work request completes at most
-// once, in order.
+// Fuzzes an RC connection with any packets of a peer in any order. Meanwhile the local application posts,
+// waits and revokes. Besides crashes, the target checks that:
+// - payload is placed only in memory that was posted or granted,
+// - only bytes leave that were granted for reading,
+// - sent packets can be parsed,
+// - every work request completes at most once, and in order.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -1,6 +1,6 @@
-// Fuzzes the messages of the control plane, and SENDs between members. The first byte selects the parser of
-// the rest. Apart from crashes, it checks that an accepted message means the same after it is written and
-// read again, and needs no more memory than a few times its size.
+// Fuzzes the messages of the control plane, and SENDs between members. The first byte selects the parser for
+// the other bytes. Besides crashes, the target checks two properties of an accepted message: it means the
+// same after it is written and read again, and it needs at most a few times its size in memory.
 #include <deque>
 
 #include "apps/bcast-cli/transfer_messages.hpp"
@@ -46,7 +46,8 @@ void job(Bytes bytes) {
   require(again.has_value() && *again == *job);
 }
 
-/// The input has the file's size and block size, then the parameters of an epoch of this file.
+/// The input contains the size and the block size of a file, and then the parameters of an epoch of this
+/// file.
 void parameters(Bytes bytes) {
   Input input(bytes);
   const std::uint64_t size = std::uint64_t{input.next32()} << (input.next() & 31);
@@ -81,7 +82,7 @@ void envelope(Bytes bytes) {
   }
 }
 
-/// A stream must give the same messages, whatever the sizes of the pieces are in which it arrives.
+/// A stream must give the same messages for all sizes of the pieces in which it arrives.
 void frames(Bytes bytes) {
   constexpr std::uint32_t kLimit = 4096;
   const auto read = [&](std::size_t piece) {
@@ -100,7 +101,7 @@ void frames(Bytes bytes) {
   for (const auto& message : std::get<2>(whole)) require(message.size() <= kLimit);
 }
 
-/// The input of a server before the client has proved anything. The server has no key.
+/// The input is what a server receives before the client has proved anything. The server has no key.
 void channel(Bytes bytes) {
   control::ChannelProtocol server(control::Role::server, {.security = control::Insecure{}});
   server.start();

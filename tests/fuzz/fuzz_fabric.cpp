@@ -1,8 +1,12 @@
-// Fuzzes a software fabric with any datagrams in any order to queue pairs of every kind, mostly with a
-// correct ICRC or seal. Meanwhile our application posts, waits, registers, revokes and destroys queue pairs.
-// Apart from crashes, it checks: only bytes change that were granted at that moment, only memory leaves that
-// was granted or posted, sent packets parse, every datagram is counted where it ended, every work request
-// completes at most once, and one turn sends no more than the windows allow.
+// Fuzzes a software fabric with any datagrams in any order, to queue pairs of every kind. Most datagrams have
+// a correct ICRC or seal. Meanwhile the local application posts, waits, registers, revokes and destroys queue
+// pairs. Besides crashes, the target checks that:
+// - only bytes change that are granted at that moment,
+// - only bytes leave that were granted or posted,
+// - sent packets can be parsed,
+// - every datagram is counted by the counter for its result,
+// - every work request completes at most once,
+// - one turn sends no more than the windows permit.
 #include <memory>
 #include <optional>
 
@@ -17,12 +21,12 @@ using namespace rdmc::fuzz;
 
 namespace {
 
-constexpr std::size_t kSource = 0;  // The slot that everything is sent from.
+constexpr std::size_t kSource = 0;  // All sent bytes come from this slot.
 constexpr std::uint64_t kMostSentInATurn = 2048;
 const Address kOurs = Address::ipv4(10, 0, 0, 1, 4791);
 
-/// The number of queue pairs, one of each kind: with a foreign endpoint, with an endpoint of rdmc, and with
-/// an endpoint of rdmc in standard mode. A fabric that encrypts has no foreign endpoints.
+/// The number of queue pairs. There is one of each kind: connected to a foreign endpoint, to an endpoint of
+/// rdmc, and to an endpoint of rdmc in standard mode. A fabric that encrypts has no foreign endpoints.
 constexpr std::size_t kEnds = 3;
 
 class Play {
@@ -77,7 +81,7 @@ class Play {
         if (!regions_.empty()) end.queue_pair->expect_write(memory_.slot(regions_[0].slot, 4 * input.next()));
         return;
     }
-    // Otherwise it arrives together with the next one.
+    // Without a turn, the datagram arrives together with the next one.
     if (what < 0x80 || (what & 15) > 5) turn();
   }
 
@@ -93,7 +97,7 @@ class Play {
   struct End {
     Peer peer;
     std::unique_ptr<fabric::QueuePair> queue_pair;
-    std::array<bool, GuardedMemory::kSlots> slots{};  // The slots of its receives and READs.
+    std::array<bool, GuardedMemory::kSlots> slots{};  // The slots of this queue pair's receives and READs.
     std::uint64_t posted = 0, completed = 0;
   };
   struct Region {
@@ -113,7 +117,7 @@ class Play {
     require(end.queue_pair->connect(fabric::encode(end.peer.info())).has_value());
     end.peer.meet(ours, port_.flow_of(ours.bulk_port));
   }
-  /// Destroys the queue pair. All posted memory belongs to the application again.
+  /// Destroys the queue pair. After this, all memory that was posted to it belongs to the application.
   void destroy(End& end) {
     end.queue_pair.reset();
     for (std::size_t slot = 0; slot < end.slots.size(); ++slot)
@@ -148,7 +152,7 @@ class Play {
     memory_.revoke(regions_[which].slot);
     regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(which));
   }
-  /// A peer has invalidated its remote key, and our application knows it.
+  /// A peer has invalidated its remote key, and the local application knows this.
   void freeze_region(RemoteKey key) {
     for (const Region& region : regions_) {
       if (region.region->remote_key() != key) continue;

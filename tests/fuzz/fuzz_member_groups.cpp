@@ -1,6 +1,6 @@
-// Fuzzes the messages between members about the groups of a membership. The first byte selects the parser of
-// the rest. An accepted message must keep to the limits, and must mean the same after it is written and read
-// again.
+// Fuzzes the messages between members about the groups of a membership. The first byte selects the parser for
+// the other bytes. An accepted message must keep to the limits, and must mean the same after it is written
+// and read again.
 #include <array>
 #include <variant>
 

@@ -1,6 +1,7 @@
-// Fuzzes the packet parser with any datagram. Apart from crashes, it checks: a parsed packet lies within the
-// datagram, it parses the same if its payload is at another address, and the writers produce the same bytes
-// again.
+// Fuzzes the packet parser with any datagram. Besides crashes, the target checks that:
+// - all parts of a parsed packet are inside the datagram,
+// - the result of parsing is the same if the payload is at another address,
+// - the writers produce the same bytes again.
 #include <algorithm>
 
 #include "dataplane/roce/headers.hpp"

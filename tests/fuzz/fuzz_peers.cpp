@@ -1,8 +1,9 @@
-// Fuzzes the control connection between two processes: the messages of the other process, and meanwhile the
-// actions of our services. For messages it checks that an accepted one means the same after it is written and
-// read again. For the conversation it checks that the events have an order that its owner can rely on, and
-// that the stored data is limited. For the selection it checks that a dial ends with a connection that exists
-// and leads to the same peer identity, whatever processes prove to each other.
+// Fuzzes the control connection between two processes: the messages of the other process, and the actions of
+// the local services meanwhile. The target checks that:
+// - an accepted message means the same after it is written and read again,
+// - the events of a conversation have an order on which its owner can rely, and the stored data is limited,
+// - for a selection, a dial ends with a connection that exists and leads to the same peer identity, whatever
+//   processes prove to each other.
 #include <array>
 #include <map>
 #include <optional>
@@ -33,7 +34,7 @@ peer::Bytes some(Input& input) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Makes a message of the other side, in the correct order or not.
+/// Makes a message of the other side. The order of these messages may be wrong.
 Message said(Input& input) {
   const ChannelId channel{input.next() % 8u};
   switch (input.next() % 8) {
@@ -53,7 +54,7 @@ Message said(Input& input) {
   }
 }
 
-/// Follows the conversation's events: which channels its owner knows.
+/// Follows the events of the conversation, and remembers which channels its owner knows.
 class Owner {
  public:
   explicit Owner(bool dials) : conversation_(dials), dials_(dials) {
@@ -139,7 +140,8 @@ void conversation(fuzz::Bytes bytes) {
   }
 }
 
-/// Several connections to processes that have few different identities and know each other's secrets.
+/// Has several connections to processes. The processes have only a few different identities, and know each
+/// other's secrets.
 class Dialer {
  public:
   void act(Input& input) {
@@ -159,7 +161,7 @@ class Dialer {
       const auto some = proofs(connection, input);
       return check(number, self_.on_choice(number, {some.empty() ? std::nullopt : std::optional(some[0])}));
     }
-    if (is_introduced(connection)) return;  // Its dial has ended.
+    if (is_introduced(connection)) return;  // The dial of this connection has ended.
     connection.hello.identity = name(input);
     check(number, self_.on_answer(number, {connection.hello.identity, {}, {}, proofs(connection, input)}));
   }
@@ -167,7 +169,7 @@ class Dialer {
  private:
   struct Connection {
     bool dials = false, is_asked = false;
-    Hello hello;  // The peer identity and our nonce.
+    Hello hello;  // Contains the peer identity and the local nonce.
     Token secret{};
   };
 

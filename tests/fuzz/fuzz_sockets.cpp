@@ -1,8 +1,10 @@
-// Fuzzes the socket connections between a peer's process and our application: records and other content of
-// frames, large messages in slots, lanes that the peer writes arbitrarily, and messages of a group. It
-// checks: the frames that this side sends hold whole records, and an application reads no more than was
-// granted. Once the peer is lost, every connection has ended, the application has back all memory that it
-// sent in place, and nothing is kept.
+// Fuzzes the socket connections between a peer's process and the local application. The input consists of
+// records and other content of frames, large messages in slots, lanes that the peer writes arbitrarily, and
+// messages of a group. The target checks that:
+// - the frames of the local side contain only whole records,
+// - an application reads no more bytes than were granted,
+// - after the loss of the peer, every connection has ended, the application has all memory again that it sent
+//   in place, and nothing is kept.
 #include <array>
 #include <cerrno>
 #include <vector>
@@ -19,7 +21,8 @@ using namespace rdmc::sockets;
 
 namespace {
 
-/// The memory that all plays share. It is made once, because new pages take longer than everything else.
+/// The memory that all plays share. It is made only once, because making new pages would take most of the
+/// time.
 struct Memory {
   std::shared_ptr<SlotMemory> slots = std::make_shared<SlotMemory>(
       std::move(*memory::Arena::make(SlotMemory::kSlots * SlotMemory::kSlotBytes)), RemoteKey{}, 0);
@@ -97,7 +100,7 @@ class Play final : public Opens {
     mux_->lose(EPROTO);
   }
 
-  /// Receives a whole record for one of a few connections.
+  /// Receives a complete record for one of a few connections.
   void hear_record(Input& input) {
     Record record{.kind = RecordKind{static_cast<std::uint8_t>(1 + input.next() % 14)},
                   .connection = ConnectionId{input.next()},
@@ -122,14 +125,14 @@ class Play final : public Opens {
     while (!rest.empty()) require(take_record(rest).has_value());
   }
 
-  /// The oldest write in flight has completed, or it is lost with the peer.
+  /// Reports that the oldest write in flight has completed, or was lost with the peer.
   void write_one() {
     if (under_way_.empty()) return;
     const auto [stream, write] = std::move(under_way_.front());
     under_way_.pop_front();
     stream->on_chunk_sent(write.chunk);
   }
-  /// Changes one of the lane's values that both sides can write.
+  /// Changes one of the lane's values that the peer can also write.
   void write_lane(Input& input) {
     if (peers_lanes_ == nullptr) return;
     LaneHead& head = *peers_lanes_->memory(input.next() % (2 * LanePool::kLanesPerSide)).head;
@@ -212,7 +215,7 @@ class Play final : public Opens {
   std::shared_ptr<LanePool> peers_lanes_;
   std::deque<std::pair<std::shared_ptr<Stream>, ChunkWrite>> under_way_;
   std::vector<std::pair<std::shared_ptr<Stream>, ArrivedChunk>> loans_;
-  std::uint64_t sent_ = 0;  // The highest number of a send in place.
+  std::uint64_t sent_ = 0;  // The highest number of all sends in place.
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Fuzzes the messages of another process to a unicast endpoint on the control plane, and its descriptions of
-// its memory. An accepted message must keep to the limits, and must mean the same after it is written and
-// read again.
+// Fuzzes the messages that another process sends to a unicast endpoint on the control plane, and its
+// descriptions of its memory. An accepted message must keep to the limits, and must mean the same after it is
+// written and read again.
 #include <array>
 #include <variant>
 

@@ -1,5 +1,6 @@
-// Fuzzes the messages of members of a view, of nodes of a store and of etcd. The first byte selects the
-// parser of the rest. An accepted message must mean the same after it is written and read again.
+// Fuzzes the messages of three kinds of senders: the members of a view, the nodes of a store, and etcd. The
+// first byte selects the parser for the other bytes. An accepted message must mean the same after it is
+// written and read again.
 #include "controlplane/membership/greeting.hpp"
 #include "controlplane/store/caspaxos/journal.hpp"
 #include "controlplane/store/caspaxos/node.hpp"
@@ -35,7 +36,8 @@ void between_members(Bytes bytes) {
   read_write_read(bytes, membership::decode,
                   [](const membership::Message& message) { return membership::encode(message); });
 }
-// The messages between nodes of the embedded store and their clients, and the journal of a node.
+// The next functions read the messages between the nodes of the embedded store and their clients, and the
+// journal of a node.
 void request(Bytes bytes) {
   read_write_read(bytes, store::decode_request,
                   [](const store::Request& request) { return store::encode(request); });
@@ -51,7 +53,8 @@ void entry(Bytes bytes) {
   read_write_read(bytes, store::decode_journal_entry,
                   [](const store::JournalEntry& entry) { return store::encode(entry); });
 }
-/// A node must be able to write the state that it has read from a journal, and to read it again.
+/// A node must be able to write the state that it has read from a journal. It must then be able to read the
+/// written state.
 void journal(Bytes bytes) {
   const auto kept = store::recover(bytes);
   if (refused(kept)) return;
@@ -59,7 +62,7 @@ void journal(Bytes bytes) {
   const auto again = store::recover(store::Journal{}.frame(*acceptor.take_write()));
   require(again.has_value() && *again == *kept);
 }
-/// A request of any process that has the key must do no harm to a node that serves.
+/// Any process that has the key may send any request to a node that answers clients. This must do no harm.
 void ask_node(Bytes bytes) {
   auto request = store::decode_request(bytes);
   if (refused(request)) return;
@@ -80,8 +83,9 @@ void ask_node(Bytes bytes) {
     require(store::decode_request(store::encode(to.request)).has_value());
 }
 
-/// No sequence of answers from a process that has the key and the address of a node may end the process of
-/// another node. That node is new, is joining, or serves.
+/// A process that has the key and the address of a store node may send any sequence of answers to another
+/// node. These answers must not end the process of the other node. That node is new, is joining, or already
+/// answers clients.
 void answer_node(Bytes bytes) {
   Input input(bytes);
   const store::Id self{1, 1};

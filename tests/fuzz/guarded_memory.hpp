@@ -1,6 +1,6 @@
-// Memory for which it is known at every moment which bytes a peer may change and which may leave. All other
-// bytes have a copy, and check() finds every change that was not granted. It is the memory of one application
-// in a fuzz target. The sanitizers check all accesses outside of it.
+// The memory of one application in a fuzz target. It always knows which of its bytes a peer may change, and
+// which bytes may leave. It has a copy of all other bytes, so that check() finds every change that was not
+// granted. The sanitizers check all accesses outside of this memory.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace rdmc::fuzz {
 
-/// Slots of equal size with guards between them. A slot has one use at a time: a region, a receive, the
-/// target of a READ, or the source of sends.
+/// Slots of equal size with guard bytes between them. A slot has one use at a time: it is a region, a
+/// receive, the target of a READ, or the source of sends.
 class GuardedMemory {
  public:
   static constexpr std::size_t kSlots = 16, kSlotBytes = 1024, kGuardBytes = 64;
@@ -33,13 +33,14 @@ class GuardedMemory {
   std::size_t find_free() const {
     return static_cast<std::size_t>(std::ranges::find(used_, false) - used_.begin());
   }
-  /// From now on the first `writable` bytes may be changed, and the first `readable` bytes may leave.
+  /// From now on, the first `writable` bytes of the slot may be changed, and its first `readable` bytes may
+  /// leave.
   void grant(std::size_t index, std::size_t writable, std::size_t readable) {
     used_[index] = true;
     writable_[index] = writable;
     readable_[index] = readable;
   }
-  /// From now on no byte may be changed or leave.
+  /// From now on, no byte of the slot may be changed or leave.
   void revoke(std::size_t index) {
     std::ranges::copy(slot(index), copy_.begin() + static_cast<std::ptrdiff_t>(at(index)));
     used_[index] = false;
@@ -48,7 +49,7 @@ class GuardedMemory {
 
   bool is_writable(std::span<const std::byte> bytes) const { return lies_within(bytes, writable_); }
   bool is_readable(std::span<const std::byte> bytes) const { return lies_within(bytes, readable_); }
-  /// True if any of `bytes` belongs to this memory.
+  /// Returns true if any of `bytes` belongs to this memory.
   bool contains(std::span<const std::byte> bytes) const {
     return bytes.data() < bytes_.data() + bytes_.size() && bytes_.data() < bytes.data() + bytes.size();
   }
@@ -75,7 +76,7 @@ class GuardedMemory {
     return false;
   }
   void check_same(std::size_t from, std::size_t to) const {
-    // Compares the whole range at once. Instrumented comparisons byte by byte would take most of the fuzzer's
+    // Compares the whole range at once. An instrumented loop over the bytes would take most of the fuzzer's
     // time.
     require(std::memcmp(&bytes_[from], &copy_[from], to - from) == 0);
   }

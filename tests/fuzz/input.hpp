@@ -1,5 +1,5 @@
-// Common functions of all fuzz targets: reading decisions from the input, and ending the process if a
-// property does not hold.
+// Common functions of all fuzz targets. They read decisions from the input, and end the process if a property
+// does not hold.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace rdmc::fuzz {
 
-/// Not an assert, so that the check runs in every build.
+/// Ends the process if `condition` is false. It is no assert, so that the check runs in every build.
 inline void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// True if a parser has rejected its input. It must then give a reason.
+/// Returns true if a parser has rejected its input. Checks that the parser has given a reason.
 template <typename T>
 bool refused(const Result<T>& result) {
   require(result.has_value() || !result.error().what.empty());
@@ -26,8 +26,8 @@ bool refused(const Result<T>& result) {
 
 using Bytes = std::span<const std::byte>;
 
-/// Passes the input without its first byte to one of the readers, which are functions of Bytes. The first
-/// byte selects the reader. This is the whole work of such a target's entry function.
+/// The complete entry function of a target that consists of readers. The first byte of the input selects one
+/// of the readers, which are functions of Bytes. This reader gets the other bytes.
 template <typename Readers>
 int read_by_first_byte(const Readers& readers, const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
@@ -36,7 +36,7 @@ int read_by_first_byte(const Readers& readers, const std::uint8_t* data, std::si
   return 0;
 }
 
-/// Reads the fuzzer's bytes as a sequence of decisions. After the end it reads zeros.
+/// Reads the fuzzer's bytes as a sequence of decisions. After the end of the input it returns zeros.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}

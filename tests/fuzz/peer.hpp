@@ -1,6 +1,6 @@
 // The other end of a queue pair in a fuzz target. It turns the fuzzer's decisions into datagrams with a
-// correct ICRC or seal, mostly datagrams that a peer could send next. In this way the fuzzer's bytes reach
-// the connection, and not only the checks before it.
+// correct ICRC or seal. Most of these are datagrams that a peer could send next. So the fuzzer's bytes do not
+// only reach the first checks, but also the connection.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ class Peer {
             .host_id = kind_.host_id,
             .key_share = kind_.encrypts ? std::optional(kShare) : std::nullopt};
   }
-  /// Connects the peer. `flow` is the flow of the port that gets this connection's requests.
+  /// Connects the peer. `flow` is the port's flow that gets the requests of this connection.
   void meet(const fabric::ConnectionInfo& ours, port::FlowId flow) {
     ours_ = ours;
     flow_ = flow;
@@ -55,7 +55,7 @@ class Peer {
     last_sent_ = ours.first_psn - 1;
     if (kind_.encrypts) sealer_ = *crypto::PacketSealer::make(*crypto::packet_key(*ours.key_share, kShare));
   }
-  /// Called when the fabric has sent this packet to any queue pair.
+  /// Must be called for each packet that the fabric sends, to any queue pair.
   void on_sent(const roce::Packet& packet) {
     if (packet.bth.destination != kind_.qpn) return;
     if (roce::is_answer(packet.bth.opcode) || packet.bth.opcode == roce::Opcode::congestion_notification)
@@ -66,8 +66,8 @@ class Peer {
 
   /// Makes one datagram from the input.
   WatchedPort::Arrival packet(Input& input, std::span<const Target> targets);
-  /// Makes a whole message, or an acknowledgement of everything, as a correct peer would send it, without the
-  /// datagrams that are lost according to the input. The packets of an X_WRITE form one train.
+  /// Makes the datagrams of a whole message, or an acknowledgement of all packets, as a correct peer would
+  /// send them. The input decides which datagrams are lost. The packets of an X_WRITE form one train.
   std::vector<WatchedPort::Arrival> message(Input& input, std::span<const Target> targets);
 
  private:
@@ -102,7 +102,7 @@ class Peer {
   fabric::ConnectionInfo ours_;
   port::FlowId flow_{};
   Psn next_, last_sent_;
-  std::uint32_t asked_ = 0;  ///< The length of our latest READ request.
+  std::uint32_t asked_ = 0;  ///< The length of the last READ request from the local side.
   std::optional<crypto::PacketSealer> sealer_;
 };
 
@@ -110,7 +110,7 @@ namespace detail {
 
 using roce::Opcode;
 
-/// Makes a payload of ascending byte values, so that every byte of a packet shows its position.
+/// Returns a payload of ascending byte values. So each byte of a packet shows its position.
 inline std::vector<std::byte> ramp(std::size_t bytes, std::uint8_t start) {
   std::vector<std::byte> out(bytes);
   for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(start + i);

@@ -1,4 +1,4 @@
-// Turns an input into the steps of a play. All fuzz targets that drive a state machine use it.
+// Turns an input into the steps of a play. Every fuzz target with a state machine uses this.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace rdmc::fuzz {
 
-/// Runs a play's steps until the end of the input, and then its finish(), if it has one. If the play has
-/// several kinds, the first byte selects the kind.
+/// Runs the steps of a play until the end of the input. Then calls the play's finish() if there is one. If
+/// there are several kinds of the play, the first byte selects the kind.
 template <typename Play>
 int play(const std::uint8_t* data, std::size_t size) {
   Input input({reinterpret_cast<const std::byte*>(data), size});

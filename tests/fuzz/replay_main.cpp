@@ -1,5 +1,6 @@
-// Runs a fuzz target on files and on mutations of them, without libFuzzer, so that the corpus is a test with
-// any compiler. Usage: TARGET [FILE|DIRECTORY]... The mutations have a fixed seed, so each run does the same.
+// Runs a fuzz target on files and on mutations of the files. This does not need libFuzzer, so the corpus is a
+// test with any compiler. The mutations have a fixed seed, so each run does the same.
+// Usage: TARGET [FILE|DIRECTORY]...
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -15,11 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-/// The total number of mutations. A larger corpus does not take longer.
+/// The number of all mutations together. So a larger corpus does not take longer.
 constexpr std::size_t kMutations = 10'000;
 
 void run(const std::vector<char>& input) {
-  // The copy is exactly as large as the input, so that a sanitizer finds a read past its end.
+  // The copy has exactly the size of the input, so that a sanitizer finds a read beyond its end.
   const auto copy = std::make_unique<std::uint8_t[]>(input.size());
   std::copy(input.begin(), input.end(), copy.get());
   LLVMFuzzerTestOneInput(copy.get(), input.size());

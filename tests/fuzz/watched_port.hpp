@@ -1,6 +1,8 @@
-// A port in memory for fuzz targets. It makes checks that real ports cannot make: the scatter list contains
-// only memory that a peer may write, sent bytes are in memory that may leave or belong to the fabric itself,
-// and sent datagrams parse. A fabric that encrypts must send no application memory directly.
+// A port in memory for fuzz targets. It makes three checks that real ports cannot make:
+// - The scatter list contains only memory that a peer may write.
+// - Sent bytes are in memory that may leave, or in memory of the fabric. A fabric that encrypts sends only
+//   memory of its own.
+// - Sent datagrams can be parsed.
 #pragma once
 
 #include <deque>
@@ -33,7 +35,7 @@ class WatchedPort final : public port::testing::MemoryPort {
         memory_(memory),
         encrypted_(encrypted) {}
 
-  /// A train of datagrams of `segment_bytes` bytes to `flow`. The last one may be shorter.
+  /// A train to `flow`. Its datagrams have `segment_bytes` bytes, but the last one may be shorter.
   struct Arrival {
     port::FlowId flow = port::kSharedFlow;
     Address source;
@@ -42,15 +44,15 @@ class WatchedPort final : public port::testing::MemoryPort {
     bool congestion_experienced = false;
   };
   void deliver(Arrival arrival) {
-    if (arrival.bytes.empty()) return;  // Ports deliver no empty datagrams.
+    if (arrival.bytes.empty()) return;  // Ports never deliver empty datagrams.
     arrival.segment_bytes = std::max<std::uint32_t>(arrival.segment_bytes, 1);
     delivered += (arrival.bytes.size() + arrival.segment_bytes - 1) / arrival.segment_bytes;
     waiting_.push_back(std::move(arrival));
   }
 
-  std::size_t room = SIZE_MAX;      ///< The number of trains that it accepts until it is full.
-  std::uint64_t delivered = 0;      ///< Counts datagrams, including those that still wait.
-  std::uint64_t taken_to_send = 0;  ///< Counts datagrams.
+  std::size_t room = SIZE_MAX;      ///< How many trains the port accepts before it is full.
+  std::uint64_t delivered = 0;      ///< The number of delivered datagrams, including those that still wait.
+  std::uint64_t taken_to_send = 0;  ///< The number of datagrams that were accepted for sending.
   std::function<void(const roce::Packet&)> on_sent = [](const roce::Packet&) {};
   bool has_waiting() const { return !waiting_.empty(); }
 
@@ -58,7 +60,8 @@ class WatchedPort final : public port::testing::MemoryPort {
   std::size_t receive_burst(port::ScatterPlanner& planner, std::span<port::RxTrain> out) override;
 
  private:
-  /// The memory of a received train: scattered as planned, and the rest in memory of exactly its size.
+  /// The memory of a received train. The payload is scattered as planned. All other bytes are in a block of
+  /// exactly their size.
   struct Landed {
     std::array<iovec, 2 * kTrainSegments + 2> pieces;
     std::unique_ptr<std::byte[]> rest;

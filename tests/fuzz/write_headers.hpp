@@ -1,4 +1,4 @@
-// Writes the headers of a parsed packet again, with the product's own writers.
+// Writes the headers of a parsed packet with the product's own functions.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace rdmc::fuzz {
 
-/// Writes the BTH and the extension headers. Reserved bits are not kept, so the bytes may differ from the
-/// parsed ones.
+/// Writes the BTH and the extension headers. Reserved bits are lost, so the bytes may differ from those that
+/// were parsed.
 inline std::vector<std::byte> write_headers(const roce::Packet& packet) {
   using roce::Opcode;
   std::vector<std::byte> out(64 + std::size_t{packet.x_ack.words} * 4);

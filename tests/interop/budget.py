@@ -1,5 +1,6 @@
-"""The lab's time limits: one deadline for all its stages, and another one for the cleanup after it. A lab over its
-limit has failed, and the stage is named. In this way the longer timeout of a test runner is not needed."""
+"""The lab's time limits: one deadline for all its stages together, and another one for the cleanup after them. A lab
+that exceeds its limit has failed, and the message names the stage. So a test runner's longer timeout never has to end
+it."""
 import contextlib
 import os
 import signal
@@ -7,13 +8,13 @@ import time
 
 
 class OverBudget(BaseException):
-    """Not an Exception, so that code which handles a failed run does not handle this."""
+    """This class is not derived from Exception, so that code which handles a failed run does not catch it."""
 
 
 class Budget:
-    """Allows `seconds` from entry to exit. Must be used in the main thread, one at a time. After the limit, the
-    running code has `clean_up` more seconds. Then the program ends with status 1, and its namespaces and all
-    processes in them end with it."""
+    """Allows `seconds` from entry to exit. Must be used in the main thread. There may be only one at a time. After the
+    limit, the running code has `clean_up` more seconds. After these, the program ends with status 1. Its namespaces,
+    and all processes in them, end with the program."""
 
     def __init__(self, seconds, clean_up=15):
         self._seconds, self._clean_up, self._stage, self._took = seconds, clean_up, "start", {}
@@ -45,6 +46,7 @@ class Budget:
         raise OverBudget(over)
 
     def _give_up(self, over):
-        # Ends at once, without `finally` blocks and without flushing buffers, because either could wait.
+        # Ends the process at once, without `finally` blocks and without flushing buffers. Either of these
+        # could wait.
         os.write(1, f"FAILED: {over}; tidying up took more than {self._clean_up:g} s\n".encode())
         os._exit(1)

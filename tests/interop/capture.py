@@ -1,6 +1,6 @@
-"""The packets on the wire, as QEMU recorded them: the packets of port 4791 are taken from the dump of a run. The
-ICRC is computed here from the specification, without any code of the product (IBTA vol. 1, A17.3.3). tshark checks
-the packets, too."""
+"""The packets on the wire, as QEMU has recorded them. The packets of port 4791 are taken from the dump of a run. This
+module computes the ICRC from the specification, without any code of the product (IBTA vol. 1, A17.3.3). tshark also
+checks the packets."""
 import collections
 import dataclasses
 import gzip
@@ -11,7 +11,7 @@ import zlib
 
 PCAP_HEADER, RECORD = 24, 16
 ROCE_PORT = 4791
-# The names from the specification, because Wireshark's names are long.
+# These are the names in the specification, because Wireshark's names are long.
 OPCODES = {0x00: "SEND FIRST", 0x01: "SEND MIDDLE", 0x02: "SEND LAST", 0x03: "SEND LAST IMM", 0x04: "SEND ONLY",
            0x05: "SEND ONLY IMM", 0x06: "WRITE FIRST", 0x07: "WRITE MIDDLE", 0x08: "WRITE LAST", 0x0A: "WRITE ONLY",
            0x0C: "READ REQUEST", 0x0D: "READ FIRST", 0x0E: "READ MIDDLE", 0x0F: "READ LAST", 0x10: "READ ONLY",
@@ -68,7 +68,7 @@ class Capture:
 
     @staticmethod
     def since(start, path):
-        """Returns the packets that a growing dump has gained since it had `start` bytes."""
+        """Returns the packets that were added to a growing dump since the dump had `start` bytes."""
         with open(path, "rb") as dump:
             header = dump.read(PCAP_HEADER)
             dump.seek(start)
@@ -76,7 +76,7 @@ class Capture:
 
     @staticmethod
     def of(header, dump):
-        """`dump` is a sequence of records, and `header` is the file header for them."""
+        """Returns the capture of a dump. `dump` is a sequence of records, and `header` is the dump's file header."""
         kept, packets = [header], []
         for record, frame in records(header + dump):
             packet = parse(frame)
@@ -89,7 +89,7 @@ class Capture:
         return {packet.source for packet in self.packets}
 
     def save(self, path):
-        # The file has no time and no name in it, so the same packets always make the same file.
+        # The file contains no time and no name, so the same packets always make the same file.
         pathlib.Path(path).write_bytes(gzip.compress(self.pcap, 9, mtime=0))
 
 
@@ -99,8 +99,8 @@ def load(path):
 
 
 def _tshark(path, *arguments):
-    # RoCE needs no UDP checksum, because the ICRC is stronger. Soft-RoCE sends none over IPv6 either. Our
-    # bytes may look like RPC, but are not.
+    # RoCE needs no UDP checksum, because the ICRC is stronger. Soft-RoCE also sends none over IPv6. The
+    # payload may look like RPC to tshark, but it is not RPC.
     done = subprocess.run(["tshark", "-n", "-r", path, "-o", "udp.ignore_ipv6_zero_checksum:TRUE",
                            "--disable-heuristic", "rpcrdma_infiniband", *arguments],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)
@@ -108,14 +108,14 @@ def _tshark(path, *arguments):
 
 
 def complaints(path):
-    """Returns the packets that tshark finds malformed or worth a warning, one line each."""
+    """Returns the packets about which tshark has an error or a warning, one line for each."""
     found = _tshark(path, "-Y", "_ws.malformed || _ws.expert.severity >= 6291456 || !infiniband.bth",
                     "-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message", "-e", "frame.protocols")
     return [line for line in found.splitlines() if line.strip()]
 
 
 def opcodes(path):
-    """Returns [(name, count)] of the packets as tshark decodes them, in the order of the opcodes."""
+    """Returns [(name, count)] of the opcodes, in the order of their numbers. tshark decodes the packets."""
     decoded = _tshark(path, "-T", "fields", "-e", "infiniband.bth.opcode").split()
     counted = collections.Counter(int(number, 0) for number in decoded)
     return [(OPCODES.get(number, f"opcode 0x{number:02x}"), count) for number, count in sorted(counted.items())]

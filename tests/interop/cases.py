@@ -1,5 +1,5 @@
-"""The matrix of cases: the peer, the driver of our packets, our role, IPv4 or IPv6, the path MTU, and whether one
-packet in a hundred is lost. A case is run, or has a reason why it is not run."""
+"""The matrix of cases. A case has a peer, a packet driver and a role for the rdmc program, IPv4 or IPv6, a path MTU,
+and possibly a loss of one packet in a hundred. Each case is either run, or has a reason why it is not run."""
 import dataclasses
 import itertools
 import json
@@ -17,21 +17,22 @@ PINGPONG, RPING, VERBS = "ibv_rc_pingpong", "rping", "our verbs programs"
 CLIENT, SERVER = "client", "server"
 NOT_RUN = {f"{TAP}, path MTU 4096": "DPDK's TAP carries packets of 1500 bytes at most"}
 ITERATIONS = 60
-# 5 of 1000 packets, and one of 199: 1 % together. A run has more packets than 199.
+# 5 of 1000 packets are lost at random, and one of every 199 is lost. Together this is 1 %. A run has more
+# than 199 packets.
 LOST_AT_RANDOM, LOST_EVERY = 5, 199
-SECONDS = 60  # An emulated peer on a busy machine takes 1 to 15 s for a run.
+SECONDS = 60  # In seconds. With an emulated peer on a busy machine, a run takes 1 to 15 s.
 PINGPONG_PORT = 18515
 OUR_OPTIONS = ["--json", "--patience", str(SECONDS)]
-TEXT_BYTES = 10_000  # The size of an rping's text: several packets, and the last one is not full.
-TURNS_PER_TEXT = 3  # An rping has four SENDs, a READ and a WRITE. A pingpong has two SENDs.
-INTERFACE_MTU = {1024: 1500, 4096: 9000}  # The interface MTU from which the kernel makes a path MTU.
+TEXT_BYTES = 10_000  # The size of the text of an rping. It needs several packets, and the last one is not full.
+TURNS_PER_TEXT = 3  # An rping has four SENDs, a READ and a WRITE, and a pingpong has two SENDs.
+INTERFACE_MTU = {1024: 1500, 4096: 9000}  # For each path MTU, the interface MTU from which the kernel makes it.
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     peer: str
     driver: str
-    role: str  # Our role.
+    role: str  # The role of the rdmc program.
     family: int
     mtu: int
     loss: bool
@@ -40,11 +41,11 @@ class Case:
         return NOT_RUN.get(self.peer) or NOT_RUN.get(self.driver) or NOT_RUN.get(f"{self.driver}, path MTU {self.mtu}")
 
     def host(self):
-        """The kernel's address on this host, for the first contact."""
+        """Returns the address of this host's kernel, which is used for the first contact."""
         return links.HOST4 if self.family == 4 else links.HOST6
 
     def our_options(self):
-        """The options of our program: its address, and the fabric of its packets."""
+        """Returns the options of the rdmc program: its address, and the fabric for its packets."""
         return ["--address", bracketed(links.address(self.driver, self.family)), *links.options(self.driver)]
 
     def peer_address(self):
@@ -61,13 +62,13 @@ def all_cases():
 
 
 def listens(proc_net_tcp, port=PINGPONG_PORT):
-    """True if a process listens on the pingpong's port, or on `port`."""
+    """Returns true if a process listens on the pingpong's port, or on `port`."""
     sockets = [line.split() for line in proc_net_tcp.splitlines()[1:]]
     return any(int(one[1].split(":")[1], 16) == port and one[3] == "0A" for one in sockets if len(one) > 3)
 
 
 def roce_port_is_taken(driver):
-    """True if a process on this host receives on RoCE's UDP port through that driver."""
+    """Returns true if a process on this host receives on RoCE's UDP port through this packet driver."""
     if driver != UDP:
         return links.is_open(driver)
     return any(f":{capture.ROCE_PORT:04X} " in pathlib.Path(f"/proc/net/{name}").read_text(encoding="ascii")
@@ -83,7 +84,8 @@ def start(command):
 
 
 def outcome(program):
-    """Returns (exit status, output, error output) of one of our programs. Raises guest.Failed if it does not end."""
+    """Returns (exit status, output, error output) of one of the rdmc programs. Raises guest.Failed if the program does
+    not end."""
     try:
         printed, errors = program.communicate(timeout=2 * SECONDS)
     except subprocess.TimeoutExpired:
@@ -102,8 +104,8 @@ def until(condition, otherwise="the server does not listen"):
 
 
 def judge(case, ours, seen, lost):
-    """Returns the reason why a run has failed although both programs report success. Empty if it has not. `lost` is
-    the number of packets that were lost on purpose."""
+    """Checks a run in which both programs report success. Returns the reason why it has failed nevertheless, or an
+    empty text. `lost` is the number of packets that were lost on purpose."""
     if case.loss and lost == 0:
         return "no packet was lost, so nothing was shown"
     if ours["corrupt_packets"] != 0:
@@ -117,8 +119,8 @@ def judge(case, ours, seen, lost):
 
 
 class Lossy:
-    """Rules on the guest's tap that lose RoCE packets of both directions while this object is entered. Half of the
-    losses are random, and half are at fixed intervals, so that no run is without a loss."""
+    """Rules on the guest's tap that drop RoCE packets in both directions while this context is active. Half of the
+    losses are random. The other half are at fixed intervals, so that every run has a loss."""
     CHAIN = "{{ type filter hook {} device {} priority 0; udp dport 4791 jump lose; }}"
     RULES = (f"table netdev loss {{ chain lose {{ numgen random mod 1000 < {LOST_AT_RANDOM} counter drop; "
              f"numgen inc mod {LOST_EVERY} == {LOST_EVERY // 2} counter drop; }}; "
@@ -139,14 +141,15 @@ class Lossy:
 
 
 class Runner:
-    """Runs cases against a booted guest. `programs` is the folder of our programs."""
+    """Runs cases with a booted guest. `programs` is the folder of the rdmc programs."""
 
     def __init__(self, machine, run, programs):
         self._guest, self._run, self._programs = machine, run, programs
         self._gids = {}
 
     def run(self, case, iterations):
-        """Returns (our program's report, the capture, number of packets lost on purpose). Raises guest.Failed."""
+        """Runs a case. Returns (the rdmc program's report, the capture, number of packets lost on purpose). Raises
+        guest.Failed."""
         start = self._guest.dump.stat().st_size
         lossy = Lossy(self._run)
         if case.loss:
@@ -167,16 +170,17 @@ class Runner:
         else:
             theirs = f"ibv_rc_pingpong -g {self.gid(case.peer_address())} {same}"
         if case.role == SERVER:
-            # The default is the local address of the connection.
+            # Without these options, the program uses the local address of the connection.
             more = [] if case.driver == UDP else case.our_options()
             return self._serve([*ours, *more], lambda: listens(pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")),
                                f"{theirs} {case.host()}")
-        # The guest's program listens on IPv4 only, whatever its GID is.
+        # The guest's program listens only on IPv4, even if its GID is an IPv6 address.
         return self._ask(theirs, lambda: listens(self._guest.run("cat /proc/net/tcp")),
                          [*ours, *case.our_options(), guest.GUEST4])
 
     def _play_rping(self, case, iterations):
-        # The text takes several packets. The guest's rping takes the path MTU from the MTU of its interface.
+        # The text needs several packets. The guest's rping derives the path MTU from the MTU of its
+        # interface.
         count = max(1, iterations // TURNS_PER_TEXT)
         ours = [self._programs / "rdmc_ping", "-V", "-S", str(TEXT_BYTES), "-C", str(count), *OUR_OPTIONS]
         theirs = f"rping -V -S {TEXT_BYTES} -C {count} -a"
@@ -191,7 +195,7 @@ class Runner:
                          [*ours, *case.our_options(), "-m", str(case.mtu), bracketed(case.peer_address())])
 
     def _serve(self, ours, ready, theirs):
-        """Runs our program as the server of `theirs`. Returns its report."""
+        """Runs the rdmc program as the server for the client `theirs`. Returns the rdmc program's report."""
         server = start(ours)
         try:
             until(ready)
@@ -203,7 +207,7 @@ class Runner:
         return self._report(server)
 
     def _ask(self, theirs, ready, ours):
-        """Runs our program as the client of `theirs`. Returns its report."""
+        """Runs the rdmc program as the client of the server `theirs`. Returns the rdmc program's report."""
         server = self._guest.start(theirs, SECONDS)
         until(ready)
         report = self._report(start(ours))

@@ -1,6 +1,6 @@
-"""Failures with the guest at the other end. Every run here must fail, and our programs must report the correct name
-and the correct counter. Before a process is killed while packets of ours need an answer, one direction is cut, so
-that such packets exist."""
+"""Failures with the guest at the other end. Every run of this module must fail. The rdmc programs must report the
+correct name of the failure and the correct counter. Some failures are interesting only if packets wait for an answer at
+that moment. For them, one direction is cut before a process is killed."""
 import contextlib
 import json
 import socket
@@ -11,14 +11,15 @@ import cases
 import guest
 import links
 
-TEXT = "-V -S 1000 -C 1"  # Options of an rping with a wrong key.
-FOR_EVER = "-m 1024 -n 100000000 -c"  # A pingpong that the test ends.
+TEXT = "-V -S 1000 -C 1"  # The options of an rping with a wrong key.
+FOR_EVER = "-m 1024 -n 100000000 -c"  # The options of a pingpong that runs until the test ends it.
 SHORT = f"-m 1024 -n {cases.ITERATIONS} -c"
-# The timeout of our programs in seconds. A queue pair gives a silent peer up after three quarters of this.
+# The timeout of the rdmc programs in seconds. After three quarters of this time, a queue pair gives up a silent
+# peer.
 PATIENCE = 12
 SECOND_PORT = 18516
-ATTEMPTS, SILENCE = 8, 1.0  # In seconds. This is many times Soft-RoCE's timeout.
-LEAST_LOST = 3  # The number of lost packets after which some packets surely have no answer.
+ATTEMPTS, SILENCE = 8, 1.0  # SILENCE is in seconds. It is many times Soft-RoCE's timeout.
+LEAST_LOST = 3  # If this number of packets was lost, some packets surely have no answer.
 
 
 class Unexpected(Exception):
@@ -27,8 +28,8 @@ class Unexpected(Exception):
 
 @contextlib.contextmanager
 def cut(run, hook, device=guest.TAP):
-    """Drops the RoCE packets of one direction of the guest's tap. Enters after some packets have been lost. `hook`
-    is "ingress" for packets from the guest and "egress" for packets to it."""
+    """Drops the RoCE packets of one direction on the guest's tap. On entry, waits until some packets have been lost.
+    `hook` is "ingress" for packets from the guest, and "egress" for packets to the guest."""
     run("nft", f"table netdev cut {{ chain one {{ type filter hook {hook} device {device} priority 0; "
                f"udp dport {capture.ROCE_PORT} counter drop; }}; }}")
     try:
@@ -53,7 +54,7 @@ def expect(program, cause, **counters):
 
 
 def wrong_key_told(lab):
-    """The guest's rping reads and writes with a wrong key, because our program has told it a wrong one."""
+    """The rdmc program sends a wrong key to the guest's rping. The rping then reads and writes with this key."""
     server = lab.machine.start(f"rping {TEXT} -a {guest.GUEST4} -s", 2 * PATIENCE)
     cases.until(lab.runner.rping_listens)
     expect(lab.ours("tells", f"{TEXT} --address {links.HOST4} {guest.GUEST4}"),
@@ -71,7 +72,7 @@ def wrong_key_used(lab):
 
 
 def peer_vanishes_and_restarts(lab):
-    """The peer is killed and sends nothing more. Meanwhile a new queue pair at the same address serves the next
+    """The peer is killed and sends nothing more. Then a new queue pair at the same address is the server of the next
     client."""
     lab.serve(FOR_EVER)
     former = lab.ours("pingpong", f"{FOR_EVER} --address {links.HOST4} {guest.GUEST4}")
@@ -89,8 +90,9 @@ def peer_vanishes_and_restarts(lab):
 
 
 def leave_the_guest_sending(lab):
-    """Kills a client of the guest, so that the guest continues to send to the client's queue pair. This needs
-    several attempts, because the guest may itself be waiting."""
+    """Kills a client of the guest at a moment when the guest must send. The guest then continues to send to the
+    client's queue pair. Several attempts may be necessary, because the guest may be waiting for the client at that
+    moment."""
     for _ in range(ATTEMPTS):
         lab.serve(FOR_EVER)
         former = lab.ours("pingpong", f"{FOR_EVER} --address {links.HOST4} {guest.GUEST4}")
@@ -123,7 +125,8 @@ def ours_restarts(lab):
 
 
 def an_rdma_device_has_the_port(lab):
-    """Our program in the guest, with a UDP socket: it must not bind a port on which it would never receive anything."""
+    """The rdmc program runs in the guest with a UDP socket. It must not bind a port on which it would never receive
+    anything."""
     with socket.create_server((links.HOST4, cases.PINGPONG_PORT)):
         try:
             lab.machine.run(f"rdmc_pingpong --fabric udp --address {guest.GUEST4} {links.HOST4}", PATIENCE)
@@ -159,8 +162,8 @@ def wait_until_free(address):
 
 
 class Lab:
-    """`programs` has the paths of our programs by the names that the cells use. `second_address` is another address
-    of this host."""
+    """The lab that all cells use. `programs` has the paths of the rdmc programs, by the names that the cells use.
+    `second_address` is another address of this host."""
 
     def __init__(self, runner, machine, run, programs, second_address):
         self.runner, self.machine, self.run = runner, machine, run
@@ -182,7 +185,7 @@ class Lab:
 
 
 def run(lab, cells=None):
-    """Yields (case, "pass" or "fail: why", seconds)."""
+    """Runs the cells. Yields (case, "pass" or "fail: why", seconds) for each."""
     for what, cell in (cells or CELLS).items():
         start = time.monotonic()
         try:

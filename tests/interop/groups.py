@@ -1,5 +1,5 @@
-"""Groups with members of all kinds: one rdmc_bcast whose members are software endpoints on this host, on a socket
-and on a DPDK port, and an RDMA device in the guest."""
+"""Tests a group with members of all kinds, by one rdmc_bcast transfer. Some members are software endpoints on this
+host, with a socket or a DPDK port. One member is an RDMA device in the guest."""
 import contextlib
 import hashlib
 import json
@@ -13,18 +13,19 @@ import capture
 import guest
 import links
 
-FILE_BYTES = 3_345_679  # Several blocks, and the last one is not full.
-SECOND_HOST4, DPDK_HOST4 = "10.78.0.5", "10.78.0.6"  # The addresses of further receivers on this host.
+FILE_BYTES = 3_345_679  # The file has several blocks, and the last one is not full.
+# The addresses of further receivers on this host.
+SECOND_HOST4, DPDK_HOST4 = "10.78.0.5", "10.78.0.6"
 DPDK_DEVICE = f"{links.DEVICES[links.AF_PACKET][0]} address={links.DEVICES[links.AF_PACKET][1]}/24"
 PORT = 7700
-SECONDS = 60  # An emulated peer on a busy machine needs this much.
-DSCP = 46  # Expedited forwarding (RFC 3246).
-PATIENCE = "20s"  # The timeout of the data path, for the same reason.
+SECONDS = 60  # A transfer with an emulated peer on a busy machine can take this long.
+DSCP = 46  # This is Expedited Forwarding (RFC 3246).
+PATIENCE = "20s"  # The timeout of the data path. It is long for the same reason.
 
 
 def packets(machine, which):
-    """Returns the number of packets that the guest's RDMA device has received or sent by its own count. `which` is
-    "rcvd" or "sent"."""
+    """Returns the number of packets that the guest's RDMA device has received or sent, from the device's own counter.
+    `which` is "rcvd" or "sent"."""
     return int(machine.run(f"cat /sys/class/infiniband/rxe0/ports/1/hw_counters/{which}_pkts"))
 
 
@@ -41,7 +42,8 @@ def agent_here(bcast, address, root, key, more=()):
 
 
 def wait_for_agent(address, run):
-    """Waits until a process listens at this address. `run` returns /proc/net/tcp of its machine."""
+    """Waits until a process listens at this address. `run` returns the content of /proc/net/tcp on the process's
+    machine."""
     number = ".".join(reversed(address.split(".")))
     wanted = "".join(f"{int(part):02X}" for part in number.split(".")) + f":{PORT:04X}"
     deadline = time.monotonic() + SECONDS
@@ -52,7 +54,7 @@ def wait_for_agent(address, run):
 
 
 def judge_events(printed, hosts, digest_of_copies, wanted):
-    """Returns the reason why the events of a transfer show a failure. Empty if they do not."""
+    """Checks the events of a transfer. Returns the reason why they show a failure, or an empty text."""
     events = [json.loads(line) for line in printed.splitlines()]
     receivers = {event["host"]: event for event in events if event["event"] == "receiver"}
     for host in hosts:
@@ -63,8 +65,8 @@ def judge_events(printed, hosts, digest_of_copies, wanted):
 
 
 def judge_marks(packets):
-    """Returns a message if the packets of a device, of a socket and of a DPDK port do not all have their DSCP. Empty
-    if they do."""
+    """Checks that the packets of a device, of a socket and of a DPDK port all have the requested DSCP. Returns a
+    message if they do not, and otherwise an empty text."""
     for address in (guest.GUEST4, links.HOST4, links.DEVICES[links.AF_PACKET][1]):
         seen = {packet.dscp for packet in packets if packet.source == socket.inet_aton(address)}
         if seen != {DSCP}:
@@ -73,8 +75,8 @@ def judge_marks(packets):
 
 
 def run(machine, bcast, folder):
-    """Sends a file from this host to the guest and to receivers on this host, and then from the guest to receivers
-    on this host. Yields (case, "pass" or "fail: why")."""
+    """Sends a file from this host to the guest and to receivers on this host. Then sends a file from the guest to
+    receivers on this host. Yields (case, "pass" or "fail: why") for each."""
     folder = pathlib.Path(folder)
     data = os.urandom(FILE_BYTES)
     wanted = hashlib.sha256(data).hexdigest()
@@ -91,8 +93,8 @@ def run(machine, bcast, folder):
                   20 * SECONDS)
     wait_for_agent(guest.GUEST4, lambda: machine.run("cat /proc/net/tcp"))
     here = lambda: pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")
-    # In a binomial pipeline each of these members exchanges blocks with every other one, so all blocks use
-    # the guest's network.
+    # In a binomial pipeline, each of these members exchanges blocks with every other member. So all blocks
+    # use the guest's network.
     options = f"--key-file {{}} --json --suspect-after {PATIENCE} --algorithm binomial_pipeline"
 
     def to_guest():

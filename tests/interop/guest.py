@@ -1,9 +1,10 @@
-"""A machine with foreign software: Debian's kernel with Soft-RoCE, emulated in QEMU, with the tools of rdma-core in
-an initramfs that is made here. Its network is a tap of the network namespace in which the test runs. It runs
-commands that arrive over TCP, with one shell for each connection. The lab's loss rules do not apply to TCP.
+"""A machine with foreign software: Debian's kernel with Soft-RoCE, emulated in QEMU. This module makes its initramfs,
+which has the tools of rdma-core. The machine's network is a tap in the network namespace in which the test runs. The
+machine runs commands that arrive over TCP, with one shell for each connection. The lab's loss rules do not apply to
+TCP.
 
-`missing()` returns what this machine lacks for it. `Guest` boots on entry. It is killed on exit, or when the program
-ends."""
+`missing()` returns the things that this host lacks for the machine. The context manager `Guest` boots the machine. The
+machine is killed at the end of the context, or when the program ends."""
 import contextlib
 import ctypes
 import os
@@ -22,16 +23,17 @@ GUEST4, GUEST6 = "10.78.0.2", "fd78::2"
 TAP, COMMAND_PORT = "tap0", 4000
 MODULES = ["virtio_pci", "virtio_net", "crc32_generic", "crc32-pclmul", "rdma_rxe", "ib_uverbs", "rdma_cm",
            "rdma_ucm"]
-# The programs that must be installed, and the packages that have them.
+# The programs that must be installed, and the packages that contain them.
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio", "depmod": "kmod",
             "ibv_rc_pingpong": "ibverbs-utils", "rping": "rdmacm-utils", "rdma": "iproute2", "ip": "iproute2",
             "nft": "nftables", "tshark": "tshark"}
 IN_GUEST = ["ibv_rc_pingpong", "ibv_devinfo", "rping", "rdma"]
 PROVIDER, PROVIDER_CONFIG = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "/etc/libibverbs.d/rxe.driver"
-LOADED_LATE = "/lib/x86_64-linux-gnu/libgcc_s.so.1"  # Loaded by pthread_exit, so ldd does not list it.
+# pthread_exit loads this library, so ldd does not list it.
+LOADED_LATE = "/lib/x86_64-linux-gnu/libgcc_s.so.1"
 APPLETS = ["sh", "mount", "insmod", "ip", "nc", "timeout", "cat", "grep", "echo", "kill", "killall", "sleep", "ls", "mkdir", "sha256sum", "poweroff"]
 MEMORY_MB = 512
-# For an emulated machine on a busy host. On an idle host it takes 10 s.
+# The time limit for an emulated machine on a busy host. On an idle host, booting takes 10 s.
 BOOT_SECONDS = 180
 PR_SET_PDEATHSIG = 1
 
@@ -50,11 +52,11 @@ while :; do wait; sleep 1000; done
 
 
 class Failed(Exception):
-    """The guest did not do what was asked. The text has its output."""
+    """The guest has not done what was requested. The text contains the guest's output."""
 
 
 def missing():
-    """Returns one line for each thing that this machine lacks. Empty if it lacks nothing."""
+    """Returns one line for each thing that this host lacks, so no lines if it lacks nothing."""
     lacking = {package for program, package in PROGRAMS.items() if shutil.which(program) is None}
     if not pathlib.Path(PROVIDER).is_file():
         lacking.add("ibverbs-providers")
@@ -74,7 +76,7 @@ def _libraries(program):
 
 
 def make_initramfs(linux, archive, extra=()):
-    """Writes the guest's whole file system. `extra` has further programs for /usr/bin."""
+    """Writes the guest's complete file system. `extra` contains further programs for /usr/bin."""
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         for folder in ("bin", "proc", "sys", "dev", "modules", "tmp", "etc/libibverbs.d", "usr/bin"):
@@ -108,11 +110,11 @@ def _die_with_parent():
 
 
 class Guest:
-    """`folder` is for the initramfs and the console log. The guest's tap joins `links`."""
+    """The running guest. `folder` is for the initramfs and the console log. The guest's tap joins `links`."""
 
     def __init__(self, folder, run, links, extra=()):
         self.folder, self._run, self._links, self._extra = pathlib.Path(folder), run, links, extra
-        self.dump = self.folder / "dump.pcap"  # Grows with every packet on the tap.
+        self.dump = self.folder / "dump.pcap"  # Every packet on the tap is added to this file.
         self._machine = None
 
     def __enter__(self):
@@ -125,7 +127,7 @@ class Guest:
             ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(MEMORY_MB),
              "-kernel", linux.image, "-initrd", self.folder / "initramfs",
              "-append", "console=ttyS0 quiet panic=1 mitigations=off", "-nographic", "-no-reboot", "-nodefaults",
-             # Without offloads the dump has the packets as they would be on a cable.
+             # Without offloads, the dump contains the packets as they would be on a cable.
              "-serial", "stdio", "-netdev", f"tap,id=n0,ifname={TAP},script=no,downscript=no,vnet_hdr=off",
              "-device", "virtio-net-pci,netdev=n0,host_mtu=9000,romfile=",
              "-object", f"filter-dump,id=f0,netdev=n0,maxlen=65536,file={self.dump}"],
@@ -156,7 +158,7 @@ class Guest:
         raise Failed(f"the guest did not come up:\n{self.console()[-3000:]}")
 
     def start(self, command, seconds):
-        """Runs `command` in the guest's shell for at most `seconds`. Returns at once."""
+        """Starts `command` in the guest's shell, for at most `seconds`. Returns at once."""
         return Running(command, seconds)
 
     def run(self, command, seconds=60):
@@ -164,7 +166,7 @@ class Guest:
         return self.start(command, seconds).finish()
 
     def gid_index(self, address):
-        """Returns the index of the RoCE v2 GID that is `address`."""
+        """Returns the index of the RoCE v2 GID that contains `address`."""
         wanted = socket.inet_pton(socket.AF_INET6, address if ":" in address else f"::ffff:{address}")
         gids = self.run("cd /sys/class/infiniband/rxe0/ports/1/gids; grep -v 0000:0000:0000:0000:0000:0000:0000:0000 *")
         for line in gids.splitlines():
@@ -175,13 +177,13 @@ class Guest:
 
 
 class Running:
-    """A command in the guest. Its output ends with a unique mark and its exit status."""
+    """A command that runs in the guest. A unique mark and the exit status end its output."""
 
     def __init__(self, command, seconds):
         self._command, self._mark, self._output = command, f"--{secrets.token_hex(8)}--", b""
         self._deadline = time.monotonic() + seconds
         self._socket = socket.create_connection((GUEST4, COMMAND_PORT), timeout=5)
-        # `timeout` also ends the command in the guest, so that the next command finds its ports free.
+        # `timeout` also ends the command in the guest. So the command's ports are free for the next command.
         self._socket.sendall(f"timeout -k 1 {seconds} sh -c '{command}' 2>&1; echo {self._mark} $?; exit\n".encode())
 
     def _read(self, until):

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""interop_test.py PROGRAMS [--write]: boots the guest, runs the matrix of cases.py with our programs in the folder
+"""interop_test.py PROGRAMS [--write]: boots the guest, runs the matrix of cases.py with the rdmc programs in the folder
 PROGRAMS, and compares the results with docs/interop. `--write` replaces docs/interop by the new results.
 `interop_test.py --page` only makes docs/interop.md from docs/interop.
 
-Exit status: 0 if everything is as docs/interop.md says, 1 if not, or if it took longer than the budget, 77 if the
-matrix did NOT run, or not all of it, because something is missing. The last line then says what is missing."""
+Exit status:
+- 0 if everything is as docs/interop.md describes.
+- 1 if something is not, or if the run exceeded its time limit.
+- 77 if the matrix did NOT run, or not completely, because something is missing. The last line of the output names what
+  is missing."""
 import contextlib
 import pathlib
 import sys
@@ -24,8 +27,8 @@ import report
 import sockets
 import unicast
 
-# ./check promises 6 minutes for everything, from the guest's boot to the documents. On two idle cores it
-# takes half of that.
+# ./check promises 6 minutes for the whole lab, from the guest's boot to the documents. On two idle cores, the
+# lab takes half of this.
 BUDGET_SECONDS = 345
 WRITING_BUDGET_SECONDS = 2 * BUDGET_SECONDS
 SAMPLE_ITERATIONS, SAMPLE_ITERATIONS_LOSSY = 3, 100
@@ -66,7 +69,7 @@ def run_case(runner, case):
 
 
 def has_dpdk(programs):
-    """True if the build of our programs has the DPDK module that they load."""
+    """Returns true if the build of the rdmc programs has the DPDK module that they load."""
     return (programs.parents[1] / "dataplane/port/dpdk/librdmc_dpdk.so").is_file()
 
 
@@ -83,7 +86,7 @@ def run_matrix(runner, drivers):
 
 
 def run_verbs(machine):
-    """Runs the provider's own tests on the guest's RDMA device."""
+    """Runs the verbs provider's own tests on the guest's RDMA device."""
     for test in VERBS_TESTS:
         try:
             print(machine.run(f"RDMC_VERBS_ADDRESS={guest.GUEST4} {test}", VERBS_SECONDS).strip())
@@ -92,7 +95,7 @@ def run_verbs(machine):
 
 
 def run_talks(outcomes):
-    """Prints the outcomes of groups, sockets or unicast. All must pass."""
+    """Runs the cases of groups, sockets or unicast, and prints their outcomes. All must pass."""
     start = time.monotonic()
     for what, outcome in outcomes:
         print(f"{time.monotonic() - start:5.1f} s  {what}: {outcome}", flush=True)
@@ -116,8 +119,8 @@ def sampled_mtu(case):
 
 
 def sampled():
-    """Yields the cases whose captures are kept: one for each peer, driver, role and address family, and one with
-    losses for each peer."""
+    """Yields the cases whose captures are stored. There is one case for each combination of peer, driver, role and
+    address family, and one case with losses for each peer."""
     for case in cases.all_cases():
         if case.reason_not_run() is None and case.mtu == sampled_mtu(case):
             if not case.loss or (case.family == 4 and case.role == cases.CLIENT and case.driver == cases.UDP):
@@ -137,7 +140,7 @@ def write_samples(runner):
 
 
 def run_all(programs, drivers, write, stages):
-    """Returns the outcomes by the names of the cases and of the cells of failures.py."""
+    """Runs everything. Returns the outcomes by the names of the cases and of the cells of failures.py."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
         build = programs.parent.parent
         bcast, socket_peer = build / "apps/bcast-cli/rdmc_bcast", build / "tests/interop/socket_peer"
@@ -168,7 +171,7 @@ def run_all(programs, drivers, write, stages):
 
 
 def compare(results):
-    """Compares the results with docs/interop. A case that did not run is not an error here."""
+    """Compares the results with docs/interop. If a case did not run, this is no error here."""
     expected = report.load_results()
     for what, now in results.items():
         if now != "pass" or expected.get(what) != "pass":

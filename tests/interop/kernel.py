@@ -1,6 +1,6 @@
-"""The kernel that the guest boots: Debian's own, with its Soft-RoCE. An installed kernel is used as it is. Otherwise
-the package is downloaded and unpacked into our cache directory. It is never installed, because that would change
-what this machine boots, and would make an initramfs that nobody needs."""
+"""The kernel that the guest boots. It is Debian's own kernel with its Soft-RoCE. An installed kernel is used in place.
+Otherwise the package is downloaded and unpacked into a cache directory of rdmc. The package is never installed: an
+installation would change the kernel that this machine boots, and would make an initramfs that nobody needs."""
 import dataclasses
 import os
 import pathlib
@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
 from lab import Unavailable, run
 
 PACKAGE = "linux-image-amd64"
-# The parts that the guest may need of the 400 MB of an unpacked kernel.
+# An unpacked kernel has 400 MB. These are the parts that the guest may need.
 WANTED = ["./boot/vmlinuz-*", "./lib/modules/*/modules.builtin*", "./lib/modules/*/modules.order",
           *(f"./lib/modules/*/kernel/{part}" for part in
             ("arch/*", "crypto/*", "lib/*", "net/*", "drivers/infiniband/*", "drivers/net/virtio_net.ko",
@@ -24,7 +24,7 @@ WANTED = ["./boot/vmlinuz-*", "./lib/modules/*/modules.builtin*", "./lib/modules
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     image: pathlib.Path
-    root: pathlib.Path  # The folder that has lib/modules/VERSION.
+    root: pathlib.Path  # The folder that contains lib/modules/VERSION.
     version: str
 
 
@@ -33,7 +33,7 @@ def cache():
 
 
 def _kernel_in(root):
-    """Returns the newest kernel under `root` that has Soft-RoCE. This excludes Debian's reduced kernels for clouds."""
+    """Returns the newest kernel under `root` that has Soft-RoCE. Debian's reduced kernels for clouds do not have it."""
     found = []
     for image in (root / "boot").glob("vmlinuz-*"):
         version = image.name.removeprefix("vmlinuz-")
@@ -52,7 +52,7 @@ def find():
 
 
 def fetch():
-    """Downloads and unpacks the kernel, unless there is one already. Raises Unavailable."""
+    """Downloads and unpacks the kernel, unless there already is one. Raises Unavailable on failure."""
     try:
         return find()
     except Unavailable:
@@ -63,7 +63,7 @@ def fetch():
     cache().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache().parent) as name:
         folder = pathlib.Path(name)
-        folder.chmod(0o755)  # The user of apt downloads into it.
+        folder.chmod(0o755)  # apt downloads into this folder under a user of its own.
         run("apt-get", "download", depends[1], cwd=folder)
         package = next(folder.glob("*.deb"))
         unpacked = folder / "root"
@@ -80,13 +80,13 @@ def fetch():
 def _unpack(archive, folder):
     done = subprocess.run(["tar", "-x", "--wildcards", "-C", folder, *WANTED], stdin=archive, capture_output=True,
                           text=True, check=False)
-    # tar also reports patterns that match nothing. find() checks the result.
+    # tar also returns an error if a pattern matches nothing. find() checks the result.
     if not (folder / "lib/modules").is_dir():
         raise Unavailable(f"the kernel's package cannot be unpacked: {done.stderr.strip()}")
 
 
 def modules(kernel, names):
-    """Returns the paths of the modules to insert, dependencies first. Raises Unavailable."""
+    """Returns the paths of the modules to insert, with dependencies first. Raises Unavailable on failure."""
     ordered = []
     for name in names:
         for line in run("modprobe", "-d", kernel.root, "-S", kernel.version, "--show-depends", name).splitlines():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the parts of the interop lab that need no guest: the independent ICRC, the selection of packets for
-captures, and the messages if the lab cannot be built."""
+"""Tests the parts of the interop lab that need no guest: the independent ICRC, the selection of packets for captures,
+and the messages that appear if the lab cannot be built."""
 import os
 import pathlib
 import struct
@@ -15,7 +15,7 @@ import capture
 import cases
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-# A congestion notification of a ConnectX-4 Lx, beginning with the IP header (scapy, test/contrib/roce.uts).
+# A congestion notification of a ConnectX-4 Lx, from the IP header on. Source: scapy, test/contrib/roce.uts.
 CONNECTX = bytes.fromhex("45c2003c718c4000401191610a0011010a001201000012b7002800008100ffff4000011800000000"
                          "0000000000000000000000000000000082fd002a")
 ETHERNET = bytes(12) + b"\x08\x00"
@@ -33,12 +33,13 @@ class Capture(unittest.TestCase):
         for at in (4, 12, 22, 28, 36, 40, len(CONNECTX) - 1):
             changed = bytearray(ETHERNET + CONNECTX)
             changed[14 + at] ^= 1
-            if at != 22:  # A packet with another UDP port is not a RoCE packet.
+            # Byte 22 belongs to the UDP port number. After its change the packet is no RoCE packet.
+            if at != 22:
                 self.assertFalse(capture.parse(bytes(changed)).sound, at)
 
     def test_only_whole_packets_of_roce_are_kept(self):
         other = bytearray(ETHERNET + CONNECTX)
-        other[14 + 23] ^= 1  # The UDP port.
+        other[14 + 23] ^= 1  # This byte belongs to the UDP port number.
         dump = record(bytes(other)) + record(ETHERNET + CONNECTX) + record(ETHERNET + CONNECTX)[:-1]
         one = capture.Capture.of(PCAP_HEADER, dump)
         self.assertEqual(len(one.packets), 1)
@@ -68,8 +69,8 @@ class Matrix(unittest.TestCase):
         self.assertEqual(cases.judge(lossless, ours, both, 0), "")
 
     def test_every_run_has_more_packets_than_pass_between_two_losses_in_turn(self):
-        # The shortest runs: a pingpong of single packets, each with an acknowledgement, and an rping of four
-        # SENDs, a READ and a WRITE.
+        # The shortest runs are a pingpong of single packets, each with an acknowledgement, and an rping of
+        # four SENDs, a READ and a WRITE.
         pingpong, rping = 2 * 2 * cases.ITERATIONS, 12 * (cases.ITERATIONS // cases.TURNS_PER_TEXT)
         self.assertGreater(min(pingpong, rping), cases.LOST_EVERY)
 

@@ -1,6 +1,7 @@
 // socket_peer serve|ask ADDRESS PORT FABRIC: two of these processes exchange data through every kind of
-// socket, at ADDRESS from PORT on, and check each byte. FABRIC is the name that getsockopt must return at
-// this end. Exit status: 0 if all checks passed, 1 if a check failed, which the last line names.
+// socket, at ADDRESS and at the port numbers from PORT on. They check each byte. FABRIC is the name that
+// getsockopt must return at this end. Exit status: 0 if all checks passed, 1 if a check failed. The last line
+// of the output then names the failed check.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -19,12 +20,12 @@ namespace {
 using rdmc::Socket;
 using Bytes = std::vector<std::byte>;
 
-// More than the windows have space for: most of it is sent in slots.
+// These are more bytes than the windows have space for. So most of them are sent in slots.
 constexpr std::size_t kStreamBytes = 2'500'000;
 constexpr std::size_t kPieceBytes = 1 << 20, kPieces = 3;
 constexpr std::array<std::size_t, 5> kMessages{0, 1, 1'000, 70'000, 900'000};
 constexpr std::size_t kPublished = 200;
-// The offsets of the port numbers.
+// The offset of each socket's port number from PORT.
 enum Offset : std::uint16_t { kStream, kZeroCopy, kPackets, kGroup };
 
 [[noreturn]] void die(const std::string& what) {
@@ -70,8 +71,8 @@ class Peer {
     send_back(must(packets.accept(), "accept"));
   }
   void ask() const {
-    // The group is first, and ends before the other sockets begin. RDMA devices send to UDP port 4791 only.
-    // Either the group or the other sockets can have that port.
+    // The group is tested first, and ends before the other sockets begin. RDMA devices send only to UDP port
+    // 4791, so the group and the other sockets cannot use this port at the same time.
     subscribe(connect(RDMC_GROUP, kGroup));
     stream(connect(SOCK_STREAM, kStream));
     send_in_place(connect(SOCK_STREAM, kZeroCopy));
@@ -83,7 +84,8 @@ class Peer {
     Socket socket = must(Socket::open(type), "socket");
     if (type == RDMC_GROUP) must(socket.join_as("news"), "RDMC_SO_GROUP");
     must(socket.set(SOL_SOCKET, SO_RCVTIMEO, timeval{.tv_sec = 60}),
-         "SO_RCVTIMEO");  // Only a failing test waits that long.
+         // Only a failing test waits for the whole time.
+         "SO_RCVTIMEO");
     return socket;
   }
   sockaddr_in at(Offset offset) const {
@@ -117,7 +119,7 @@ class Peer {
     if (copied != 0) die(std::to_string(copied) + " bytes were copied");
   }
 
-  /// Sends streams and messages back. An empty message returns as an empty message.
+  /// Sends all received streams and messages back. An empty message is sent back as an empty message.
   void send_back(Socket end) const {
     check_fabric(end);
     Bytes room(1 << 20);

@@ -1,5 +1,5 @@
-"""Sockets of all kinds (socket_peer.cpp): between two processes on the guest's RDMA device, and between one of these
-and one on this host on a UDP socket, in both directions."""
+"""Tests sockets of all kinds (socket_peer.cpp): between two processes on the guest's RDMA device, and between such a
+process and a process on this host with a UDP socket, in both directions."""
 import contextlib
 import os
 import pathlib
@@ -11,8 +11,8 @@ import guest
 import links
 
 VERBS, UDP = "verbs", "udp"
-LAST_PORT = 3  # The number of the last port, counted from the first one. It is the group's, which listens last.
-LEAST_PACKETS = 500  # The packets of a device that carries everything, at 4096 bytes.
+LAST_PORT = 3  # The offset of the last port number. It belongs to the group, which listens last.
+LEAST_PACKETS = 500  # If the device carries all data, it carries at least this many packets of 4096 bytes.
 
 
 def _words(role, address, port, fabric):
@@ -46,7 +46,7 @@ def _until_listening(tables, port):
 
 
 def run(machine, program):
-    """Yields (case, "pass" or "fail: why")."""
+    """Runs the cases. Yields (case, "pass" or "fail: why") for each."""
     there = lambda: machine.run("cat /proc/net/tcp")
     here = lambda: pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")
 

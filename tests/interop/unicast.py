@@ -1,10 +1,12 @@
-"""Every operation of rdmc/unicast.hpp (tests/system/unicast_peer.cpp): between two processes on the guest's RDMA
-device, and between one of these and one on this host on a UDP socket, in both directions.
+"""Tests every operation of rdmc/unicast.hpp (tests/system/unicast_peer.cpp): between two processes on the guest's RDMA
+device, and between such a process and a process on this host with a UDP socket, in both directions.
 
-Our software refuses a key that a peer has stolen from another connection. The device accepts it, because the verbs
-provider ties no key to a connection (docs/decisions/0094). The server must permit such keys, otherwise granting one
-fails as unsupported. The device reports a message that is longer than its receive as a failed operation. Our
-software reports an invalid request."""
+The fabrics differ in two results:
+- Keys: rdmc's software refuses a key that a peer has stolen from another connection. The device accepts it, because the
+  verbs provider ties no key to a connection (docs/decisions/0094). The server must permit such keys. Otherwise a grant
+  fails as unsupported.
+- A message that is longer than its receive: the device reports a failed operation, and rdmc's software an invalid
+  request."""
 import contextlib
 import pathlib
 import subprocess
@@ -16,9 +18,9 @@ import links
 
 VERBS, UDP = "verbs", "udp"
 OPERATIONS = "send send_copy receive write write_with_immediate read compare_and_swap fetch_and_add revoke grant_anew"
-# The last words of the output, by the server's fabric.
+# The last words of the output. They depend on the server's fabric.
 REFUSALS = {VERBS: "stolen_key_good long_message_operational", UDP: "stolen_key_refused long_message_invalid"}
-LEAST_PACKETS = 40  # The packets of a device that carries everything, at 4096 bytes.
+LEAST_PACKETS = 40  # If the device carries all data, it carries at least this many packets of 4096 bytes.
 
 
 def _in_guest(machine, *words):
@@ -50,7 +52,7 @@ def _judge(said, client, server):
 
 
 def run(machine, program):
-    """Yields (case, "pass" or "fail: why")."""
+    """Runs the cases. Yields (case, "pass" or "fail: why") for each."""
     there = lambda: machine.run("cat /proc/net/tcp")
     here = lambda: pathlib.Path("/proc/net/tcp").read_text(encoding="ascii")
     wait = lambda tables, port: cases.until(lambda: cases.listens(tables(), port))

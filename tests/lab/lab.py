@@ -1,11 +1,13 @@
-"""Hosts on a network, on one machine: network namespaces on a bridge, with link rates and random packet loss.
+"""A lab: several hosts in one network, all on one machine. The hosts are network namespaces on a bridge. Their links
+can have a rate and random packet loss.
 
-`enter()` moves the program into namespaces of its own (network, mounts, processes; a user namespace too when we are
-not root). Whatever is made in there - links, namespaces, mounts, processes - is gone when the program is, however it
-ends, even by SIGKILL: the kernel tidies up, and no root is needed.
+`enter()` moves the program into its own namespaces (network, mounts and processes, and also users if it does not run as
+root). Links, namespaces, mounts and processes that are made inside disappear when the program ends. This is also true
+if SIGKILL ends it, because the kernel removes them. The program does not need to run as root.
 
-`Network` then makes the hosts; leaving it (it is a context manager) makes room for the next one. Host i (from 0) has the address 10.77.0.(i + 1) on its link `eth0` and a loopback of
-its own. Loss strikes each packet by itself where a host receives it; rates hold in each direction of each link."""
+`Network` then makes the hosts. It is a context manager, and its end removes the hosts, so that another network can
+follow. Host i (from 0) has the address 10.77.0.(i + 1) on its link `eth0`, and its own loopback. Each packet is lost
+independently, at the host that receives it. A rate applies to each direction of a link."""
 import ctypes
 import dataclasses
 import json
@@ -20,11 +22,12 @@ PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 
 class Unavailable(Exception):
-    """This machine does not let us make what was asked for; says what."""
+    """This machine does not permit something that the lab needs. The text says what."""
 
 
 def run(*command, cwd=None):
-    """Runs a tool (in the folder `cwd`); its output. Raises Unavailable with what it said."""
+    """Runs a tool, in the folder `cwd` if there is one. Returns the tool's output. Raises Unavailable with the tool's
+    error text if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, cwd=cwd)
     except OSError as error:
@@ -35,9 +38,9 @@ def run(*command, cwd=None):
 
 
 def enter():
-    """Runs the calling program anew in namespaces of its own; returns at once if that has been done already.
+    """Runs the calling program again, in its own namespaces. Returns at once if the program already runs there.
 
-    Where that is not allowed, says so and ends the program with 77, which a test runner takes as skipped."""
+    If this is not permitted, prints this and ends the program with 77, which a test runner counts as skipped."""
     if os.environ.pop(INSIDE, None) == str(os.getuid()):
         run("mount", "-t", "tmpfs", "tmpfs", "/run")
         run("ip", "link", "set", "lo", "up")
@@ -50,7 +53,8 @@ def enter():
     if tried.returncode != 0:
         print(f"this machine allows no namespaces: {tried.stderr.strip()}")
         sys.exit(SKIPPED)
-    # --kill-child ends what is inside when `unshare` dies; this makes `unshare` die with whoever started us.
+    # Because of --kill-child, the processes inside end when `unshare` ends. This line makes `unshare` end
+    # when the parent of this program ends.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
     os.environ[INSIDE] = "0"
     os.execvp(unshare[0], [*unshare, sys.executable, *sys.argv])
@@ -58,37 +62,38 @@ def enter():
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """One namespace."""
+    """A host, which is a network namespace."""
     name: str
     address: str
 
     def command(self, command):
-        """`command` (a list) as it is run on this host."""
+        """Returns the command line that runs `command` (a list) on this host."""
         return ["nsenter", f"--net=/run/netns/{self.name}", *map(str, command)]
 
     def run(self, *command):
         return run(*self.command(command))
 
     def octets(self):
-        """Bytes that have come in on its link, and gone out."""
+        """Returns the numbers of bytes that this host has received and sent on its link."""
         stats = json.loads(self.run("ip", "-j", "-s", "link", "show", "dev", "eth0"))[0]["stats64"]
         return stats["rx"]["bytes"], stats["tx"]["bytes"]
 
     def popen(self, command, **options):
-        """Starts `command` on this host; it is `command` itself that gets signals."""
+        """Starts `command` on this host. Signals to the returned process go to `command` itself."""
         return subprocess.Popen(self.command(command), **{"stdin": subprocess.DEVNULL, **options})
 
 
 class Network:
-    """`hosts` namespaces on one bridge. `rate` as tc writes it ("1gbit"), None for as fast as it goes; `loss` the share
-    of packets (0 to 1) lost on the way to each host; `net` the first three numbers of their addresses."""
+    """`hosts` namespaces on one bridge. `rate` is the rate of each link in the notation of tc, such as "1gbit". None
+    means no limit. `loss` is the share of packets (0 to 1) that is lost before each host. `net` is the first three
+    numbers of the hosts' addresses."""
 
     def __init__(self, hosts, rate=None, mtu=9000, loss=0.0, net="10.77.0"):
         self.hosts = [Host(f"h{i}", f"{net}.{i + 1}") for i in range(hosts)]
         run("ip", "link", "add", "bridge0", "type", "bridge")
         run("ip", "link", "set", "bridge0", "mtu", str(mtu), "up")
         for filters in pathlib.Path("/proc/sys/net/bridge").glob("bridge-nf-call-*"):
-            filters.write_text("0")  # a switch does not ask the host's firewall about every packet
+            filters.write_text("0")  # Without this, the machine's firewall would examine every packet, which a switch does not do.
         for index, host in enumerate(self.hosts):
             self._connect(index, host, mtu)
             if rate is not None:
@@ -117,15 +122,16 @@ class Network:
         host.run("ip", "address", "add", f"{host.address}/24", "brd", "+", "dev", "eth0")
 
     def limit(self, host, rate):
-        """Gives the link of one host a rate, or another one."""
+        """Sets or changes the rate of the link of one host."""
         shape = ("root", "tbf", "rate", rate, "burst", "256k", "latency", "20ms")
         run("tc", "qdisc", "replace", "dev", f"port{self.hosts.index(host)}", *shape)
         host.run("tc", "qdisc", "replace", "dev", "eth0", *shape)
 
     def lose(self, share):
-        """From now on each packet that comes to a host is lost with probability `share`."""
+        """From now on, each packet to a host is lost with the probability `share`."""
         for index, host in enumerate(self.hosts):
-            # With segmentation offload the rule would see, and lose, whole bursts: the last link carries single packets.
+            # With segmentation offload, the rule below would get and drop whole bursts. So the last link must
+            # carry single packets.
             run("ip", "link", "set", f"port{index}", "gso_max_segs", "1")
             host.run("nft", f"""
                 table inet loss {{
@@ -137,7 +143,7 @@ class Network:
                 }}""")
 
     def losses(self):
-        """(packets that came, bytes that came, packets lost) over all hosts since `lose`."""
+        """Returns (packets that arrived, bytes that arrived, packets lost) for all hosts together, since `lose`."""
         came = octets = lost = 0
         for host in self.hosts:
             rules = json.loads(host.run("nft", "-j", "list", "table", "inet", "loss"))["nftables"]
@@ -147,5 +153,5 @@ class Network:
         return came, octets, lost
 
     def silence(self, host):
-        """Cuts `host` off: no packet reaches it or leaves it from now on."""
+        """Cuts `host` off. From now on, no packet reaches or leaves it."""
         host.run("ip", "link", "set", "eth0", "down")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The lab is what its tests take it for: hosts that reach each other at the rate and with the loss asked for, and
-nothing that outlives it."""
+"""Tests the lab. Hosts must reach each other with the requested rate and loss, and nothing may remain when the lab has
+ended."""
 import errno
 import os
 import pathlib
@@ -19,7 +19,8 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 7)); 
 while True:
     data, who = s.recvfrom(65536); s.sendto(data, who)
 """
-# Receives until the stream ends, then prints bytes per second from the first byte to the last.
+# Receives until the stream ends. Then prints the rate between the first byte and the last byte, in bytes per
+# second.
 SINK = """
 import socket, sys, time
 s = socket.socket(); s.bind((sys.argv[1], 9)); s.listen(); print("ready", flush=True)
@@ -65,7 +66,8 @@ except OSError as error: print(error.errno)""")
     def test_a_link_carries_its_rate_and_no_more(self):
         first, second = self.network(2, rate="200mbit").hosts
         sink = self.start(second, SINK, second.address)
-        first.run(sys.executable, "-c", SOURCE, second.address, 25_000_000)  # one second at the full rate
+        # This takes one second at the full rate.
+        first.run(sys.executable, "-c", SOURCE, second.address, 25_000_000)
         bits = float(sink.stdout.readline()) * 8
         self.assertGreater(bits, 0.7 * 200e6)
         self.assertLess(bits, 1.05 * 200e6)

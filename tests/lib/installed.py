@@ -1,11 +1,11 @@
-"""librdmc as its users have it: nothing but what `meson install` puts into an empty directory."""
+"""librdmc as its users get it: only the files that `meson install` puts into an empty directory."""
 import os
 import pathlib
 import subprocess
 
 
 def install(build, directory):
-    """Installs into `directory`; returns what compiler and linker need to be told there."""
+    """Installs librdmc into `directory`. Returns the options that the compiler and the linker need."""
     root = os.path.join(directory, "root")
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--tags", "devel", "--destdir", root], check=True,
                    stdout=subprocess.DEVNULL)

@@ -1,5 +1,6 @@
-// What every test program starts with, parsed once for all of them: a third of what a test takes to compile.
-// Only the compiler includes it, and g++ 12 takes the usual guard in a precompiled header for a mistake.
+// The headers that every test program includes first. They are compiled only once for all programs, because
+// they take a third of the compile time of a test. This file has no include guard: only the compiler includes
+// it, and g++ 12 reports an error for a guard in a precompiled header.
 #include <rapidcheck.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests faults of users, disks and foreign programs. Each must end within a time limit with a message that names
-host and cause, and with the exit code of the manual. No part of the file may appear where it must not be."""
+"""Tests faults of users, disks and foreign programs. Each fault must end within a time limit, with the exit code of the
+manual and with a message that names the host and the cause. No part of the file may appear at a wrong place."""
 import os
 import socket
 import subprocess
@@ -11,7 +11,7 @@ import harness
 from harness import BcastCase, ExitCode, wait_until
 
 MIB = 1 << 20
-# The limit in seconds from the start of rdmc_bcast to its end if a participant is wrong or silent.
+# The time limit in seconds, from the start of rdmc_bcast to its end, if a participant is wrong or silent.
 BOUND = 15.0
 
 
@@ -39,7 +39,7 @@ class Source(BcastCase):
     def test_unreadable(self):
         source = self.file(1000)
         os.chmod(source, 0)
-        # Root can read every file, unless it drops its capabilities.
+        # Root can read every file unless it drops its capabilities.
         powerless = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.getuid() == 0 else []
         done = subprocess.run([*powerless, harness.BCAST, "--local", "2", source, self.folder / "copies"], capture_output=True, text=True,
                               check=False, timeout=BOUND, stdin=subprocess.DEVNULL, env=self.environment)
@@ -84,7 +84,8 @@ class Destination(BcastCase):
     def test_of_two_transfers_to_one_destination_one_wins_and_the_file_is_whole(self):
         agents = self.agents(3)
         first, second = self.file(16 * MIB, "1", seed=1), self.file(16 * MIB, "2", seed=2)
-        slow = self.start(first, "copy", "--limit-rate", "100m", to=agents)  # 1.3 s.
+        # The transfer takes 1.3 s.
+        slow = self.start(first, "copy", "--limit-rate", "100m", to=agents)
         slow.wait_for_bytes(1)
         fast = self.send(second, "copy", to=agents)
         self.assert_code(fast, ExitCode.ALL_FAILED)
@@ -163,11 +164,11 @@ class Key(BcastCase):
 
 
 class Strangers(BcastCase):
-    """Another program is at the address. The other receivers get the file, the program is named, and no process
-    waits without limit."""
+    """A foreign program listens at the address of a receiver. The other receivers must get the file, the message must
+    name the program, and no process may wait without a limit."""
 
     def stranger(self, behaviour):
-        """Starts a TCP server that passes its connections to `behaviour`. Returns its address."""
+        """Starts a TCP server that calls `behaviour` with each connection. Returns the server's address."""
         address = f"{self.net}.200"
         server = socket.create_server((address, self.port))
 
@@ -267,7 +268,8 @@ class Strangers(BcastCase):
                 agent = self.agent(key=None)
                 with socket.create_connection((agent.address, self.port), timeout=10) as connection:
                     connection.sendall(b"rdmc" + (1).to_bytes(2, "big") + bytes(2))
-                    connection.recv(8, socket.MSG_WAITALL)  # Its preamble. The channel is then open.
+                    # Reads the preamble. After this, the channel is open.
+                    connection.recv(8, socket.MSG_WAITALL)
                     connection.sendall(rubbish)
                     peer = "{}:{}".format(*connection.getsockname())
                     wait_until(lambda: "refused" in agent.output(), "its operator is told", 10)

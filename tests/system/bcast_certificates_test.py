@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests a transfer between processes whose certificates one authority has signed, without a cluster key, and the
-refusal of all other processes."""
+"""Tests a transfer without a cluster key, between processes whose certificates one authority has signed. All other
+processes must be refused."""
 import unittest
 
 from certificates import Certificates

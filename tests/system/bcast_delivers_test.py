@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that rdmc_bcast delivers whole files of every size to agents and to local receivers, and reports the truth."""
+"""Tests that rdmc_bcast delivers whole files of every size to agents and to local receivers, and that its reports are
+true."""
 import json
 import os
 import pathlib
@@ -63,7 +64,8 @@ class Delivers(BcastCase):
     def test_progress_comes_while_it_runs_and_not_too_often(self):
         agents = self.agents(2)
         source = self.file(8 * BLOCK)
-        done = self.send(source, "copy.bin", "--limit-rate", "40m", to=agents)  # About 1.7 s.
+        # The transfer takes about 1.7 s.
+        done = self.send(source, "copy.bin", "--limit-rate", "40m", to=agents)
         self.assert_code(done, ExitCode.SUCCESS)
         progress = done.of_kind("progress")
         self.assertGreaterEqual(len(progress), 2)
@@ -79,7 +81,7 @@ class Delivers(BcastCase):
             try:
                 while piece := os.read(ours, 4096):
                     shown += piece
-            except OSError:  # A terminal reports in this way that all writers have closed it.
+            except OSError:  # A terminal reports in this way that all its writers have closed it.
                 pass
             finally:
                 os.close(ours)
@@ -178,7 +180,7 @@ class CommandLine(BcastCase):
         for step in ("add", "promote", "retire"):
             done = self.run_bcast("keygen", "--rotate", step, folders[0] / "key")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            # The key changes on one host after the other, and every transfer reaches all hosts.
+            # The key changes on one host after the other. Meanwhile every transfer must reach all hosts.
             for folder in folders[1:]:
                 shutil.copy(folders[0] / "key", folder / "key.new")
                 os.rename(folder / "key.new", folder / "key")
@@ -218,11 +220,11 @@ class CommandLine(BcastCase):
                 try:
                     modes.add(oct(stat.S_IMODE(partial.stat().st_mode)))
                 except FileNotFoundError:
-                    pass  # It already has its final name.
+                    pass  # The file already has its final name.
         self.assert_code(transfer.wait(), ExitCode.SUCCESS)
         self.assert_copy(source, agent.root / "copy")
         self.assertIn("0o600", modes)
-        # The permissions change just before the final name is given.
+        # The permissions change just before the file gets its final name.
         self.assertLessEqual(modes, {"0o600", "0o666"})
 
 

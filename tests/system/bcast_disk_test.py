@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that a receiver whose disk is full or not writable fails alone, without any effect on the others."""
+"""Tests a receiver whose disk is full or not writable. It must fail alone, without any effect on the other
+receivers."""
 import pathlib
 import sys
 import unittest
@@ -14,7 +15,7 @@ BOUND = 15.0  # The limit in seconds until rdmc_bcast ends.
 
 class Disk(BcastCase):
     def disk(self, name, options):
-        """Mounts a separate file system at a folder of that name. Returns the folder."""
+        """Mounts a separate file system at a folder with this name. Returns the folder."""
         folder = self.folder / name
         folder.mkdir()
         lab.run("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))

@@ -10,8 +10,8 @@ BLOCK = 1 << 20
 
 
 def device(host):
-    """Returns the options for a DPDK port on the host's link. The port has its own address in addition to the
-    kernel's."""
+    """Returns the options for a DPDK port on the host's link. The port has its own address, in addition to the kernel's
+    address."""
     address = host.address.replace("10.77.0.", "10.77.0.10")
     return ["--fabric", "dpdk", "--device", f"vdev=net_af_packet0,iface=eth0 huge=no address={address}/24"]
 
@@ -31,9 +31,9 @@ class Dpdk(LabCase):
     def test_members_with_dpdk_and_with_udp_are_one_group(self):
         first, second, third, fourth = self.hosts
         agents = [self.agent_on(second, *device(second)), self.agent_on(third), self.agent_on(fourth, *device(fourth))]
-        # `auto` offers both, and each pair of members agrees on one.
+        # `auto` offers shm and udp. Each pair of members agrees on one of the two.
         self.assertEqual(self.send_from(first, agents), ["shm+udp"])
-        # The second transfer shows that the agents have released their devices.
+        # The second transfer shows that the agents have released their devices after the first one.
         self.assertEqual(self.send_from(first, agents, *device(first)), ["dpdk"])
 
     def test_a_device_that_cannot_be_used_is_that_members_failure_and_named(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests which bytes of a transfer are visible on the path, with --encrypt and without. Also tests which processes
-are refused without it."""
+"""Tests which bytes of a transfer are visible on the path with --encrypt and without it. Also tests which processes are
+refused if they do not use --encrypt."""
 import unittest
 
 from harness import ExitCode

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills, stops and interrupts processes at several moments of a transfer. The survivors must get the whole file or
-keep no part of it, the transfer must end within a time limit, and the message must name the process and the cause."""
+"""Kills, stops and interrupts processes at several moments of a transfer. The survivors must get the whole file or keep
+no part of it. The transfer must end within a time limit. The message must name the process and the cause."""
 import os
 import pathlib
 import re
@@ -14,26 +14,27 @@ from harness import BCAST, BcastCase, ExitCode, listens, processes_marked, wait_
 
 MIB = 1 << 20
 SIZE = 32 * MIB
-# The whole transfer takes 2.7 s. Progress has steps of 0.25 s, so faults can strike near the wanted moment.
+# The whole transfer takes 2.7 s. Progress is reported every 0.25 s, so a fault can strike near the wanted
+# moment.
 RATE = "100m"
-# The fractions of the file that some receiver has when the fault strikes.
+# The fault strikes when some receiver has this fraction of the file.
 MOMENTS = (0.0, 0.1, 0.5, 0.8)
-# Makes writes slow, so that the others have the file long before: 256 blocks of 128 KB take 10.3 s.
+# Makes writes so slow that the other receivers have the file long before: 256 blocks of 128 KB take 10.3 s.
 SLOW_DISK = {"LD_PRELOAD": os.environ["RDMC_SLOW_DISK"], "ASAN_OPTIONS": "verify_asan_link_order=0"}
-# The limit in seconds from the fault until the receiver with the slow disk has the file, too.
+# The limit in seconds from the fault until the receiver with the slow disk has the file.
 SURVIVORS_BOUND = 20.0
-# The limit in seconds from the fault to the end of rdmc_bcast, including the rest of the transfer at its
+# The limit in seconds from the fault to the end of rdmc_bcast. It includes the rest of the transfer at the
 # limited rate.
 BOUND = 12.0
-# The longest delay that a death may cause for the survivors, in addition to the transfer time at the limited
-# rate.
+# LEAST_SECONDS is the transfer time at the limited rate. MOST_DELAY is the longest additional delay that a
+# death may cause for the survivors.
 LEAST_SECONDS = SIZE * 8 / 100e6
 MOST_DELAY = 1.0
 
 
 class Receivers(BcastCase):
     def strike(self, number, moment, *options, count=4, or_end=False):
-        """Runs a transfer in which agent 1 gets the signal. Returns (source, agents, the ended transfer)."""
+        """Runs a transfer in which agent 1 gets the signal `number`. Returns (source, agents, the ended transfer)."""
         agents = self.agents(count)
         source = self.file(SIZE)
         transfer = self.start(source, "copy", "--limit-rate", RATE, *options, to=agents)
@@ -68,7 +69,7 @@ class Receivers(BcastCase):
                 self.assert_killed_agent_tidies_when_it_is_back(agents[1])
 
     def assert_killed_agent_tidies_when_it_is_back(self, agent):
-        """After SIGKILL no process removes the partial file. The next transfer of the same name removes it."""
+        """After SIGKILL, no process removes the partial file. The next transfer to the same name must remove it."""
         again = type(agent)(self, agent.address, agent.port, agent.root, self.key())
         self.assert_code(self.send(self.file(MIB, "small"), "copy", to=[again]), ExitCode.SUCCESS)
         self.assertEqual([path.name for path in agent.root.iterdir()], ["copy"])
@@ -84,7 +85,7 @@ class Receivers(BcastCase):
                 self.assert_usable(agents)
 
     def test_stopped_for_good_before_the_start(self):
-        """The others wait for its answer for the requested time and no longer."""
+        """The others must wait for the stopped agent's answer for the requested time, and no longer."""
         for key in (True, None):
             with self.subTest(key=bool(key)):
                 agents = [self.agent(key=key) for _ in range(4)]
@@ -99,20 +100,21 @@ class Receivers(BcastCase):
                 self.assert_code(again, ExitCode.SUCCESS)
 
     def test_stopped_at_the_very_end_it_has_the_whole_file_or_none(self):
-        """The agent may already have been told to commit the file, or may receive this message when it continues."""
+        """The agent may have received the message to commit the file before it was stopped, or may receive it when it
+        continues."""
         source, agents, transfer = self.strike(signal.SIGSTOP, 0.97, or_end=True)
         for agent in agents[:1] + agents[2:]:
             self.assert_copy(source, agent.root / "copy")
         ok = transfer.receivers[agents[1].host]["status"] == "ok"
         self.assert_code(transfer, ExitCode.SUCCESS if ok else ExitCode.SOME_FAILED)
         agents[1].signal(signal.SIGCONT)
-        self.assert_usable(agents)  # The agent has now finished the first transfer.
+        self.assert_usable(agents)  # By now, the agent has finished the first transfer.
         if ok or (agents[1].root / "copy").exists():
             self.assert_copy(source, agents[1].root / "copy")
 
     def test_stopped_for_300_ms_is_forgiven(self):
-        """Tests the default of --suspect-after. On a busy machine the pause may be longer than 300 ms. Such an
-        attempt proves nothing, so the pause is measured, and the test tries again."""
+        """Tests the default of --suspect-after. On a busy machine, the stop may be longer than 300 ms, and such an
+        attempt proves nothing. So the test measures the stop, and tries again if it was too long."""
         agents = self.agents(3)
         source = self.file(SIZE)
         for attempt in range(8):
@@ -142,7 +144,7 @@ class Receivers(BcastCase):
             self.assertIn(agent.host, transfer.errors)
             for path in agent.root.iterdir():
                 self.assertTrue(path.name.endswith(".rdmc-partial"), path)
-                path.unlink()  # No process was left to remove the partial file.
+                path.unlink()  # No process was left that could remove the partial file.
 
     def test_two_killed_one_after_the_other(self):
         agents = self.agents(6)
@@ -180,7 +182,7 @@ class HungDisk(BcastCase):
         self.assert_code(transfer.wait(), ExitCode.ALL_FAILED)
         self.assertFalse((agent.root / "copy").exists())
         for path in agent.root.iterdir():
-            path.unlink()  # The agent did not wait for its slow disk.
+            path.unlink()  # The agent did not wait for its slow disk, so it has left its partial file.
 
 
 class Sender(BcastCase):
@@ -221,13 +223,16 @@ class Sender(BcastCase):
 
 
 class Survivors(BcastCase):
-    """The sender dies when the receivers together have every block. They must finish without the sender."""
+    """The sender dies when the receivers together have every block. They must complete the transfer without the
+    sender."""
 
     def begin(self, *options):
-        """The last agent's disk is slow. Returns when the others have the whole file and this agent has not."""
+        """Starts a transfer in which the disk of the last agent is slow. Returns when all other agents have the whole
+        file and this agent does not have it."""
         agents = [*self.agents(3), self.agent(environment=SLOW_DISK)]
         source = self.file(SIZE)
-        # A slow disk takes a fixed time for each write, so the block size determines how long the file takes.
+        # For each write, a slow disk takes the same time. So the block size determines how long the file
+        # takes.
         transfer = self.start(source, "copy", "--block-size", "128K", *options, to=agents)
         self.wait_for_committed_copies(agents[:3])
         self.assertFalse((agents[3].root / "copy").exists(), "the slow one lags behind")
@@ -236,7 +241,8 @@ class Survivors(BcastCase):
         return source, agents, transfer
 
     def wait_for_committed_copies(self, agents):
-        """For a moment a file has both its final and its partial name. An agent that is killed then leaves both."""
+        """Waits until each agent has the final file and no partial file. For a moment, a file has both names. An agent
+        that is killed in this moment leaves both names."""
         for agent in agents:
             wait_until(lambda: [path.name for path in agent.root.iterdir()] == ["copy"],
                        f"{agent.host} has the file and nothing else")
@@ -268,7 +274,7 @@ class Survivors(BcastCase):
         transfer.process.send_signal(signal.SIGSTOP)
         self.assert_all_have_it(source, agents, SURVIVORS_BOUND)
         transfer.process.send_signal(signal.SIGCONT)
-        self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)  # This is the sender's knowledge.
+        self.assert_code(transfer.wait(), ExitCode.SOME_FAILED)  # The sender knows only this outcome.
         self.assertEqual(transfer.receivers[agents[0].host]["status"], "ok", str(transfer))
         self.assertRegex(transfer.receivers[agents[3].host]["cause"],
                          r"^this sender was stopped for \d.* and the receivers went on without it")
@@ -277,7 +283,7 @@ class Survivors(BcastCase):
 
 
 class Local(BcastCase):
-    """--local: the receivers are children of the sender, and end with it."""
+    """Tests --local: the receivers are children of the sender, and end together with it."""
 
     def start_local(self, *options):
         copies = self.folder / "copies"
@@ -290,17 +296,18 @@ class Local(BcastCase):
 
     def test_interrupted_from_the_terminal(self):
         transfer, copies = self.start_local()
-        os.killpg(transfer.process.pid, signal.SIGINT)  # All processes in the foreground get the signal.
+        os.killpg(transfer.process.pid, signal.SIGINT)  # As in a terminal, all processes of the group get the signal.
         self.assert_code(transfer.wait(), ExitCode.INTERRUPTED)
         self.assert_nothing_in(copies)
         self.assertEqual(self.receivers_of(transfer), [])
 
     def test_asked_twice_the_receivers_end_with_the_sender(self):
-        """No receiver continues without the sender. One receiver is stopped, and the others would wait for it if
-        they continued."""
+        """After a second signal, no receiver may continue without the sender. One receiver is stopped. If the others
+        continued, they would wait for it."""
         transfer, copies = self.start_local("--suspect-after", "10s")
         os.kill(self.receivers_of(transfer)[0], signal.SIGSTOP)
-        for number in (signal.SIGINT, signal.SIGTERM):  # Two signals of the same kind could arrive as one.
+        # The two signals are different. Two signals of the same kind could arrive as one.
+        for number in (signal.SIGINT, signal.SIGTERM):
             transfer.process.send_signal(number)
         self.assertEqual(transfer.process.wait(10), ExitCode.INTERRUPTED)
         wait_until(lambda: not self.receivers_of(transfer), "the receivers have ended", 2)
@@ -338,7 +345,8 @@ class Local(BcastCase):
 
 
     def test_a_receiver_is_stopped(self):
-        """The receiver is fenced, the others get the file, and no process waits for the stopped one afterwards."""
+        """The stopped receiver must be fenced, and the others must get the file. After that, no process may wait for
+        the stopped one."""
         transfer, copies = self.start_local()
         os.kill(self.receivers_of(transfer)[0], signal.SIGSTOP)
         wait_until(lambda: len(transfer.of_kind("receiver")) == 4, "all have an outcome")
@@ -349,7 +357,7 @@ class Local(BcastCase):
         self.assertEqual(list(copies.rglob("*.rdmc-partial")), [])
 
     def test_interrupted_at_the_start(self):
-        """While the receivers start, they leave the signal to the sender, which reports what happened."""
+        """While the receivers start, they ignore the signal. Only the sender handles it, and reports the result."""
         source, copies = self.file(SIZE), self.folder / "copies"
         for delay in (0.003, 0.006, 0.01, 0.02, 0.05):
             with self.subTest(delay=delay):
@@ -369,7 +377,8 @@ class Local(BcastCase):
 
 
 class StuckReader(BcastCase):
-    """Nobody reads the program's output. This must not stop a transfer or its end, and signals must still work."""
+    """No process reads the program's output. This must not stop a transfer or prevent its end. Signals must still
+    work."""
 
     def full_pipe(self):
         reading, writing = os.pipe()

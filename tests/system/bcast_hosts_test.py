@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests several receivers on each host: the file crosses the network to a host once, whichever receiver survives."""
+"""Tests several receivers on each host. The file must cross the network only once to each host, whichever receiver
+survives."""
 import signal
 import unittest
 
@@ -8,8 +9,9 @@ from lab_case import LabCase, lab
 
 SIZE = 16 << 20
 PER_HOST = 3
-# The allowance for headers of packets, acknowledgements, control connections, and retransmissions on a busy
-# machine. A host that gets the file twice has 2.
+# The permitted ratio of the received bytes to the size of the file. It allows for the headers of packets,
+# acknowledgements, control connections, and retransmissions on a busy machine. A host that gets the file
+# twice has a ratio of 2.
 HEADERS = 1.6
 
 
@@ -47,8 +49,8 @@ class Hosts(LabCase):
         for agent in self.everybody:
             if agent is not victim:
                 self.assert_copy(self.source, agent.root / "copy")
-        # The replacement gets again what was in flight to the dead receiver. This is a window of blocks, not
-        # the file.
+        # The replacement gets the blocks again that were in flight to the dead receiver. This is only a
+        # window of blocks, and not the whole file.
         self.assertLess(self.entered(host) - before, 2 * SIZE)
         for path in victim.root.iterdir():
             path.unlink()

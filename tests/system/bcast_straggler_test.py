@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tests a receiver whose link is slower than those of the others. The command must find and report this straggler,
-and the others must not wait for it."""
+"""Tests a receiver whose link is slower than the links of the others. rdmc_bcast must find and report this straggler.
+The others must not wait for it."""
 import unittest
 
 from harness import ExitCode
 from lab_case import LabCase, lab
 
-SIZE = 40 << 20  # More than a ring.
+SIZE = 40 << 20  # The file is longer than a ring buffer.
 
 
 class Straggler(LabCase):
@@ -23,7 +23,7 @@ class Straggler(LabCase):
         slow = agents[2].host
         self.assertIn(slow, [event["host"] for event in done.of_kind("straggler")], done)
         others = max(event["seconds"] for host, event in done.receivers.items() if host != slow)
-        # If all waited, the times would be equal.
+        # If all receivers waited for the straggler, the times would be equal.
         self.assertLess(others, done.receivers[slow]["seconds"] / 2, done)
         for agent in agents:
             self.assert_copy(source, agent.root / "copy")

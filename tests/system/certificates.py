@@ -5,7 +5,7 @@ NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
 
 class Certificates:
-    """Makes two authorities in `folder`: "ours", which everybody trusts, and "theirs"."""
+    """Makes two authorities in `folder`: "ours", which all members trust, and "theirs"."""
 
     def __init__(self, folder, seconds):
         self.folder, self.seconds = folder, seconds
@@ -20,7 +20,7 @@ class Certificates:
         assert done.returncode == 0, done.stderr
 
     def member(self, name, authority="ours"):
-        """Returns the options of a process whose certificate `authority` has signed, and that trusts "ours"."""
+        """Returns the options of a process that has a certificate signed by `authority` and trusts "ours"."""
         self.made("req", "-new", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.req", "-subj", f"/CN={name}")
         self.made("x509", "-req", "-in", f"{name}.req", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial",
                   "-out", f"{name}.pem", "-days", "1")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests which parts of a group's heartbeats, messages and writes are visible on the path, with --encrypt and
-without. Also tests the refusal of a process that does not encrypt in a group that does."""
+"""Tests which parts of a group's heartbeats, messages and writes are visible on the path with --encrypt and without it.
+Also tests that a group that encrypts refuses a process that does not."""
 import pathlib
 import sys
 import time
@@ -13,14 +13,14 @@ from tap import Tap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
 import lab
 
-ENOUGH_OCTETS = 40_000  # One second of the traffic of three members.
+ENOUGH_OCTETS = 40_000  # Three members send this many octets in one second.
 
 
 class Encrypt(control_test.Group):
     def seen_of(self, *words):
-        """Returns how often member ids of heartbeats are visible on the data path."""
+        """Returns how often the member ids in heartbeats are visible on the data path."""
         members = self.form(3, "--fabric", "udp", *words)
-        # Every heartbeat has ids in the byte order of memory: little endian.
+        # Every heartbeat contains member ids. They have the byte order of memory, little endian.
         with Tap("lo", *(int(member.id, 16).to_bytes(8, "little") for member in members)) as tap:
             deadline = time.monotonic() + SECONDS
             while tap.octets < ENOUGH_OCTETS:

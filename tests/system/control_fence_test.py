@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A process is stopped, is therefore removed, and continues without learning of the removal. It still sends and
-writes to the others in the old view. The others must not see any of it."""
+"""Tests a process that is stopped, is therefore removed, and continues without learning of the removal. It still sends
+messages to the others, and writes to their memory, in the old view. The others must not notice any of this."""
 import json
 import os
 import pathlib
@@ -16,7 +16,7 @@ from control_test import DONE, REMOVED, SECONDS
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
 import lab
 
-ENOUGH_PACKETS = 3  # Retransmissions until its queue pair gives up.
+ENOUGH_PACKETS = 3  # After this number of retransmissions, its queue pair gives up.
 
 
 def port_of(address):
@@ -58,7 +58,7 @@ class Fence(control_test.Group):
         members = self.form(3, "--metrics", "0", *words)
         for member in members:
             member.wait_for_event("written_to")
-        # The others dial the oldest member. It dials only the store.
+        # All other members dial the oldest member. The oldest member itself dials only the store.
         oldest = members[0].wait_for_view_of(members)["members"][0]["id"]
         stopped = next(member for member in members if member.id == oldest)
         others = [member for member in members if member is not stopped]
@@ -71,13 +71,13 @@ class Fence(control_test.Group):
         cut({port_of(self.common[1])})
         try:
             stopped.process.send_signal(signal.SIGCONT)
-            # The stopped process runs for half a second without receiving from either of the others.
+            # The stopped process continues. For half a second, it receives nothing from the two others.
             self.wait_for_value(stopped, "rdmc_suspicions_total", 2)
             self.assertEqual((self.value(stopped, "rdmc_view_members"), self.value(stopped, "rdmc_view_is_member")), (3, 1))
             if refusals_are_counted:
                 for member, count in zip(others, refused):
                     self.wait_for_value(member, "rdmc_packets_refused_total", count + ENOUGH_PACKETS)
-            # Meanwhile the others have received and written in their own view.
+            # Meanwhile the others have exchanged messages and writes in their own view.
             heard = time.monotonic_ns() // 1000
             self.assertFalse(stopped.has("removed"))
         finally:

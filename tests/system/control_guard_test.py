@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests who is accepted on the control connections of real processes: certificates that OpenSSL's own programs make
-and use, and a new member while a thousand unauthenticated clients occupy the port."""
+"""Tests which clients are accepted on the control connections of real processes. One test has certificates that
+OpenSSL's own programs make and use. In another test, a new member connects while a thousand unauthenticated clients
+occupy the port."""
 import resource
 import socket
 import subprocess
@@ -33,7 +34,7 @@ class WithCertificates(control_test.Scratch):
         self.assertEqual(code, FAILED)
         self.assertIn("certificate", errors)
         self.assertEqual(run("views", "--store", self.address, "--key-file", self.key("key"))[0], FAILED)
-        # TLS 1.3 with certificates, as other programs know it: each side verifies the other.
+        # TLS 1.3 with certificates, as other programs use it: each side verifies the other one.
         outside = ["s_client", "-connect", self.address, "-CAfile", "ours.pem", "-verify_return_error", "-brief"]
         met = self.openssl(*outside, "-cert", "second.pem", "-key", "second.key", stdin=subprocess.DEVNULL)
         self.assertIn("Protocol version: TLSv1.3", met.stderr)
@@ -51,7 +52,7 @@ class WithCertificates(control_test.Scratch):
                 self.certificates.member(name)
             words = ["openssl", "s_server", "-accept", self.address.rsplit(":", 1)[1], "-cert", f"{name}.pem", "-key", f"{name}.key",
                      "-CAfile", "ours.pem", "-Verify", "1"]
-            # The server ends with its standard input.
+            # The server ends when its standard input ends.
             with subprocess.Popen(words, cwd=self.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True) as server:
                 self.addCleanup(server.kill)
@@ -74,8 +75,8 @@ class WithCertificates(control_test.Scratch):
 
 
 class Strangers:
-    """Opens the largest number of connections. Each of them sends a few bytes at intervals. A connection that is
-    closed is opened again."""
+    """Opens the largest possible number of connections. Each of them sends a few bytes at intervals. If a connection is
+    closed, it is opened again."""
 
     BEGINNINGS = [b"", b"\x16\x03\x01\x1f\x00", b"\x16\x03\x01\x00\xc8\x01", b"RDM", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(range(256))]
 
@@ -121,8 +122,8 @@ class Attacked(control_test.Group):
     def setUp(self):
         self.soft, self.hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (self.soft, self.hard))
-        # The processes under attack have the usual limit of descriptors. The unauthenticated clients together
-        # can take fewer than that.
+        # The processes under attack have the usual limit of descriptors. All unauthenticated clients together
+        # may use fewer descriptors than this limit.
         resource.setrlimit(resource.RLIMIT_NOFILE, (USUAL_LIMIT, self.hard))
         super().setUp()
 
@@ -131,7 +132,8 @@ class Attacked(control_test.Group):
         resource.setrlimit(resource.RLIMIT_NOFILE, (3 * STRANGERS, self.hard))
         strangers = [Strangers(self, first.wait_for_event("joining")["address"]), Strangers(self, self.common[1])]
         for crowd in strangers:
-            self.assertTrue(crowd.pushed_out.wait(SECONDS))  # They also connect again.
+            # The dropped clients also connect again.
+            self.assertTrue(crowd.pushed_out.wait(SECONDS))
         for _ in range(3):
             second = control_test.Member(self, "--name", "second", *self.common)
             began = second.wait_for_event("joining")["us"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the metrics of a member and of a node of the store, as a monitor reads them. Every line of the text format
-is checked, and the values must follow the events."""
+"""Tests the metrics of a member and of a store node, as a monitor reads them. Every line must have the text format, and
+the values must follow the events."""
 import json
 import os
 import re
@@ -20,8 +20,8 @@ SAMPLE = re.compile(rf"([a-zA-Z_:][a-zA-Z0-9_:]*)\{{({LABEL}(?:,{LABEL})*)\}} (-
 
 
 def parse(text):
-    """Returns each series and its value. Fails if `text` does not follow the exposition format 0.0.4 and some
-    stricter rules."""
+    """Returns each series with its value. Fails if `text` does not follow the exposition format 0.0.4 and some stricter
+    rules."""
     assert text.endswith("\n")
     helped, types, series = set(), {}, {}
     for line in text.splitlines():
@@ -91,8 +91,8 @@ class Metrics(control_test.Group):
                     endless.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 1024)
                 self.assertEqual(endless.recv(1), b"")
             except ConnectionError:
-                pass  # The server closed the connection without reading what it had sent.
-        # The largest number of connections.
+                pass  # The server has closed the connection without reading the request.
+        # This is the largest number of connections.
         silent += [socket.create_connection((host, int(port))) for _ in range(8)]
         self.scrape()
         for one in silent:
@@ -109,7 +109,7 @@ class Metrics(control_test.Group):
             member.wait_for_view_of([first, second])
         labels = f'{self.GROUP},member="{second.id}",name="second"'
         self.assertEqual(self.scrape()["rdmc_member_reachable", labels], 1)
-        self.store.kill()  # Without a store no member can be removed.
+        self.store.kill()  # Without a store, no member can be removed.
         self.scrape_until("rdmc_store_up", 0)
         before = time.monotonic_ns() // 1000
         second.process.send_signal(signal.SIGSTOP)

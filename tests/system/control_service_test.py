@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests a node of the store under a service manager: systemd's check of the unit file, and the node's messages to
-its manager, while it works and while one of its threads is stopped. The test plays the manager."""
+"""Tests a store node under a service manager. systemd must accept the unit file. The node must send the right messages
+to its manager while it works, and while one of its threads is stopped. The test acts as the manager."""
 import contextlib
 import ctypes
 import json
@@ -24,7 +24,7 @@ PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x40000000
 
 @contextlib.contextmanager
 def stopped_thread(case, pid, name):
-    """Stops one thread of a process for the duration of the context."""
+    """Stops one thread of a process while the context is active."""
     thread = next(int(task.name) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
                   if (task / "comm").read_text(encoding="ascii").strip() == name)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -66,7 +66,7 @@ class Service(control_test.Scratch):
         self.manager.settimeout(SECONDS)
 
     def wait_for_silence(self):
-        """Waits until the node has been silent for SILENCE_SECONDS. Fails if the node is not silent."""
+        """Waits until the node has sent nothing for SILENCE_SECONDS. Fails if the node continues to send."""
         self.manager.settimeout(SILENCE_SECONDS)
         try:
             for _ in range(3):  # One message may be in flight, and one may be due.
@@ -85,7 +85,7 @@ class Service(control_test.Scratch):
             self.wait_for_silence()
         self.assertEqual(self.told(), "WATCHDOG=1")
         with stopped_thread(self, node.pid, "rdmc-journal"):
-            # A member asks for a new view while the disk does not answer.
+            # A member requests a new view while the journal's thread is stopped.
             self.start(CONTROL, "member", "g", "--json", "--store", listening["address"], "--key-file", self.key_file,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             deadline = time.monotonic() + SECONDS
@@ -126,7 +126,7 @@ class Service(control_test.Scratch):
         done = verify()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         copy.write_text(copy.read_text(encoding="ascii").replace("Type=notify", "Type=notified"), encoding="ascii")
-        self.assertIn("notified", verify().stderr)  # This shows that the check works.
+        self.assertIn("notified", verify().stderr)  # This shows that the check finds errors.
 
 
 if __name__ == "__main__":

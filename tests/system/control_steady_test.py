@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests events that must not change a view: a member that is stopped for 300 ms while other processes want all
-processors, and a store that cannot be reached (etcd, or three embedded nodes). The members must report the missing
-store, and changes must be refused until it is back."""
+"""Tests two events that must not change a view. In one, members are stopped for 300 ms while other processes want all
+processors. In the other, the store cannot be reached (etcd, or three embedded nodes). The members must report that the
+store is missing, and changes must be refused until it is back."""
 import contextlib
 import os
 import signal
@@ -31,7 +31,7 @@ def load():
 
 class Stopped(control_test.Group):
     def stop(self, member):
-        """Stops the member for 300 ms. Returns the measured time, which is longer if the machine is busy."""
+        """Stops the member for 300 ms. Returns how long it was really stopped, which is longer on a busy machine."""
         member.process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         time.sleep(STOPPED_SECONDS)
@@ -45,11 +45,12 @@ class Stopped(control_test.Group):
                 before = time.monotonic_ns() // 1000
                 if all(self.stop(member) <= STOPPED_SECONDS + LATE_SECONDS for member in members[:STOPS]):
                     break
-                for member in members:  # A member that is stopped for longer may be removed.
+                # If a member was stopped for longer, it may be removed.
+                for member in members:
                     member.process.kill()
             else:
                 self.skipTest("this machine is too busy to stop anything for 300 ms")
-            # The newcomer makes the next view. There must be no other view in between.
+            # A newcomer causes the next view. There must have been no other view before it.
             members.append(control_test.Member(self, "--name", "new", *self.common))
             for member in members:
                 member.wait_for_view_of(members, before)
@@ -71,7 +72,7 @@ class EtcdGone(control_test.Etcd):
         before = time.monotonic_ns() // 1000
         self.assertEqual(run("remove", "g", killed.id, *common)[0], FAILED)
         killed.process.kill()
-        # The others still exchange messages in the view with the dead member.
+        # The others must still exchange messages in the view that contains the dead member.
         count = len(others[0].events)
         self.start_server()
         for member in others:
@@ -129,7 +130,7 @@ class ThreeNodes(control_test.Scratch):
         before = time.monotonic_ns() // 1000
         self.assertEqual(run("remove", "g", members[0].id, *self.common)[0], FAILED)
         members.pop().process.kill()
-        # One store node of three agrees to nothing.
+        # One store node of three cannot agree to anything.
         self.assertEqual(run("views", *self.common)[0], FAILED)
         self.assertFalse([event for event in members[0].of_kind("installed") if event["us"] > before])
         self.running[2] = self.serve(2)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests rdmc_control with its own node, and with a real etcd server that holds a view which the test has encoded."""
+"""Tests rdmc_control with its own store node, and with a real etcd server. The etcd server has a view that the test has
+encoded itself."""
 import base64
 import json
 import os
@@ -25,8 +26,8 @@ RESERVED = []
 
 
 def free_address():
-    """Returns a loopback address that no other process gets while this program runs, unless it asks for this port. A
-    socket that does not listen reserves it."""
+    """Returns a loopback address. No other process gets its port while this program runs, unless the process requests
+    exactly this port. A socket that is bound and does not listen reserves the port."""
     RESERVED.append(socket.socket())
     RESERVED[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     RESERVED[-1].bind(("127.0.0.1", 0))
@@ -34,7 +35,7 @@ def free_address():
 
 
 def field(number, value):
-    """Encodes a protobuf field: bytes, or a number below 128."""
+    """Encodes a protobuf field. The value is either bytes or a number below 128."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     return bytes([number << 3 | 2, len(value)]) + value
@@ -87,7 +88,7 @@ class OwnNode(Scratch):
         self.assertEqual(ready.recv(100), b"READY=1")
         deadline = time.monotonic() + SECONDS
         while (answer := run("views", "--store", address, "--key-file", key))[0] != DONE and time.monotonic() < deadline:
-            pass  # The node serves after a moment.
+            pass  # The node answers clients after a moment.
         self.assertEqual(answer, (DONE, "", ""))
         self.assertEqual(run("members", "nobody", "--store", address, "--key-file", key)[0], NOT_FOUND)
         code, _, errors = run("views", "--store", address, "--key-file", self.key("other"))
@@ -146,7 +147,7 @@ class OwnNode(Scratch):
 
 
 class Member:
-    """A process that takes part in a group. A thread reads its events as they are printed."""
+    """A process that takes part in a group. A thread reads the events that the process prints."""
 
     def __init__(self, case, *words, group="g"):
         self.process = case.start(CONTROL, "member", group, "--json", *words, stdout=subprocess.PIPE, text=True)
@@ -165,7 +166,7 @@ class Member:
                     self.changed.notify_all()
 
     def wait_for(self, test, what, after=0):
-        """Returns the first event later than `after` for which `test` is true."""
+        """Returns the first event after the time `after` for which `test` returns true."""
         found = []
         with self.changed:
             self.changed.wait_for(lambda: found.extend(e for e in self.events if e["us"] > after and test(e)) or found, SECONDS)
@@ -251,8 +252,8 @@ class Members(Group):
         others = [Member(self, *self.common) for _ in range(2)]
         waits = []
         deadline = time.monotonic() + SECONDS
-        # On a busy machine the members may take as long to agree as the lease lasts. Then the test tries
-        # again.
+        # On a busy machine, the agreement on the next view may take as long as the lease lasts. In this case
+        # the test tries again.
         while time.monotonic() < deadline:
             holder = Member(self, "--lease", "1000", *self.common)
             for other in others:
@@ -293,7 +294,7 @@ class Members(Group):
                 stopped.process.send_signal(signal.SIGCONT)
                 stopped.wait_for_event("removed", before)
                 self.assertEqual(stopped.process.wait(SECONDS), REMOVED)
-                # The others continue, and have checked what they received since.
+                # The others must continue. They check the messages that they have received since.
                 after = time.monotonic_ns() // 1000
                 others.append(Member(self, "--name", "new", "--beat", "20", "--fabric", fabric, *self.common))
                 for member in others:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs rdmc_doctor in a separate network namespace. The remedies that it prints are executed, and must work."""
+"""Runs rdmc_doctor in a separate network namespace. The test executes the remedies that rdmc_doctor prints. They must
+have the promised effect."""
 import json
 import os
 import pathlib
@@ -18,8 +19,8 @@ SECONDS = 60
 
 
 def diagnose(*options, descriptors=None):
-    """Returns the findings by fabric, and the exit status. `descriptors` is the limit of open files, if there is
-    one."""
+    """Returns the findings of rdmc_doctor by fabric, and its exit status. `descriptors` is the limit of open files, if
+    there is one."""
     def limit():
         if descriptors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -30,7 +31,7 @@ def diagnose(*options, descriptors=None):
 
 
 def do(remedy):
-    """Runs the rdmc_doctor command of a remedy. Returns its findings."""
+    """Runs the rdmc_doctor command that is a remedy. Returns the findings."""
     words = [word for word in shlex.split(remedy) if word != "sudo"]
     assert words[0] == "rdmc_doctor", remedy
     return diagnose(*words[1:])

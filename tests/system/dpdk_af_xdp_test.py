@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests DPDK's AF_XDP on a veth against the udp driver at the other end. Exit status 77 if this machine cannot run
+"""Tests DPDK's AF_XDP on a veth. The other end has the udp driver. The exit status is 77 if this machine cannot run
 AF_XDP."""
 import os
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests DPDK devices that need no hardware: AF_PACKET and TAP against the udp driver at the other end. Both ends use
-the same packet format, and the kernel's ARP and neighbour discovery must accept it. The tests also take links down
-and up. AF_XDP has a separate test."""
+"""Tests DPDK devices that need no hardware: AF_PACKET and TAP. The other end has the udp driver. Both ends use the same
+packet format, and the kernel's ARP and neighbour discovery must accept it. The tests also set links down and up. AF_XDP
+has its own test."""
 import subprocess
 import time
 import unittest
@@ -16,17 +16,19 @@ class Devices(DeviceCase):
                 try:
                     said = self.converse_over("net_af_packet0", mtu, "10.78.0.1/24", "10.78.0.2/24")
                 finally:
-                    self.doCleanups()  # Also after a failure, because the next test makes the same links.
-                # If trains had arrived unsegmented, they would have been lost, and each of their packets
-                # would have been sent again. On a busy machine a timeout may send a window again.
+                    # This also runs after a failure, because the next test makes the same links.
+                    self.doCleanups()
+                # Trains that arrived unsegmented would be lost, and each of their packets would be sent
+                # again. So more than half of the packets would be retransmissions. On a busy machine, a
+                # timeout may cause some retransmissions.
                 self.assertLess(int(said[0]["retransmitted"]), int(said[1]["received"]) / 2)
 
     def test_af_packet_against_udp_by_ipv6(self):
         self.converse_over("net_af_packet0", 9000, "fd00:78::1/64", "fd00:78::2/64")
 
     def tap_ends(self):
-        """Returns how both ends are started. TAP's other end is the kernel of this host. Its device exists as soon
-        as the port is open, and gets an address then."""
+        """Returns the command lines of the two ends. The other end of the TAP is the kernel of this host. The TAP's
+        device exists as soon as the port is open. Then the device gets its address."""
         tap = [PEER, "dpdk", "", "vdev=net_tap0 huge=no address=10.79.0.1/24"]
         address = "ip address add 10.79.0.2/24 dev dtap0 && ip link set dtap0 up"
         return tap, ["sh", "-c", f"{address} && exec {PEER} udp 10.79.0.2 ''"]
@@ -42,7 +44,7 @@ class Devices(DeviceCase):
                 ours = processes[device == "near0"]
                 self.assertEqual(ours.stdout.readline(), "link lost\n")
                 lab.run("ip", "link", "set", device, "up")
-                if device == "dtap0":  # The kernel dropped the address with the link.
+                if device == "dtap0":  # The kernel has dropped the address together with the link.
                     lab.run("ip", "address", "replace", "10.79.0.2/24", "dev", device)
                 out, err = ours.communicate(timeout=PATIENCE)
                 self.assertEqual(ours.returncode, 0, err)
@@ -58,7 +60,8 @@ class Devices(DeviceCase):
                 _, err = ours.communicate(timeout=PATIENCE)
                 self.assertEqual(ours.returncode, 1)
                 self.assertIn("the link of our own port is down", err)
-                self.assertLess(time.monotonic() - began, 15)  # 8 timeouts of half a second, on a busy machine.
+                # This limit allows for 8 timeouts of half a second, on a busy machine.
+                self.assertLess(time.monotonic() - began, 15)
 
     def refused(self, device):
         """Returns the error message for a device that cannot be used."""

@@ -1,4 +1,4 @@
-"""Common parts of the tests of DPDK devices that need no hardware: two ends that exchange packets."""
+"""Common parts of the tests of DPDK devices that need no hardware. A test has two ends, which exchange packets."""
 import os
 import pathlib
 import subprocess
@@ -37,8 +37,8 @@ class DeviceCase(unittest.TestCase):
         return ["nsenter", f"--net=/run/netns/{name}"]
 
     def converse(self, first, second, between=lambda: None):
-        """Starts both ends, and lets them exchange packets. Returns the last output of each. `between` runs when
-        both have their ports."""
+        """Starts both ends, and lets them exchange packets. Returns the last output of each end. Calls `between` when
+        both ends have their ports."""
         processes = self.meet(first, second, between)
         said = []
         for process in processes:
@@ -68,8 +68,8 @@ class DeviceCase(unittest.TestCase):
         return line
 
     def veth(self, mtu, *addresses):
-        """Makes a pair of links between this namespace and another one, whose end has `addresses`. Returns how to
-        run a program there."""
+        """Makes a pair of links between this namespace and another one. The end in the other namespace has `addresses`.
+        Returns the beginning of the command lines that run programs there."""
         there = self.namespace("far")
         one_queue = ("numtxqueues", "1", "numrxqueues", "1")
         lab.run("ip", "link", "add", "near0", "mtu", str(mtu), *one_queue, "type", "veth",
@@ -82,8 +82,8 @@ class DeviceCase(unittest.TestCase):
         return there
 
     def ends_over(self, device, mtu, ours, theirs):
-        """Returns how both ends are started: the udp driver in the other namespace, and DPDK's `device` here, on a
-        link between them."""
+        """Returns the command lines of the two ends, which have a link between them. The udp driver is in the other
+        namespace, and DPDK's `device` is here."""
         there = self.veth(mtu, theirs)
         return ([*there, PEER, "udp", theirs.split("/")[0], ""],
                 [PEER, "dpdk", "", f"vdev={device},iface=near0 huge=no address={ours}"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests rdmc_pingpong and rdmc_ping with a second copy of themselves, on two loopback addresses of a separate
-namespace. tests/interop runs them with foreign endpoints."""
+"""Tests rdmc_pingpong and rdmc_ping. Their peer is a second process of the same program, and both are on loopback
+addresses of a separate namespace. tests/interop runs the programs with foreign endpoints."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ import lab
 
 PINGPONG, PING = os.environ.get("RDMC_PINGPONG"), os.environ.get("RDMC_PING")
 TELLS_A_WRONG_KEY, USES_A_WRONG_KEY = os.environ.get("TELLS_A_WRONG_KEY"), os.environ.get("USES_A_WRONG_KEY")
-# A client of the server's address has the first address.
+# A client that connects to the server's address sends from the first of these addresses.
 CLIENT, SERVER = "127.0.0.1", "127.0.0.2"
 SECONDS = 60
 USAGE, FAILED = 1, 2
@@ -62,7 +62,7 @@ class Pair(unittest.TestCase):
         wait_until_free()
 
     def both(self, server, client):
-        """Returns the reports of a server and a client. The client is started again until the server listens."""
+        """Returns the reports of a server and a client. Starts the client again until the server listens."""
         wait_until_free()
         waiting = start(*server, "--json")
         try:
@@ -147,8 +147,8 @@ class Ping(Pair):
         self.assertIn("nobody listens on that port", errors)
 
     def test_a_wrong_remote_key_is_refused_by_the_owner_and_named_on_both_sides(self):
-        # The client owns the memory and refuses the access. Either the server was told a wrong key, or it
-        # uses a wrong key.
+        # The client owns the memory and must refuse the access. In one case the client has sent a wrong key
+        # to the server, and in the other case the server uses a wrong key.
         for server, client in ((PING, TELLS_A_WRONG_KEY), (USES_A_WRONG_KEY, PING)):
             wait_until_free()
             waiting = start(server, "-S", 64, "-a", SERVER)
@@ -164,10 +164,10 @@ class Ping(Pair):
 
 
 class Vanishing(Pair):
-    """A peer is killed during the exchange, so that it sends nothing more."""
+    """A peer is killed in the middle of the exchange, so it sends nothing more."""
 
     def ping_on(self, client, patience):
-        """Starts a server and a client that continue until they are ended."""
+        """Starts a server and a client. They continue until the test ends them."""
         wait_until_free()
         server = start(PING, "-S", "64K", "-a", SERVER, "--patience", patience)
         asking = start(PING, "-S", "64K", "-C", 2_000_000_000, "-a", client, "--patience", patience, SERVER)
@@ -175,7 +175,7 @@ class Vanishing(Pair):
         self.addCleanup(asking.kill)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
-        # Their queue pairs give up on each other only after they have exchanged packets.
+        # A queue pair gives up its peer only after the two have exchanged packets.
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and cpu_seconds(asking) < 0.2:
             self.assertIsNone(asking.poll(), "the client ended")
@@ -205,7 +205,7 @@ class Vanishing(Pair):
         self.assertEqual(json.loads(out)["iterations"], texts)
         served = finish(again)
         self.assertEqual(served[0], 0, served[2])
-        # If there were packets of the former client, none of them counted for the new one.
+        # If packets of the former client arrived, they must not have been counted for the new client.
         self.assertEqual(json.loads(served[1])["iterations"], texts)
         self.assertEqual(finish(former)[0], FAILED)
 

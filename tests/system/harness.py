@@ -1,6 +1,6 @@
-"""The base of the system tests: real rdmc_bcast processes in a separate directory, on separate loopback addresses,
-with a limit on every wait. After each test nothing may be left: no process that the test did not stop itself, and no
-partial file."""
+"""The base of the system tests. The tests run real rdmc_bcast processes in a separate directory, on separate loopback
+addresses, and with a time limit for every wait. After each test, two things must not exist: a process that the test has
+not stopped itself, and a partial file."""
 import hashlib
 import json
 import os
@@ -19,7 +19,8 @@ import uuid
 BCAST = os.environ["RDMC_BCAST"]  # The program under test.
 MARK = "RDMC_TEST_MARK"
 PARTIAL = ".rdmc-partial"
-# No test waits longer than this for anything. The tests themselves check the stricter limits of the contract.
+# The longest time that a test waits for anything. The tests themselves check the stricter limits of the
+# contract.
 PATIENCE = 60.0
 
 
@@ -28,8 +29,8 @@ class ExitCode:
 
 
 def wait_until(condition, what, patience=PATIENCE):
-    """Waits until `condition()` is true, and returns its value. Fails the test after `patience` seconds, with `what`
-    in the message."""
+    """Waits until `condition()` is true, and returns its value. If this takes `patience` seconds, fails the test with a
+    message that contains `what`."""
     deadline = time.monotonic() + patience
     while not (value := condition()):
         if time.monotonic() > deadline:
@@ -43,7 +44,7 @@ def random_bytes(count, seed=1):
 
 
 def xxh128(path):
-    """Returns the digest as another program computes it."""
+    """Returns the digest that an independent program computes."""
     return subprocess.run(["xxh128sum", path], check=True, capture_output=True, text=True).stdout.split()[0]
 
 
@@ -52,7 +53,7 @@ def digest(path):
 
 
 def processes_marked(mark):
-    """Returns (pid, command line) of the living processes whose environment contains `mark`."""
+    """Returns (pid, command line) of each living process whose environment contains `mark`."""
     needle, found = f"{MARK}={mark}".encode(), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         folder = pathlib.Path("/proc", name)
@@ -65,14 +66,14 @@ def processes_marked(mark):
 
 
 def listens(pid, address, port):
-    """True if a TCP socket listens on `address`:`port` in `pid`'s network namespace."""
+    """Returns true if a TCP socket listens at `address`:`port` in the network namespace of `pid`."""
     wanted = f"{int.from_bytes(bytes(map(int, address.split('.'))), 'little'):08X}:{port:04X}"
     with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
         return any(line.split()[1] == wanted and line.split()[3] == "0A" for line in list(table)[1:])
 
 
 class Transfer:
-    """A running rdmc_bcast that sends, with --json. Threads read its events as they are printed."""
+    """A running rdmc_bcast --json that sends a file. Threads read the events that it prints."""
 
     def __init__(self, command, environment, **options):
         self.started = time.monotonic()
@@ -97,8 +98,8 @@ class Transfer:
         return [event for event in list(self.events) if event["event"] == kind]
 
     def wait_for_bytes(self, count, or_end=False):
-        """Waits until progress reports that receivers have `count` bytes. The transfer may end before that only if
-        `or_end`."""
+        """Waits until an event reports that receivers have `count` bytes. Before this, the transfer may end only if
+        `or_end` is true."""
         def there():
             if self.process.poll() is not None:
                 if or_end:
@@ -108,7 +109,7 @@ class Transfer:
         wait_until(there, f"{count} bytes of progress")
 
     def wait(self, patience=PATIENCE):
-        """Returns the result after the process and its output have ended."""
+        """Waits until the process and its output have ended. Returns this object, which then has the results."""
         self.process.wait(patience)
         for reader in self.readers:
             reader.join(patience)
@@ -127,12 +128,12 @@ class Transfer:
 
 
 def identity(key):
-    """Returns the options for the credentials `key`: a key file, a list of other options, or None."""
+    """Returns the options for the credentials `key`. It is a key file, a list of other options, or None."""
     return list(key) if isinstance(key, list) else ["--key-file", str(key)] if key else ["--insecure"]
 
 
 class Agent:
-    """A running `rdmc_bcast agent`. `host` is its name at the sender."""
+    """A running `rdmc_bcast agent`. `host` is the name by which the sender reports it."""
 
     def __init__(self, case, address, port, root, key, command_prefix=(), environment=None, options=()):
         self.address, self.port, self.root = address, port, pathlib.Path(root)
@@ -155,7 +156,8 @@ class Agent:
         self.process.send_signal(number)
 
     def stop(self):
-        """Asks the agent to end, as its operator would. It must end by itself, unless it has ended already."""
+        """Requests the agent to end, as its operator would do. The agent must then end by itself. Does nothing if the
+        agent has already ended."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(signal.SIGTERM)
@@ -169,20 +171,20 @@ class Agent:
 
 
 class BcastCase(unittest.TestCase):
-    """A test with a directory, a cluster key, and a check that nothing is left behind."""
+    """A test with a directory and a cluster key. After the test, checks that nothing is left."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rdmc-test-"))
         self.mark = uuid.uuid4().hex
         self.environment = {**os.environ, MARK: self.mark}
         self.addCleanup(self._audit)
-        # A /24 of the loopback network for this test only.
+        # A /24 network of the loopback addresses that only this test uses.
         self.net = f"127.{random.SystemRandom().randrange(64, 250)}.{random.SystemRandom().randrange(1, 250)}"
         self.next_host = 1
         self.port = 7700
 
     def _audit(self):
-        """Runs after the cleanup of the test. Every process and partial file that exists now was left behind."""
+        """Runs after the cleanup of the test. So the test has left every process and partial file that still exists."""
         left = []
         try:
             wait_until(lambda: not processes_marked(self.mark), "every process has ended", 5)
@@ -195,12 +197,13 @@ class BcastCase(unittest.TestCase):
         self.assertEqual(left, [], "processes were left behind")
         self.assertEqual(partial, [], "partial files were left behind")
 
-    # Functions that set up a test.
+    # Functions that prepare a test follow.
 
     def file(self, size, name="source.bin", seed=1):
         path = self.folder / name
         path.write_bytes(random_bytes(size, seed))
-        path.chmod(0o660)  # No usual umask leads to this mode, so a copy with this mode has it from the source.
+        # No usual umask gives this mode. So if a copy has this mode, it comes from the source.
+        path.chmod(0o660)
         return path
 
     def key(self, name="key"):
@@ -210,8 +213,8 @@ class BcastCase(unittest.TestCase):
         return path
 
     def agent(self, root=None, key=True, command_prefix=(), environment=None):
-        """Starts an agent with its own receive directory. `key`: True for the test's key, otherwise as for
-        identity()."""
+        """Starts an agent with its own receive directory. If `key` is True, the agent has the test's key. Other values
+        are those of identity()."""
         address = f"{self.net}.{self.next_host}"
         self.next_host += 1
         if root is None:
@@ -221,7 +224,7 @@ class BcastCase(unittest.TestCase):
                      environment)
 
     def start_agent(self, *arguments):
-        """Runs an agent that is expected to fail at once. Returns the result."""
+        """Runs an agent that must fail at once. Returns the result."""
         return subprocess.run([BCAST, "agent", *map(str, arguments)], capture_output=True, text=True, check=False,
                               timeout=15, stdin=subprocess.DEVNULL, env=self.environment)
 
@@ -229,7 +232,7 @@ class BcastCase(unittest.TestCase):
         return [self.agent() for _ in range(count)]
 
     def start(self, source, destination, *options, to=(), key=True, environment=None, command_prefix=(), **popen):
-        """Starts a transfer to `to` (agents or "ADDR:PORT"), or with the given options."""
+        """Starts a transfer to the receivers `to` (agents or "ADDR:PORT"), or a transfer with the given options."""
         command = [*command_prefix, BCAST, "--json", *map(str, options)]
         if to:
             command += ["-w", ",".join(getattr(host, "host", host) for host in to)]
@@ -248,7 +251,7 @@ class BcastCase(unittest.TestCase):
     def send(self, *arguments, **options):
         return self.start(*arguments, **options).wait()
 
-    # Assertions.
+    # Functions that check results follow.
 
     def assert_code(self, transfer, code):
         self.assertEqual(transfer.code, code, str(transfer))
@@ -261,7 +264,8 @@ class BcastCase(unittest.TestCase):
         self.assertEqual(oct(given), oct(wanted & 0o777), f"the mode of {copy}")
 
     def assert_cause(self, transfer, host, status, *words):
-        """Checks that the receiver's JSON line and the text for people name `host`, and a cause with one of `words`."""
+        """Checks the receiver's JSON line and the text for people. Both must name `host`, and a cause that contains one
+        of `words`."""
         self.assertIn(host, transfer.receivers, str(transfer))
         event = transfer.receivers[host]
         self.assertEqual(event["status"], status, str(transfer))
@@ -270,8 +274,8 @@ class BcastCase(unittest.TestCase):
         self.assertTrue(any(word in transfer.errors.lower() for word in words), f"{words} not in: {transfer.errors}")
 
     def assert_left_out(self, bad, good, bound, *words, size=8 << 20, destination="copy"):
-        """Runs a transfer to all of them. Checks that the good ones get the file, and that the bad one is named with
-        the cause within `bound` seconds."""
+        """Runs a transfer to a bad receiver and to good ones. Checks that the good ones get the file, and that the bad
+        one is named with the cause within `bound` seconds."""
         source = self.file(size)
         done = self.send(source, destination, to=[*good, bad])
         self.assert_code(done, ExitCode.SOME_FAILED)
@@ -281,8 +285,8 @@ class BcastCase(unittest.TestCase):
             self.assert_copy(source, agent.root / destination)
 
     def assert_nothing_in(self, *folders):
-        """Checks that there is neither a final nor a partial file. Waits for a limited time for a receiver that is
-        still removing files."""
+        """Checks that there is no final file and no partial file. A receiver may still be removing files, so this waits
+        for a limited time."""
         def files():
             return [str(path) for folder in folders for path in pathlib.Path(folder).rglob("*") if path.is_file()]
         try:
@@ -291,7 +295,7 @@ class BcastCase(unittest.TestCase):
             raise AssertionError(f"{late}: {files()}") from None
 
     def assert_usable(self, agents):
-        """Checks that one more transfer reaches all the agents."""
+        """Checks that one more transfer reaches all these agents."""
         source = self.file(300_000, "afterwards.bin", seed=99)
         again = self.send(source, "afterwards.bin", "--overwrite", to=agents)
         self.assert_code(again, ExitCode.SUCCESS)

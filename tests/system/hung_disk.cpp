@@ -1,5 +1,5 @@
-// A library to preload into an agent. It acts like a disk that never answers: fsync creates a mark file,
-// which shows the test that fsync was called, and does not return.
+// A library that is preloaded into an agent. It acts as a disk that never answers: fsync creates a mark file
+// and then never returns. The mark file shows the test that fsync was called.
 #include <fcntl.h>
 #include <unistd.h>
 

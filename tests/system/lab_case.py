@@ -1,4 +1,4 @@
-"""Broadcasts between hosts of a lab. Programs with such tests must first enter the lab: lab.enter()."""
+"""Base of the tests that broadcast between hosts of a lab. A program with such tests must first call lab.enter()."""
 import pathlib
 import sys
 
@@ -9,9 +9,9 @@ import lab
 
 
 class LabCase(BcastCase):
-    """A test with its own hosts. The sender's host is the first."""
+    """A test with its own hosts. The first host is the sender's."""
     HOSTS = 3
-    RATE = None  # The rate of their links, as tc writes it.
+    RATE = None  # The rate of the hosts' links, in the notation of tc.
 
     def setUp(self):
         super().setUp()
@@ -20,7 +20,7 @@ class LabCase(BcastCase):
         self.hosts = self.network.hosts
 
     def agent_on(self, host, *options, index=0):
-        """Starts the host's agent number `index`."""
+        """Starts the agent with the number `index` on this host."""
         root = self.folder / f"root-{host.name}-{index}"
         root.mkdir()
         return Agent(self, host.address, self.port + index, root, self.key(), host.command([]), options=options)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the group example when only a launcher starts it: srun of real Slurm daemons on this machine, with its
-variables or with a PMIx server. The tests fail without Slurm (package group check)."""
+"""Tests that the group example works when only a launcher starts its processes. The launcher is srun, with real Slurm
+daemons on this machine. The processes learn of each other from srun's variables or from a PMIx server. The tests fail
+without Slurm (package group `check`)."""
 import json
 import os
 import pathlib
@@ -63,8 +64,8 @@ class UnderSlurm(unittest.TestCase):
         self.assertEqual(mixed.stdout, "")
 
     def copy_to_all(self, options, launch):
-        """Sends a file from the first task to the other three. Each has a separate directory, because all are on one
-        machine."""
+        """Sends a file from the first task to the other three tasks. Each task has its own directory, because all tasks
+        are on one machine."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         source = folder / "source"
         source.write_bytes(secrets.token_bytes(5_000_000))

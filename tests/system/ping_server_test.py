@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests rdmc_ping as a server that foreign endpoints connect to. It must tell the reason to those that it cannot
-serve, and they must not disturb the others."""
+"""Tests rdmc_ping as a server to which foreign endpoints connect. If it cannot accept a client, it must send the
+reason. Such a client must not disturb the other clients."""
 import json
 import time
 import unittest
@@ -27,7 +27,7 @@ class Server(Pair):
         return stranger
 
     def answer_to(self, stranger, path_mtu, **said):
-        """Returns the server's answer to a request. The request is repeated until there is an answer."""
+        """Returns the server's answer to a request. Repeats the request until there is an answer."""
         for _ in range(500):
             stranger.ask(SERVER, PORT, path_mtu, **said)
             answer = stranger.answer(0.1)
@@ -106,7 +106,7 @@ class Server(Pair):
         self.addCleanup(first.communicate)
         self.addCleanup(first.kill)
         deadline = time.monotonic() + SECONDS
-        # Only a client that is served uses that much processor time.
+        # A client that the server has accepted uses more processor time than this. Other clients use less.
         while cpu_seconds(first) < 0.2 and time.monotonic() < deadline:
             time.sleep(0.01)
         status, _, errors = run(PING, "-C", 1, "-a", STRANGER, SERVER)
@@ -115,8 +115,8 @@ class Server(Pair):
         self.assertIsNone(first.poll())
 
     def test_a_server_that_has_served_its_number_ends_though_its_client_does_not(self):
-        # This is like a lost last message of the client: the server has served all its texts, and the client
-        # does not disconnect.
+        # The server has sent all its texts, and the client does not disconnect. For the server, this is as if
+        # the last message of the client had been lost.
         server = self.serve("-C", 20)
         status, _, errors = run(PING, "-C", 21, SERVER)
         self.assertEqual(status, FAILED)
@@ -133,7 +133,7 @@ class Server(Pair):
         stranger.disconnect(SERVER, theirs)
         self.assertEqual(run(TELLS_A_WRONG_KEY, "-C", 1, SERVER)[0], FAILED)
         wait_until_free(CLIENT)
-        # Two clients at a time: the second one waits.
+        # Two clients connect at the same time. The second one has to wait.
         both = [start(PING, "-V", "-C", 50, "-a", address, SERVER) for address in (CLIENT, "127.0.0.4")]
         for client in both:
             status, _, errors = finish(client)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that rdmc_pingpong follows the further options of ibv_rc_pingpong, or refuses them by name."""
+"""Tests the options of ibv_rc_pingpong that rdmc_pingpong does not need. rdmc_pingpong must follow each of them, or
+refuse it by name."""
 import json
 import os
 import unittest
@@ -19,7 +20,7 @@ class Options(Pair):
             lab.run("ip", "link", "set", link, "up")
 
     def served(self, *options):
-        """Returns the report of a server with these options. Its client has none of them."""
+        """Returns the report of a server with these options. The client of this server has none of them."""
         return self.both([PINGPONG, "-n", 10, *options], [PINGPONG, "-n", 10, "--address", CLIENT, SERVER])[0]
 
     def refused(self, status, *options):

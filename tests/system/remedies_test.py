@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs every remedy that rdmc_doctor can print, word for word, in a shell. Changes that a network or mount namespace
-isolates are really made, and their effect is checked. For changes to the machine (packages, kernel modules,
-system-wide limits) the PATH has a substitute of the program, which checks whether the real program would accept its
-arguments."""
+"""Runs every remedy that rdmc_doctor can print, exactly as printed, in a shell. If a network or mount namespace
+isolates the change, the change is really made, and its effect is checked. Other remedies change the machine (packages,
+kernel modules, system-wide limits). For these, the PATH contains a substitute of the program. The substitute checks
+whether the real program would accept the arguments."""
 import os
 import pathlib
 import re
@@ -23,7 +23,8 @@ HAS_DPDK = os.environ.get("RDMC_HAS_DPDK") == "1"
 INTERFACE, ADDRESS = "left", "10.66.0.1"
 PATIENCE = 120
 
-# The optional dependencies of the real meson.build, in a project that is configured quickly.
+# A project with the optional dependencies of the real meson.build. It is configured much faster than the real
+# one.
 PROJECT = """project('small')
 verbs_dep = dependency('libibverbs', version: '>= 1.14', required: get_option('verbs'), include_type: 'system')
 dpdk_dep = dependency('libdpdk', version: '>= 22.11', required: get_option('dpdk'), include_type: 'system')
@@ -31,10 +32,10 @@ configure_file(output: 'found', output_format: 'nasm', configuration: {
   'libibverbs': verbs_dep.found().to_int(), 'libdpdk': dpdk_dep.found().to_int()})
 custom_target('done', output: 'done', command: ['touch', '@OUTPUT@'], build_by_default: true)
 """
-# The package of the distribution that provides a dependency, and its version.
+# The package of the distribution that contains each dependency, and the version of the dependency.
 BRINGS = {"libibverbs-dev": "libibverbs 1.14.44.0", "libdpdk-dev": "libdpdk 22.11.5"}
 
-# The substitutes of the real programs. Each fails if it does not understand its arguments.
+# The substitutes of the real programs. Each of them fails if it does not understand its arguments.
 STANDINS = {
     "sudo": 'exec "$@"',
     "reboot": "[ $# = 0 ]",
@@ -62,7 +63,7 @@ class Remedies(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        cls.machine = cls.folder / "machine"  # The paths that remedies name.
+        cls.machine = cls.folder / "machine"  # The directory that contains all paths in remedies.
         cls.project = cls.folder / "project"
         for path in (cls.machine / "memif", cls.project / "tools", cls.folder / "packages", cls.folder / "bin"):
             path.mkdir(parents=True)
@@ -85,7 +86,7 @@ class Remedies(unittest.TestCase):
         cls.remedies = printed.stdout.splitlines()
 
     def shell(self, script, command_prefix=()):
-        """Runs `script` in sh, as people type it. Returns its output."""
+        """Runs `script` in sh, as if a user had typed it. Returns its output."""
         done = subprocess.run([*command_prefix, "sh", "-c", script], capture_output=True, text=True, check=False,
                               env=self.environment, cwd=self.project, stdin=subprocess.DEVNULL, timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, f"{script}\n{done.stdout}{done.stderr}")
@@ -94,7 +95,7 @@ class Remedies(unittest.TestCase):
     def run_in_its_words(self, remedy):
         self.shell(remedy)
 
-    # Remedies whose effect can be checked here.
+    # The next remedies have an effect that can be checked on this machine.
 
     def run_package(self, remedy):
         package = re.search("lib[a-z]+-dev", remedy).group()
@@ -106,26 +107,27 @@ class Remedies(unittest.TestCase):
         self.assertRegex(found.read_text(), f"{name} 1")
 
     def run_limit(self, remedy):
-        """Runs the remedy in a shell that starts with a lower limit, and that is allowed to raise it."""
+        """Runs the remedy in a shell that starts with a lower limit, and that is permitted to raise the limit."""
         letter, wanted = re.fullmatch(r"ulimit -([nvl]) (\w+)", remedy).groups()
         name, few = {"n": ("nofile", 64), "v": ("as", 1 << 33), "l": ("memlock", 1 << 16)}[letter]
         allowed = f"prlimit --pid $$ --{name}={few}:{wanted}"
         if subprocess.run(["sh", "-c", allowed], capture_output=True, check=False).returncode != 0:
-            # If no process here may have this much, rdmc_doctor prints another remedy. Then the test uses the
-            # largest allowed value.
+            # On a machine that does not permit this limit to any process, rdmc_doctor prints another remedy.
+            # In this case, the test uses the largest permitted value.
             wanted = self.shell(f"ulimit -H -{letter}").strip()
             remedy, allowed = f"ulimit -{letter} {wanted}", f"prlimit --pid $$ --{name}={few}:"
         self.assertEqual(self.shell(f"{allowed} && {remedy} && ulimit -{letter}").strip(), wanted)
 
     def run_prlimit(self, remedy):
-        """Runs the remedy as root, if the shell is not allowed to raise the limit itself."""
+        """Runs the remedy as root. This is the remedy for a shell that is not permitted to raise the limit itself."""
         name, wanted = re.search(r"--(\w+)=(\w+)$", remedy).groups()
         letter, few = {"nofile": ("n", 256), "as": ("v", 1 << 33), "memlock": ("l", 1 << 16)}[name]
         lowered = f"prlimit --pid $$ --{name}={few}:{few}"
         if subprocess.run(["sh", "-c", f"{lowered} && {remedy.removeprefix('sudo ')}"], capture_output=True, check=False,
                           ).returncode == 0:
             self.assertEqual(self.shell(f"{lowered}; {remedy}; ulimit -{letter}").strip(), wanted)
-        else:  # If this root user is not allowed to do it, at least the command must be correct.
+        # If this root user is not permitted to raise the limit, the command must at least be correct.
+        else:
             done = subprocess.run(["sh", "-c", remedy.removeprefix("sudo ")], capture_output=True, text=True, check=False)
             self.assertTrue(done.returncode == 0 or "Operation not permitted" in done.stderr, done.stderr)
 
@@ -135,7 +137,7 @@ class Remedies(unittest.TestCase):
         self.assertIn("UP", self.shell(f"ip -brief link show {INTERFACE}").split("<")[1])
 
     def run_dummy(self, remedy):
-        """Makes an interface. If this kernel has no dummy interfaces, it makes one of another kind."""
+        """Makes a dummy interface. If this kernel has no dummy interfaces, makes an interface of another kind."""
         if subprocess.run(["ip", "link", "add", "rdmc-try", "type", "dummy"], capture_output=True, check=False).returncode != 0:
             remedy = remedy.replace("rdmc0 type dummy", "rdmc0 type veth peer name rdmc1")
         self.shell(remedy)
@@ -166,16 +168,18 @@ class Remedies(unittest.TestCase):
         path.chmod(stat.S_IMODE(before))
 
     def run_doctor(self, remedy):
-        """The advised fabric must be usable. A DPDK device is tested only if DPDK is installed."""
+        """Runs rdmc_doctor as the remedy says. The advised fabric must be usable. A DPDK device is tested only if DPDK
+        is installed."""
         if "--device" in remedy and not HAS_DPDK:
             return
         done = subprocess.run(["sh", "-c", remedy], capture_output=True, text=True, check=False, env=self.environment,
                               stdin=subprocess.DEVNULL, timeout=PATIENCE)
-        # This machine does not have the card. The output shows that the device text was understood.
+        # This machine does not have the card. However, the output must show that the device text was
+        # understood.
         if "pci=" in remedy:
             self.assertIn("0000:03:00.0", done.stdout)
         elif "--device" in remedy and "huge=no" not in remedy and done.returncode != 0:
-            # This machine has no free huge pages, and the output tells how to get them.
+            # If this machine has no free huge pages, the output must tell how to get them.
             self.assertIn("free hugepages", done.stdout)
         else:
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

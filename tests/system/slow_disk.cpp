@@ -1,5 +1,5 @@
-// A library to preload into a receiver. It makes every write at an offset slow, like a bad disk. No file
-// system that a test can mount without privileges is slow.
+// A library that is preloaded into a receiver. It makes every write at an offset slow, as on a bad disk. A
+// library is used because no file system that a test can mount without privileges is slow.
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>

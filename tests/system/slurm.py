@@ -1,6 +1,6 @@
-"""A Slurm cluster on this machine: munged, slurmctld, and a slurmd for each of four nodes. The nodes' names are
-separate loopback addresses, so they resolve like the names of real nodes. All files are in one directory. All
-processes run as the user who runs the test, and end with it."""
+"""A Slurm cluster on this machine: munged, slurmctld, and one slurmd for each of four nodes. The names of the nodes are
+separate loopback addresses, so they can be resolved like the names of real nodes. All files are in one directory. All
+processes run as the user who runs the test, and end together with the test."""
 import os
 import pathlib
 import pwd
@@ -14,11 +14,11 @@ import uuid
 
 from harness import MARK, processes_marked
 
-PATIENCE = 30.0  # The limit in seconds until the daemons run. They take about a second.
+PATIENCE = 30.0  # The limit in seconds until the daemons run. Normally this takes about a second.
 
 
 def free_ports(count):
-    """Returns ports of 127.0.0.1 that are free now."""
+    """Returns port numbers of 127.0.0.1 that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [one.getsockname()[1] for one in sockets]
@@ -28,7 +28,7 @@ def free_ports(count):
 
 
 class Cluster:
-    """Use as a context manager. `environment` is the environment that srun needs."""
+    """The cluster, as a context manager. `environment` is the environment that srun needs."""
 
     def __init__(self, nodes=4):
         net = f"127.{64 + secrets.randbelow(180)}.{1 + secrets.randbelow(250)}"
@@ -62,7 +62,7 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-        # A job that was given up leaves its tasks and their supervisors behind.
+        # If a job was given up, its tasks and their supervisors are still running.
         for pid, _ in processes_marked(self.mark):
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests sockets between hosts. One host has DPDK's AF_PACKET on its link, and the other one has the same or a UDP
-socket. With the arguments ADDRESS PORT this program connects there, sends, and prints the fabric."""
+"""Tests sockets between two hosts. One host uses DPDK's AF_PACKET on its link. The other host uses the same, or a UDP
+socket. With the arguments ADDRESS PORT, this program connects to this address, sends, and prints the fabric."""
 import ctypes
 import os
 import pathlib
@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
 import lab
 
-PATIENCE = 60  # In seconds. Only a failing test waits that long.
+PATIENCE = 60  # In seconds. Only a failing test waits this long.
 RDMC_SOL_SOCKET, RDMC_SO_FABRIC = 0x52444d43, 1
 
 
@@ -29,7 +29,7 @@ def tell_fabric(address, port):
 
 
 def through(host, dpdk):
-    """Returns the environment of a program on that host."""
+    """Returns the environment for a program on this host."""
     address = host.address.replace("10.77.0.", "10.77.0.10")
     device = {"RDMC_FABRIC": "dpdk", "RDMC_DEVICE": f"vdev=net_af_packet0,iface=eth0 huge=no address={address}/24"}
     return dict(os.environ, RDMC_INSECURE="1", **(device if dpdk else {"RDMC_FABRIC": "udp"}))

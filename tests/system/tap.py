@@ -1,20 +1,20 @@
-"""An observer on the path, which sees every packet."""
+"""An observer on the path between hosts, which gets every packet."""
 import socket
 import threading
 import time
 
 
 class Tap:
-    """Counts the octets that pass on `device`, and how often one of `secrets` passes. On exit it also reads the
-    packets that have passed until then: until the device is silent, or for one second."""
+    """Counts the octets that pass on `device`, and how often one of `secrets` passes. At the end it still reads the
+    packets that have passed until then. It stops when the device is silent, or after one second."""
 
     LAST_LOOK = 1.0
 
     def __init__(self, device, *secrets):
         self.octets = self.seen = 0
         self._secrets = secrets
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # ETH_P_ALL
-        self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # The number is ETH_P_ALL.
+        self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # The number 33 is SO_RCVBUFFORCE.
         self._socket.bind((device, 0))
         self._socket.settimeout(0.2)
         self._over = threading.Event()

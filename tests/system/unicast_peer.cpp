@@ -1,9 +1,9 @@
 // unicast_peer serve ADDRESS[:PORT] FABRIC [DEVICE]: owns memory, and prints the port on which it listens.
-// unicast_peer ask ADDRESS FABRIC SERVER:PORT [DEVICE]: performs every operation of rdmc/unicast.hpp against
-// the server.
-// Both follow one script and check every byte. The last line of the output names the fabric and the verified
-// operations. Exit status: 0 if all checks passed, 1 if a check failed (named on standard error), 2 for wrong
-// arguments.
+// unicast_peer ask ADDRESS FABRIC SERVER:PORT [DEVICE]: performs every operation of rdmc/unicast.hpp with the
+// server as its peer.
+// Both follow the same script and check every byte. The last line of the output names the fabric and the
+// verified operations. Exit status: 0 if all checks passed, 1 if a check failed (standard error names it), 2
+// for wrong arguments.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -22,20 +22,21 @@ namespace {
 using namespace rdmc;
 using Bytes = std::vector<std::byte>;
 
-constexpr Duration kPatience = seconds(60);  // Only a failing test waits that long.
+constexpr Duration kPatience = seconds(60);  // Only a failing test waits this long.
 constexpr RemoteAccess kAccess = RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic;
-/// The lengths of messages.
+/// The lengths of the messages.
 constexpr std::size_t kSent = 20'000, kCopied = 100, kAnswered = 9'001;
-/// A part of the server's memory, and the seed of the bytes that are written to it.
+/// A part of the server's memory, and the seed of the bytes that are written into this part.
 struct Piece {
   std::size_t offset, bytes;
   unsigned seed;
 };
-constexpr std::size_t kMemoryBytes = 256 * 1024;  // The first word is for atomic operations.
+// The first word of the memory is for atomic operations.
+constexpr std::size_t kMemoryBytes = 256 * 1024;
 constexpr Piece kWritten{64, 50'000, 4}, kTold{60'000, 5'000, 5}, kRenewed{70'000, 1'000, 6},
     kStolen{80'000, 1'000, 7}, kLate{90'000, 1'000, 8}, kReconnected{100'000, 1'000, 9};
 constexpr std::uint64_t kFirstValue = 40, kSwapped = 50, kAdded = 5;
-/// The immediate that names the next step to the other side.
+/// The immediate of a message without bytes. It names the next step to the other side.
 enum Step : std::uint32_t { kCopy = 7, kAnswer, kTell, kLook, kStolenKeyRefused, kStolenKeyGood, kRevoked };
 
 [[noreturn]] void die(const std::string& what) {
@@ -67,7 +68,7 @@ bool is_receive(WorkKind kind) {
   return kind == WorkKind::receive || kind == WorkKind::receive_write_immediate;
 }
 
-/// An endpoint whose completions and connections are waited for one after the other.
+/// An endpoint. Its completions and its connections are awaited one after the other.
 class Party {
  public:
   explicit Party(EndpointOptions options) {
@@ -82,7 +83,8 @@ class Party {
   }
   Endpoint* operator->() { return endpoint_.get(); }
 
-  /// Returns the next completion of a receive on this connection, or of an operation of another kind.
+  /// Returns the next completion on this connection: of a receive if `receives` is true, and otherwise of
+  /// another operation.
   Completion take(const Connection& connection, bool receives) {
     const auto is_wanted = [&](const Completion& one) {
       return one.connection == connection.id() && is_receive(one.kind) == receives;
@@ -147,7 +149,7 @@ class Party {
   std::vector<Connection> connected_;
   std::map<ConnectionId, Error> ended_;
   std::vector<Completion> waiting_;
-  std::unique_ptr<Endpoint> endpoint_;  // Is destroyed first.
+  std::unique_ptr<Endpoint> endpoint_;  // Declared last, so that it is destroyed first.
 };
 
 /// The side that owns the memory.
@@ -189,7 +191,8 @@ class Server {
 
  private:
   void let_in(const Connection& connection) {
-    // A NIC has no keys for single connections. It reports this, and grants a key for the device on request.
+    // A NIC has no keys for single connections. So it must refuse a key for one connection. If the caller
+    // permits this, it grants a key for the whole device.
     const bool ties_keys = party_->capabilities().keys_per_connection;
     if (!ties_keys)
       check(region_.grant(connection).error().code == Errc::unsupported,
@@ -210,7 +213,7 @@ class Server {
 
   void revocations(const Connection& first) {
     must(region_.revoke(first), "revoking");
-    let_in(first);  // Grants the memory again, on the same connection.
+    let_in(first);  // This grants the memory again, on the same connection.
     const Connection second = party_.connection(1);
     let_in(second);
     const auto verdict = party_.next(first, WorkKind::receive).immediate;
@@ -233,13 +236,13 @@ class Server {
     party_.expect_end(third, Errc::cancelled);
     refuse_a_message(party_.connection(3));
   }
-  /// The message is longer than its receive.
+  /// Receives a message that is longer than its receive. Checks how the receive ends.
   void refuse_a_message(const Connection& connection) {
     Bytes room(kCopied);
     must(connection.post_receive(room, 1), "posting a receive");
     let_in(connection);
     const WorkStatus status = party_.take(connection, true).status;
-    // Soft-RoCE reports a failed local operation. rdmc has no such status.
+    // In this case, Soft-RoCE reports a failed local operation, which rdmc reports as flushed.
     const bool is_flushed = status == WorkStatus::flushed && party_->fabric_name() == "verbs";
     check(status == WorkStatus::local_length || is_flushed,
           "a receive that was too short ends with \"" + std::string(fabric::name(status)) + "\"");
@@ -272,7 +275,8 @@ class Client {
 
  private:
   Connection connect() { return must(party_->connect(server_, kPatience), "connecting"); }
-  /// Returns the key that the server sends next. All other receives must have been posted before.
+  /// Posts a receive, and returns the key that arrives in it. The caller must have posted all its other
+  /// receives before it calls this.
   RemoteMemory key(const Connection& connection) {
     Bytes words(RemoteMemory::kEncodedBytes);
     must(connection.post_receive(words, 0), "posting a receive");
@@ -324,7 +328,8 @@ class Client {
     check(to.fetch_and_add(memory, 4, 1, 0).error().code == Errc::invalid_argument,
           "an atomic operation at no multiple of 8 is not refused");
   }
-  /// Returns true if the server has refused the key of another connection.
+  /// Tests that revoked keys are refused. Returns true if the server has also refused the key of another
+  /// connection.
   bool revocations(Connection first, const RemoteMemory& revoked) {
     party_.tell_step(first, kLook);
     const RemoteMemory renewed = key(first);
@@ -350,7 +355,7 @@ class Client {
     party_.expect_end(again, Errc::cancelled);
     return is_tied;
   }
-  /// Sends more bytes than the server's receive has. Returns how the server refused them.
+  /// Sends a message that is longer than the server's receive. Returns how the server has refused it.
   std::string send_too_much() {
     const Connection last = connect();
     key(last);
@@ -363,7 +368,8 @@ class Client {
     party_.expect_end(last, is_named ? Errc::protocol_error : Errc::peer_failed);
     return is_named ? "invalid" : "operational";
   }
-  /// Uses the key on another connection of this process.
+  /// Uses the key of one connection on another connection of this process. Returns true if the server refuses
+  /// this.
   bool try_stolen_key(const RemoteMemory& stolen) {
     const Connection second = connect();
     key(second);

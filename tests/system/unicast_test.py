@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests every operation of rdmc/unicast.hpp between two processes (unicast_peer.cpp): between hosts on UDP sockets,
-on one host through shared memory, and with --dpdk on DPDK's AF_PACKET at both ends or at one."""
+"""Tests every operation of rdmc/unicast.hpp between two processes (unicast_peer.cpp): between hosts with UDP sockets,
+on one host through shared memory, and, with the option --dpdk, with DPDK's AF_PACKET at both ends or at one end."""
 import json
 import os
 import pathlib
@@ -12,13 +12,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
 import lab
 
 PEER = os.environ["RDMC_UNICAST_PEER"]
-PATIENCE = 100  # In seconds. Only a failing test waits that long.
+PATIENCE = 100  # In seconds. Only a failing test waits this long.
 VERIFIED = ("send send_copy receive write write_with_immediate read compare_and_swap fetch_and_add revoke grant_anew "
             "stolen_key_refused long_message_invalid")
 
 
 def device(host):
-    """Returns a DPDK port on the host's link. The port has its own address in addition to the kernel's."""
+    """Returns a DPDK device on the host's link. The device has its own address, in addition to the kernel's address."""
     address = host.address.replace("10.77.0.", "10.77.0.10")
     return f"vdev=net_af_packet0,iface=eth0 huge=no address={address}/24"
 
@@ -42,8 +42,8 @@ class UnicastCase(unittest.TestCase):
         return said
 
     def converse(self, server_host, server_fabric, client_host, client_fabric):
-        """Runs a server and a client. Each fabric is a list: its name, and a device if it has one. Returns the
-        client's output."""
+        """Runs a server and a client. Each fabric is a list that contains the fabric's name and, if there is one, its
+        device. Returns the client's output."""
         server = self.start(server_host, "serve", server_host.address, *server_fabric)
         line = server.stdout.readline()
         if not line:
@@ -64,15 +64,16 @@ class Unicast(UnicastCase):
 
 
     def test_a_refusal_whose_packet_is_lost_is_told_by_name_all_the_same(self):
-        # The syndrome of an acknowledgement follows its BTH. The rule matches the syndromes of an invalid
-        # request, a refused access and a refused operation. It drops every second such packet, beginning with
-        # the first.
+        # The syndrome of an acknowledgement follows its BTH. The rule drops every second packet that has the
+        # syndrome of an invalid request, of a refused access or of a refused operation, beginning with the
+        # first one.
         self.here.run("nft", "table inet t { chain in { type filter hook prerouting priority 0; meta l4proto udp @th,64,8 0x11 "
                       "@th,160,8 0x61-0x63 numgen inc mod 2 == 0 counter drop; }; }")
         self.assertEqual(self.converse(self.there, ["udp"], self.here, ["udp"]), f"verified udp: {VERIFIED}")
         rules = json.loads(self.here.run("nft", "-j", "list", "table", "inet", "t"))["nftables"]
         lost = sum(e["counter"]["packets"] for item in rules if "rule" in item for e in item["rule"]["expr"] if "counter" in e)
-        self.assertGreaterEqual(lost, 3)  # A stolen key, a late one, and a message that is too long.
+        # These are the refusals of a stolen key, of a late write, and of a message that is too long.
+        self.assertGreaterEqual(lost, 3)
 
 
 class Dpdk(UnicastCase):

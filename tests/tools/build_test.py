@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""tools/build configures a directory anew when an optional package has come or gone since, and only then. In a small
-project of its own, with the real meson and pkg-config; a package is a .pc file in a directory that both look into."""
+"""Tests that tools/build configures a build directory again when an optional package has been installed or removed
+since the last time, and only then. The test uses a small project with the real meson and pkg-config. A package is a .pc
+file in a directory in which both programs search."""
 import os
 import pathlib
 import shutil
@@ -31,7 +32,7 @@ class Build(unittest.TestCase):
         (self.top / "packages/librdmc-test-extra.pc").write_text(f"Name: extra\nDescription: extra\nVersion: {version}\n")
 
     def build(self, *arguments):
-        """What it said."""
+        """Runs tools/build and returns its output."""
         environment = {**os.environ, "PKG_CONFIG_PATH": str(self.top / "packages")}
         done = subprocess.run([self.top / "tools/build", "out", *arguments], capture_output=True, text=True, check=False,
                               env=environment, stdin=subprocess.DEVNULL, timeout=120)

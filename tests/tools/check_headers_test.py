@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The header check finds a header that leans on what its includers include, and re-checks what has changed."""
+"""Tests that the header check finds a header that needs an include of the files that include it. The check must also
+examine changed headers again."""
 import json
 import pathlib
 import subprocess

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The include check finds what it is there to find: each violation is planted in a small tree of its own."""
+"""Tests that the include check finds each kind of violation. Each violation is planted in its own small tree of
+files."""
 import pathlib
 import subprocess
 import tempfile
@@ -26,7 +27,8 @@ LEGAL = {
 
 
 def check(extra):
-    """What the tool says about the legal tree with the lines of `extra` appended to its files."""
+    """Appends the lines of `extra` to the files of a tree without violations. Returns the exit status and the output of
+    the tool for this tree."""
     with tempfile.TemporaryDirectory() as folder:
         for name in {**LEGAL, **extra}:
             path = pathlib.Path(folder, name)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The demo's verification is its own: it believes neither the sender's exit code nor its digests. The sender is replaced
-by a script that copies, reports, and errs as told."""
+"""Tests that the demo (tools/fan_out) verifies the copies itself. It must trust neither the sender's exit code nor the
+sender's digests. A script replaces the sender. It copies the file, reports, and makes the error that the test
+requests."""
 import os
 import pathlib
 import subprocess

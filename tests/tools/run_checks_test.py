@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ./check's last line and exit code say, for every kind of result that meson reports."""
+"""Tests the last line and the exit code of ./check for every kind of result that meson reports."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -49,19 +49,22 @@ class Report(unittest.TestCase):
 
 class Runs(unittest.TestCase):
     def lab(self):
-        """What stands for the lab's set-up: it starts before anything is built, and its end is waited for before any test."""
+        """Returns fake functions for the set-up of the lab. The set-up must start before any build, and its end must be
+        awaited before any test."""
         self.lab_steps = []
         self.addCleanup(lambda: self.assertEqual(self.lab_steps, ["started", "finished"]))
         return {"start_setting_up_the_lab": lambda: self.lab_steps.append("started") or ("a process", "its log"),
                 "finish_setting_up_the_lab": lambda *_: self.lab_steps.append("finished")}
 
     def run_main(self, built, arguments=()):
-        """What was tested, in order, and the status, where each build answers as `built` does."""
+        """Runs main(). Each build returns `built`. Returns the sorted names of the tested builds, and the exit
+        status."""
         self.environments = {}
         tested, testing, units_done, beside = [], threading.Event(), threading.Event(), threading.Event()
 
         def build(run, _count, prefix=()):
-            # The second build must be under way while the first's tests are, in the time that they leave over.
+            # The sanitized build must run while the tests of the release build run. It gets only the
+            # processor time that those leave.
             self.environments[run[0]] = run[5]
             self.assertEqual(list(prefix), [] if run[0] == "release" else run_checks.LEFT_OVER_TIME)
             self.assertTrue(run[0] == "release" or testing.wait(60))
@@ -79,7 +82,8 @@ class Runs(unittest.TestCase):
                 units_done.set()
             else:
                 self.assertTrue(is_wanted(system))
-                self.assertTrue("--quick" in arguments or beside.wait(60))  # the sanitized tests are under way as well
+                # The sanitized tests must run at the same time.
+                self.assertTrue("--quick" in arguments or beside.wait(60))
             tested.append(run[0])
             count.passed += 1
 

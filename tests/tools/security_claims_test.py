@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The threat model names the test that shows each claim: all of those are there."""
+"""The threat model names a test for each of its claims. Checks that each of these tests exists."""
 import pathlib
 import re
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-# A test's name, of which "…" stands for any part. Shorter ones are no sentences.
+# The name of a test. "…" stands for any part of the name. A shorter text is not the name of a test.
 NAME = re.compile(r"`([a-z0-9_…]{16,})`")
 
 

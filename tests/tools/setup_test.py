@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""tools/setup says what it will install before it does, asks apt for what is missing and nothing else, and names the
-command when it may not run it. The system's package tools are replaced by scripts that note how they were called."""
+"""Tests that tools/setup prints what it will install before it installs anything. It must request only the missing
+packages from apt. If it lacks the rights to install, it must print the command. Scripts replace the package tools of
+the system and record how they were called."""
 import os
 import pathlib
 import subprocess
@@ -26,7 +27,7 @@ class Setup(unittest.TestCase):
         (self.bin / name).chmod(0o755)
 
     def installed(self, missing):
-        """Every package is there but those of `missing`."""
+        """Makes all packages installed, except those in `missing`."""
         cases = "".join(f"{name}) ;; " for name in missing)
         self.fake("dpkg-query", f'shift 2; for p in "$@"; do case $p in {cases}*) echo "installed $p" ;; esac; done')
 

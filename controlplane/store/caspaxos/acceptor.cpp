@@ -16,7 +16,8 @@ Acceptor::Answer refuse(Refused reason, std::string text) {
   return {Refusal{reason, {}, std::move(text)}, 0};
 }
 
-/// Returns the first epoch of a run that is new and belongs to the node `self` (see kForcedEpochs).
+/// The epochs are divided into runs of kForcedEpochs epochs, and each run belongs to one node. Returns the
+/// first epoch of an unused run of the node `self`.
 std::uint64_t forced_epoch(std::uint64_t newest, std::size_t self, std::uint64_t earliest_run) {
   std::uint64_t run = std::max(newest / Acceptor::kForcedEpochs + 2, earliest_run);
   while (run % kMostNodes != self) ++run;

@@ -1,9 +1,9 @@
 // Memberships. A membership is a process's part in a named group of processes. All members agree on the view,
 // which is the list of the current members. Every change makes a new view with the next epoch. What a process
 // sends after it has been removed has no effect at members that have installed the view without it. A
-// membership also offers groups of messages (rdmc/group.hpp). Such a group goes on by itself when a member
-// dies, leaves or joins, and when another member becomes the root. controlplane/view/README.md explains how
-// members agree on views.
+// membership also offers groups, in which a root sends messages to all members (rdmc/group.hpp). Such a group
+// continues by itself when a member dies, leaves or joins, and when the root is replaced by another member.
+// controlplane/view/README.md explains how members agree on views.
 //
 // Threads: any thread may call any function, except where a function says otherwise. Upcalls of a membership
 // run on the control loop of its Context, one at a time. They must not block, and must not destroy the

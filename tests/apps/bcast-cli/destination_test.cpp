@@ -17,7 +17,8 @@ using namespace rdmc::bcast;
 
 namespace {
 
-/// A receive directory in a scratch directory, and a directory beside it that must stay empty.
+/// A scratch directory that contains a receive directory, and a second directory, `outside`, that must stay
+/// empty.
 struct Fixture {
   ScratchDirectory scratch;
   fs::path root = scratch / "root";
@@ -35,7 +36,8 @@ ReceiveDirectory open_root(const fs::path& path, ReceiveDirectory::Confinement c
   return std::move(*root);
 }
 
-/// Returns the path of the copy of "src.bin", relative to the receive directory, or the error's text.
+/// Returns the path that the copy of "src.bin" gets, relative to the receive directory. On failure, returns
+/// the text of the error.
 std::string placed(const fs::path& path, const std::string& destination, bool overwrite = false,
                    ReceiveDirectory::Confinement confinement = ReceiveDirectory::Confinement::beneath) {
   const auto root = open_root(path, confinement);

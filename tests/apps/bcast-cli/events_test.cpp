@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Checks that the line ends with its only newline, and parses it as one JSON object.
+/// Checks that the line contains exactly one newline, at its end. Parses the line as one JSON object.
 json parsed(const std::string& line) {
   BOOST_REQUIRE(line.ends_with('\n'));
   BOOST_REQUIRE(line.find('\n') == line.size() - 1);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(what_would_move_a_terminals_cursor_is_spelled_out) {
   BOOST_TEST(printable("\xc2\x9b") == "\\xc2\\x9b");           // the C1 control character CSI
   BOOST_TEST(printable("\xe2\x80\xae") == "\\xe2\\x80\\xae");  // the right-to-left override
   BOOST_TEST(printable("\xff\xc3") == "\\xff\\xc3");
-  // An overlong sequence and a surrogate.
+  // An overlong sequence and a surrogate are not valid UTF-8.
   BOOST_TEST(printable("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80");
 }
 

@@ -45,7 +45,8 @@ ReceivedFile received(const fs::path& directory, const std::string& name, FileSh
   return std::move(*file);
 }
 
-/// One epoch at a receiver. The test replaces the network: it puts blocks of `content` into the ring.
+/// One epoch at a receiver. The test takes the part of the network: it writes blocks of `content` into the
+/// ring buffer.
 struct Epoch {
   Bell bell;
   std::vector<std::byte> ring;
@@ -84,7 +85,7 @@ struct Epoch {
     });
     return polled;
   }
-  /// Delivers all blocks of the message. `random` chooses the order within the window.
+  /// Delivers all blocks of the message in a random order within the window. The order comes from `random`.
   Result<void> deliver_all(std::string_view content, Random& random) {
     std::set<std::uint64_t> waiting;
     for (std::uint64_t next = 0; limit < sink->blocks().count();) {
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_wanted_any_more_is_not_written) {
   auto file = received(scratch.path(), "copy", {content.size(), kBlock});
   std::vector<std::byte> ring(content.size());
   std::memcpy(ring.data(), content.data(), content.size());
-  // The wake-up function blocks the writer after it has written the first block.
+  // The wake-up function blocks the writer's thread after the writer has written the first block.
   std::promise<void> written, go_on;
   std::stop_source unwanted;
   auto sink = FileSink::start(
@@ -183,8 +184,8 @@ BOOST_AUTO_TEST_CASE(what_is_omitted_is_the_matter_of_the_next_epoch_and_the_dig
     auto file = received(scratch.path(), "copy", shape);
     std::uint64_t omitted = 0;
     while (!file.held().is_full()) {
-      // One more random block is sent. It may be a block that this receiver holds and only another member
-      // lacks.
+      // The epoch sends all blocks that this receiver lacks, and one random block. If this receiver already
+      // holds the random block, only another member can lack it.
       auto map = file.held().complement();
       map.insert(random.below(shape.blocks()));
       Epoch epoch(file, map, slots);

@@ -28,7 +28,7 @@ SourceFile opened(const fs::path& path, std::uint32_t block_size) {
   return std::move(*file);
 }
 
-/// A running source. The test can wait for its reader.
+/// A running source. The test can wait for the source's reader thread.
 struct Running {
   Bell bell;
   std::vector<std::byte> ring;
@@ -51,7 +51,7 @@ struct Running {
     if (!available) return std::unexpected(available.error());
     return {};
   }
-  /// Returns the bytes of all blocks of the message. Each slot is released when its block has been copied.
+  /// Returns the bytes of all blocks of the message. Releases each slot when its block has been copied.
   Result<std::string> drain() {
     std::string content;
     for (std::uint64_t index = 0; index < source->blocks().count(); ++index) {

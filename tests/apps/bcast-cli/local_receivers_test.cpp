@@ -1,5 +1,5 @@
-// The receivers of this test are the test program itself, started again. The first argument makes it a
-// receiver, and the name of its directory determines how it behaves.
+// The receivers of this test are further processes of the test program. Its first argument makes a process a
+// receiver. The name of the receiver's directory determines how the receiver behaves.
 #define BOOST_TEST_NO_MAIN
 #include "apps/bcast-cli/local_receivers.hpp"
 
@@ -23,7 +23,7 @@ using namespace rdmc::bcast;
 
 namespace {
 
-/// Waits until the other end of the link is closed.
+/// Waits until the sender has closed its end of the link.
 void wait_for_the_sender_to_go() {
   char byte = 0;
   while (::read(kLinkDescriptor, &byte, 1) > 0) {
@@ -44,12 +44,13 @@ int receiver_main(std::string_view address, std::string_view directory) {
     ::pause();
     return 0;
   }
-  // A correct receiver. It has the key, and proves this by a port number that the test can compute.
+  // From here on, the receiver behaves correctly. To prove that it has the key, it answers with a port number
+  // that depends on the length of the key's text, and the test expects this number.
   const auto key = control::ClusterKey::load(kKeyDescriptor);
   int signal_at_death = 0;
   ::prctl(PR_GET_PDEATHSIG, &signal_at_death);
   struct sigaction interrupt {};
-  // The sender handles Ctrl-C, so a receiver must ignore SIGINT from its start.
+  // Ctrl-C must reach only the sender, which handles it. So a receiver must ignore SIGINT from its start.
   ::sigaction(SIGINT, nullptr, &interrupt);
   if (!key || signal_at_death != SIGTERM || interrupt.sa_handler != SIG_IGN) return 2;
   auto answer = *listen;
@@ -91,7 +92,8 @@ BOOST_AUTO_TEST_CASE(each_receiver_gets_the_key_and_an_address_and_a_directory_o
     BOOST_TEST(receiver.cause == "");
     BOOST_TEST(receiver.directory == "copies/" + std::to_string(i));
     BOOST_TEST(to_string(receiver.address) ==
-               "127.0.1." + std::to_string(i + 1) + ":7075");  // 75 is the length of a key
+               // The port number is 7000 plus 75, the length of the key's text.
+               "127.0.1." + std::to_string(i + 1) + ":7075");
   }
 }
 
@@ -181,15 +183,16 @@ BOOST_AUTO_TEST_CASE(receivers_end_when_their_sender_is_killed) {
   pid_t pids[2] = {};
   for (auto& pid : pids) BOOST_REQUIRE(::read(news[0], &pid, sizeof pid) == sizeof pid);
   ::close(news[0]);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // this process can then wait for the receivers
+  // Makes this process the parent of the receivers when the sender has died.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::kill(sender, SIGKILL);
   BOOST_TEST(::waitpid(sender, nullptr, 0) == sender);
   for (const auto pid : pids) BOOST_TEST(::waitpid(pid, nullptr, 0) == pid);
 }
 
 int main(int argc, char** argv) {
-  // Exits without a normal shutdown. LeakSanitizer's check at the end of a process hangs if a SIGCONT
-  // arrives.
+  // _Exit skips the normal shutdown. LeakSanitizer's check during a normal shutdown hangs if the process gets
+  // a SIGCONT.
   if (argc == 4 && std::string_view(argv[1]) == kLocalReceiverArgument)
     std::_Exit(receiver_main(argv[2], argv[3]));
   return boost::unit_test::unit_test_main([] { return true; }, argc, argv);

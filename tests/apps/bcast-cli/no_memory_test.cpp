@@ -1,5 +1,5 @@
-// The threads of an agent while memory is lacking. No thread ends the process. The operation that lacks
-// memory fails with a named error, and the next transfer works.
+// Lets memory run out on each thread of an agent. This must end neither the process nor a thread. The
+// operation that lacks memory fails with a named error, and the next transfer succeeds.
 #include <algorithm>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@
 #include "tests/failing_memory.hpp"
 #include "tests/sampled.hpp"
 
-/// A control loop allocates posted tasks with this function.
+/// Replaces the function by which a control loop allocates memory for posted tasks.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   void* memory = nullptr;
   if (rdmc::testing::may_allocate()) static_cast<void>(::posix_memalign(&memory, alignment, size));
@@ -34,8 +34,8 @@ namespace {
 
 constexpr std::uint32_t kBlock = 4096;
 
-/// One agent, and several transfers to it one after the other. Memory may be lacking on the agent's fabric
-/// thread.
+/// An agent, and several transfers to it, one after the other. The test can let memory run out on the agent's
+/// fabric thread.
 struct Transfers {
   Transfers() {
     write_file(scratch / "source", content);
@@ -95,7 +95,8 @@ struct Transfers {
   const Address address = Address::ipv4(127, 0, 8, 1, 0);
   const control::Security security =
       control::TlsContext::create(control::ClusterKey::generate().value()).value();
-  /// The agent's fabric thread. The agent asks for the same thread, which is kept alive here.
+  /// The fabric thread that the agent uses. This reference is taken before the agent starts and keeps the
+  /// thread alive between transfers.
   const std::shared_ptr<peer::FabricThread> thread =
       peer::Context::of_process()
           ->fabric_thread({.fabric = "udp", .address = address, .device = {}, .idle = {}})
@@ -123,7 +124,7 @@ BOOST_DATA_TEST_CASE(an_agent_whose_fabric_thread_lacks_memory_loses_one_transfe
   for (; transfers.meets_failures(spared, count); spared += all_or(1L, 3L))
     BOOST_TEST_CONTEXT("allocation " << spared) BOOST_TEST_REQUIRE(transfers.is_copied());
   BOOST_TEST(spared > 20);
-  // Memory was lacking not only for commands, but also in the turns of the data path.
+  // Checks that memory ran out in the turns of the data path, in addition to the commands.
   BOOST_TEST(std::ranges::count(transfers.causes, "no memory for the transfer's data") > 0);
 }
 
@@ -191,7 +192,8 @@ BOOST_AUTO_TEST_CASE(a_writer_that_lacks_memory_tells_the_engine) {
     bell.ring();
     if (!std::exchange(is_first, false)) return;
     have_arrived.acquire();
-    fail_allocations(0);  // on the writer's thread, whose list has space for one block and gets two
+    // This runs on the writer's thread. The thread's list has space for one block and gets two.
+    fail_allocations(0);
   };
   const auto sink = FileSink::start(file, BlockMap::full(shape.blocks()), ring, wake_engine).value();
   Result<void> polled;

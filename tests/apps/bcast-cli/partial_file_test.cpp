@@ -89,7 +89,7 @@ BOOST_FIXTURE_TEST_CASE(a_partial_file_that_a_dead_transfer_left_open_to_others_
   put(file, "secret");
   BOOST_TEST(mode_of(root / ".copy.rdmc-partial") == 0600u);
   std::array<char, 16> seen{};
-  // The reader sees only the old content, and no byte of the new file.
+  // The reader has the old file open. It reads only the old content, and no byte of the new file.
   BOOST_TEST(::read(reader.get(), seen.data(), seen.size()) == 4);
 }
 
@@ -109,7 +109,7 @@ BOOST_FIXTURE_TEST_CASE(the_partial_file_of_a_dead_process_is_taken_over, Fixtur
   int ready[2];
   BOOST_REQUIRE(::pipe(ready) == 0);
   const auto child = ::fork();
-  if (child == 0) {  // claims the file, reports that, and waits until it is killed
+  if (child == 0) {  // claims the file, reports the result, and waits until it is killed
     auto file = claim("copy");
     const char answer = file ? 'y' : 'n';
     if (::write(ready[1], &answer, 1) == 1) ::pause();

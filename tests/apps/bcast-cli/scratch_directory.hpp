@@ -1,4 +1,4 @@
-// A temporary directory for a test, which is removed at the end, and file functions that several tests use.
+// A temporary directory that is removed when the test ends, and file functions that several tests use.
 #pragma once
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ inline std::string file_content(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The number of entries in a directory, including hidden ones.
+/// Returns the number of entries in a directory, including hidden ones.
 inline std::size_t entries(const std::filesystem::path& directory) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(directory), {}));
 }

@@ -1,5 +1,5 @@
-// Helpers for the tests of file stores: a bell that replaces the engine's wake-up (so that a test can wait
-// without sleeping), random bytes, and the digest that an independent program computes.
+// Helpers for the tests of file stores: a bell in place of the engine's wake-up, with which a test can wait
+// without sleeping; random bytes; and a digest that an independent program computes.
 #pragma once
 
 #include <fmt/format.h>
@@ -59,7 +59,7 @@ inline std::string random_text(std::size_t size, std::uint64_t seed) {
   return text;
 }
 
-/// Computed by the program xxh128sum of the package xxhash.
+/// Returns the digest that the program xxh128sum of the package xxhash computes for the file.
 inline std::string xxh128sum(const std::filesystem::path& path) {
   FILE* const program = ::popen(fmt::format("xxh128sum -q '{}'", path.string()).c_str(), "r");
   BOOST_REQUIRE(program != nullptr);

@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_jobs_mode_loses_what_gives_rights_and_is_refused_if_it_is
     BOOST_REQUIRE(!refused);
     BOOST_TEST((refused.error().code == Errc::protocol_error));
   }
-  // A job without a mode is refused like one with an invalid mode.
+  // A job without a mode is refused, and so is a job with an invalid mode.
   auto without = encode(JobDescription{.shape = {100, 4096}, .mode = 0644});
   const std::array tag{std::byte{10 << 3}};
   without.resize(static_cast<std::size_t>(std::ranges::find_end(without, tag).begin() - without.begin()));

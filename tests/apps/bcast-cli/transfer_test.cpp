@@ -31,7 +31,7 @@ control::Security with_new_key() {
   return control::TlsContext::create(control::ClusterKey::generate().value()).value();
 }
 
-/// Some agents, each with a receive directory, and everything that is needed to send to them.
+/// Some agents, each with a receive directory, and the objects that a sender needs to send to them.
 struct Cluster {
   ScratchDirectory scratch;
   control::Security security = with_new_key();
@@ -90,7 +90,8 @@ struct Cluster {
     loop->call([&] { running.sender.reset(); });
     return result;
   }
-  /// Runs a transfer to its end. After the start, `meanwhile` is called with the sender on the loop's thread.
+  /// Runs a transfer to its end. Calls `meanwhile` after the start, on the loop's thread, with the sender as
+  /// its argument.
   SenderResult send(SourceFile& source, SenderConfig config,
                     const std::function<void(Sender&)>& meanwhile = {}) {
     const auto running = begin(source, std::move(config));
@@ -164,12 +165,12 @@ BOOST_AUTO_TEST_CASE(an_agent_that_has_enough_to_do_still_listens_to_survivors_o
   const auto running = cluster.begin(source, config);
   while (!fs::exists(cluster.root_of(0) / ".copy.rdmc-partial")) std::this_thread::yield();
 
-  // The agent refuses another file.
+  // An agent that is busy with one file refuses another file.
   auto other = source_of(cluster.scratch / "other", random_text(1000, 2));
   BOOST_TEST(cluster.send(other, cluster.config(other, "other")).summary.failed == 1u);
 
-  // A new coordinator connects for the first transfer. The transfer's reception answers with a refusal,
-  // because the sender is alive.
+  // A second coordinator connects and names the session of the first transfer, as after a failover. The
+  // agent's reception refuses, because the sender is alive.
   session::wire::Envelope hello;
   hello.mutable_hello()->set_version(session::kProtocolVersion);
   hello.mutable_hello()->set_session(std::string(session::SessionId{}.size(), '\0'));
@@ -258,7 +259,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_stops_in_the_middle_is_named_and_the_survivor
   std::thread stopper;
   const auto result = cluster.send(source, std::move(config), [&](Sender&) {
     stopper = std::thread([&] {
-      // Stops the agent in the middle of the transfer, when its partial file has begun to fill.
+      // The agent is stopped when its partial file contains some bytes, so in the middle of the transfer.
       const auto partial = cluster.root_of(2) / ".copy.rdmc-partial";
       struct stat status {};
       while (::stat(partial.c_str(), &status) != 0 || status.st_blocks == 0) std::this_thread::yield();

@@ -1,5 +1,5 @@
-// Compares the cost model with the simulator: its predictions, and the cost of its choices compared with the
-// best ones.
+// Compares the cost model with the simulator. Checks the predicted times, and how much slower the chosen plan
+// is than the best plan.
 #include "apps/sim/auto_choice.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -36,7 +36,7 @@ double seconds_of(ScenarioOptions options, relay::Algorithm algorithm, std::uint
   return result.virtual_seconds;
 }
 
-/// A cell of the grid: the predicted and the simulated time.
+/// The predicted and the simulated time of one cell of the grid.
 struct Cell {
   double model, simulated;
 };
@@ -48,8 +48,8 @@ Cell cell_of(const ScenarioOptions& options, const relay::PathParameters& path, 
       seconds_of(options, algorithm, block_bytes)};
 }
 
-/// Checks that every cell is predicted within `tolerance`, and that auto is at most `regret` slower than the
-/// best cell.
+/// Checks that every cell is predicted with a relative error of less than `tolerance`. Also checks that the
+/// automatically chosen plan is slower than the best cell by less than the fraction `regret`.
 void check_grid(const ScenarioOptions& options, const std::vector<relay::Algorithm>& algorithms,
                 double tolerance, double regret) {
   const relay::PathParameters path = probe_paths(options);

@@ -1,4 +1,4 @@
-// The block model: the guarantees for any group, and how the pipeline scales.
+// Tests the block model: its guarantees for groups of any size, and how the pipeline scales.
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -31,9 +31,9 @@ void no_violation(const ScenarioResult& result) {
 
 }  // namespace
 
-// The second numbers are the results of the packet model for the same groups, relative to the bound: rdmc_sim
-// --model packets --rate 10g --mtu 9000 --size 64M --block-size 256K --window 64M, divided by the share of
-// the headers (1.011).
+// The second number of each pair is the time in the packet model for the same group, relative to the bound.
+// It was measured with rdmc_sim --model packets --rate 10g --mtu 9000 --size 64M --block-size 256K --window
+// 64M, and divided by 1.011, the share of the headers.
 BOOST_AUTO_TEST_CASE(it_agrees_with_the_packets_within_two_percent) {
   for (const auto& [members, packets] :
        {std::pair{4U, 1.013}, {8U, 1.022}, {16U, 1.038}, {32U, 1.063}, {64U, 1.069}}) {
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(with_blocks_that_suit_the_message_hundreds_are_within_five_
   }
 }
 
-// Both are compared with the lower bound of all schedules, not with their own numbers of steps.
+// Compares both schedules with the lower bound of all schedules, and not with their own numbers of steps.
 // docs/benchmarks.md has the result for 4096 members.
 BOOST_AUTO_TEST_CASE(two_trees_lose_less_among_hundreds_than_the_pipeline) {
   ScenarioOptions options = group_of(256, 256);
@@ -139,8 +139,8 @@ BOOST_AUTO_TEST_CASE(a_members_cost_grows_with_the_logarithm_of_the_group_and_no
   }
 }
 
-// From the analysis in the later RDMC paper: of the L steps between two uses of a link, one takes twice as
-// long. L / (L + 1) of the rate remains, here 6 / 7.
+// Source: the analysis in the later RDMC paper. Of the L steps between two uses of a link, one step takes
+// twice as long. So L / (L + 1) of the rate remains, in this case 6 / 7.
 BOOST_AUTO_TEST_CASE(one_link_at_half_its_rate_among_64_members_leaves_more_than_85_percent) {
   ScenarioOptions options = group_of(64, 256);
   options.block_bytes = kMega / 4;

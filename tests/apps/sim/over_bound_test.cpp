@@ -1,6 +1,6 @@
-// Compares the time of a message with the bound, k - 1 + ceil(log2 n) blocks at the links' rate, through the
-// packets of the RC core. The algorithm and the block size are chosen automatically. This is a sample of the
-// grid in docs/benchmarks.md. The time is virtual, so the limits hold on any machine.
+// Compares the time of a message with the bound, k - 1 + ceil(log2 n) blocks at the links' rate. The packet
+// model runs the RC core. The algorithm and the block size are chosen automatically. The cases are a sample
+// of the grid in docs/benchmarks.md. The time is virtual, so the limits are valid on any machine.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -27,7 +27,8 @@ ScenarioOptions file_of_64_mib(std::uint32_t members, std::uint64_t rate) {
           .mtu = 9000};
 }
 
-/// The bound for blocks of 256 KB, or for smaller blocks if those were chosen. It does not include headers.
+/// The bound for blocks of 256 KB, or for the chosen block size if it is smaller. The bound does not include
+/// headers.
 double bound(const ScenarioOptions& options) {
   const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, 256 << 10);
   const std::uint64_t steps = (options.size_bytes + block - 1) / block - 1 + relay::depth_of(options.members);
@@ -68,8 +69,8 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_a_file_takes_hardly_longer_than_the_bou
   }
 }
 
-/// For short files and long hops. An earlier automatic choice took 1.2 to 2.4 times as long as the best
-/// schedule.
+/// Short files, or links with a long delay. An earlier version of the automatic choice took 1.2 to 2.4 times
+/// as long as the best schedule.
 BOOST_AUTO_TEST_CASE(with_nothing_chosen_short_files_and_long_hops_take_hardly_longer_than_by_the_best_plan) {
   struct Cell {
     std::uint32_t members;
@@ -103,7 +104,8 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_short_files_and_long_hops_take_hardly_l
   }
 }
 
-/// A core takes 50 us for each block. Blocks of 128 KB would keep the core busier than a link of 20 Gb/s.
+/// A core needs 50 us for each block. If blocks had 128 KB, the core would limit the rate, and not the link
+/// of 20 Gb/s.
 BOOST_AUTO_TEST_CASE(a_thousand_members_get_blocks_that_their_cores_keep_up_with) {
   if (is_sampled()) return;
   ScenarioOptions options{.model = Model::blocks,
@@ -115,8 +117,8 @@ BOOST_AUTO_TEST_CASE(a_thousand_members_get_blocks_that_their_cores_keep_up_with
   check(options, 1.03);
 }
 
-/// A member sends its acknowledgements over the same link as its own blocks. The queue on that link is not
-/// congestion.
+/// A member sends its acknowledgements and its own blocks over the same link. The queue that forms on that
+/// link must not count as congestion.
 BOOST_AUTO_TEST_CASE(a_relay_that_sends_what_it_receives_fills_both_ways_of_a_slow_link) {
   for (const std::uint64_t rate : {100 * kMega, 400 * kMega, 1 * kGiga}) {
     if (is_sampled() && rate != kGiga) continue;
@@ -126,7 +128,8 @@ BOOST_AUTO_TEST_CASE(a_relay_that_sends_what_it_receives_fills_both_ways_of_a_sl
   }
 }
 
-/// An earlier version took 1.54 times the bound, because more bytes than one message crossed the uplink.
+/// An earlier version took 1.54 times the bound, because more bytes than those of one message crossed the
+/// uplink.
 BOOST_AUTO_TEST_CASE(with_nothing_chosen_sites_behind_one_uplink_take_hardly_longer_than_the_bound) {
   for (const std::vector<std::uint32_t>& sites :
        std::vector<std::vector<std::uint32_t>>{{8, 8}, {7, 9}, {4, 4, 4, 4}}) {
@@ -157,8 +160,8 @@ BOOST_AUTO_TEST_CASE(a_slow_host_in_a_site_of_its_own_costs_the_others_no_more_t
   }
 }
 
-/// The straggler is found while the file is sent. The others continue at their own speed, and the straggler
-/// gets as much as its link carries.
+/// The straggler is found while the file is sent. After this, the others continue at their own speed, and the
+/// straggler gets as many blocks as its link can carry.
 BOOST_AUTO_TEST_CASE(a_slow_host_that_nobody_named_becomes_a_straggler) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(12, 100 * kMega);
@@ -188,8 +191,9 @@ BOOST_AUTO_TEST_CASE(nobody_behind_a_slow_uplink_is_a_straggler) {
   BOOST_TEST(result.virtual_seconds <= 1.2 * 2 * bound(options));
 }
 
-/// The far host is a straggler from the beginning. As a relay it delayed all members behind it. With few
-/// writes in flight it also delayed the members that sent to it: that took 2.2 times the bound.
+/// The far host is treated as a straggler from the beginning. In an earlier version it relayed blocks and
+/// delayed all members that got blocks through it. It also had few writes in flight, and so delayed the
+/// members that sent to it. That version took 2.2 times the bound.
 BOOST_AUTO_TEST_CASE(a_far_host_holds_up_nobody) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(16, 200 * kMega);
@@ -205,8 +209,9 @@ BOOST_AUTO_TEST_CASE(a_far_host_holds_up_nobody) {
   BOOST_TEST(result.delivered_seconds[5] <= 1.25 * bound(options));
 }
 
-/// A queue on the receive side of a member must not slow down what the member sends. With round trips alone,
-/// some senders starved after some seconds, and this took 1.14 times the bound.
+/// A queue on the receive side of a member must not slow down what the member sends. An earlier version took
+/// 1.14 times the bound: congestion control used only round-trip times, and some senders starved after some
+/// seconds.
 BOOST_AUTO_TEST_CASE(a_long_file_takes_hardly_longer_than_the_bound) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(16, 200 * kMega);

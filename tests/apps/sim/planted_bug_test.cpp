@@ -1,5 +1,6 @@
-// Linked with one core that has a planted bug (see plant.py). The scenario must find the bug; otherwise its
-// checks prove nothing. With the argument "blocks", runs the block model.
+// This program is linked with one core that has a planted bug (see plant.py). The scenario must find the bug.
+// Otherwise the scenario's checks prove nothing. With the argument "blocks", the program runs the block
+// model.
 #include <boost/test/unit_test.hpp>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Runs many seeds of a scenario on all cores, and sums up the results.
+// Runs many seeds of a scenario on all cores and adds up the results.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ struct SeedsOutcome {
   std::uint64_t runs = 0, differing_hashes = 0;
   std::map<std::string, std::uint64_t> faults;
   std::map<std::string, std::uint64_t> figures;
-  std::vector<std::string> violations;  ///< Each with its seed.
+  std::vector<std::string> violations;  ///< Each text names its seed.
 };
 
-/// Runs the seeds [first, first + count). Every seed whose index is a multiple of `again` runs a second time,
-/// to compare the trace hash (0 for none). `run` returns a seed's ScenarioResult.
+/// Runs the seeds [first, first + count). `run` returns the ScenarioResult of a seed. Every seed whose index
+/// is a multiple of `again` runs twice, to compare the trace hashes. If `again` is 0, no seed runs twice.
 template <typename Run>
 SeedsOutcome run_each_seed(std::uint64_t first, std::uint64_t count, std::uint64_t again, Run run) {
   SeedsOutcome outcome;

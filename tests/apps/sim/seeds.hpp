@@ -1,4 +1,4 @@
-// The options of the bcast scenario for each seed.
+// Makes the options of the bcast scenario for each seed.
 #pragma once
 
 #include <cmath>
@@ -47,7 +47,7 @@ inline ScenarioOptions options_of(std::uint64_t seed) {
   if (random.below(2) == 0) options.algorithm = relay::kAlgorithms[random.below(relay::kAlgorithms.size())];
   if (options.algorithm == relay::Algorithm::hybrid || random.below(8) == 0)
     options.racks = racks_of(options.members, random);
-  // The rate is so low that a straggler is found during the transfer.
+  // The rate is low, so that the transfer takes long enough to find a straggler.
   if (random.below(32) == 0 && options.members >= 5) {
     options.finds_stragglers = true;
     options.size_bytes = random.between(2 << 20, 5 << 20);

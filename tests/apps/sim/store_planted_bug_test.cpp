@@ -1,5 +1,5 @@
-// Linked with cores that have planted bugs. RDMC_PLANTED names the active one (see plant.py). The scenario
-// must find the bug; otherwise its checks prove nothing.
+// This program is linked with cores that have planted bugs. RDMC_PLANTED names the active one (see plant.py).
+// The scenario must find the bug. Otherwise the scenario's checks prove nothing.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/sim/store_seeds.hpp"

@@ -1,4 +1,4 @@
-// The options of the store scenario for each seed.
+// Makes the options of the store scenario for each seed.
 #pragma once
 
 #include "apps/sim/store_scenario.hpp"
@@ -7,8 +7,8 @@
 
 namespace rdmc::sim_app {
 
-/// Usually three nodes, with or without disks, and one to ten faults of any kinds on any network, or a storm
-/// of faults.
+/// Usually three nodes, with or without disks, on any network, with one to ten faults of any kinds. A third
+/// of the runs have a storm of faults in addition.
 inline StoreOptions store_options_of(std::uint64_t seed) {
   Random random(seed);
   StoreOptions options{.seed = seed};

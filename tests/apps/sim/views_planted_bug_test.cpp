@@ -1,5 +1,5 @@
-// Linked with one core that has a planted bug (see plant.py). The scenario must find the bug; otherwise its
-// checks prove nothing.
+// This program is linked with one core that has a planted bug (see plant.py). The scenario must find the bug.
+// Otherwise the scenario's checks prove nothing.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/sim/views_seeds.hpp"

@@ -1,5 +1,5 @@
-// Tests the times that the failure view promises, each with its own fault over many seeds. Also tests which
-// members must not be removed.
+// Tests the time limits that the failure view promises, each with its own fault and many seeds. Also tests
+// which members must not be removed.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 
 const std::uint64_t kSeeds = all_or(200, 20);
 
-/// Returns a figure of each seed, sorted. The groups have 2 to 9 members and one fault. Checks that there are
-/// no violations.
+/// Runs groups of 2 to 9 members with one fault, and returns the value of `figure` for each seed, sorted.
+/// Checks that there are no violations.
 std::vector<std::uint64_t> figures_of(const char* figure, ViewsFault fault, bool restarts = false) {
   std::vector<std::uint64_t> figures;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -60,7 +60,8 @@ BOOST_AUTO_TEST_CASE(a_host_that_falls_silent_is_removed_everywhere_within_700_m
   BOOST_TEST(times.back() <= 700'000u);
 }
 
-/// Most of the group fails. The remaining members have no majority, and nevertheless remove the failed ones.
+/// More than half of the members fail. The remaining members are no majority, but they must remove the failed
+/// members.
 BOOST_AUTO_TEST_CASE(hosts_that_fall_silent_together_are_all_removed) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     ViewsOptions options{.seed = seed,
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(who_is_cut_off_removes_nobody_though_the_store_and_a_member
     options[ViewsFault::silence] = options[ViewsFault::store_outage] = options[ViewsFault::kill] = 1;
     const ScenarioResult result = run_views(options);
     BOOST_TEST(result.violations.empty());
-    // The member that was cut off.
+    // Only the member that was cut off may be removed.
     BOOST_TEST(result.figures.at("removals") <= 1u, "seed " << seed);
   }
 }
@@ -112,11 +113,12 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_only_the_store_reaches_takes_the_group_from
   }
 }
 
-/// Half of the processes also name the member's machine, as a copy of its virtual machine or a false process
-/// does.
+/// Half of the processes also give the machine id of the member. A copied virtual machine does this, and so
+/// does a process that lies.
 BOOST_AUTO_TEST_CASE(a_process_elsewhere_that_names_a_member_s_address_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::same_address).back() == 0u);
-  // The member was dialled and is still there. Usually each of the first two members dials it once.
+  // The members dial the address and find that the member is still there. Usually each of the first two
+  // members dials it once.
   const auto denied = figures_of("address_claims_denied", ViewsFault::same_address);
   BOOST_TEST(denied.back() > 0u);
   BOOST_TEST(denied.back() <= 10u);
@@ -131,8 +133,8 @@ BOOST_AUTO_TEST_CASE(a_clock_that_jumps_removes_nobody) {
   BOOST_TEST(figures_of("removals", ViewsFault::clock_jump).back() == 0u);
 }
 
-/// Options for groups of 2 to 5 members with leases, and faults that make one process take over from another
-/// one that is alive.
+/// Returns options for groups of 2 to 5 members with leases. The faults make one process take over from a
+/// member that is still alive.
 ViewsOptions with_leases(std::uint64_t seed) {
   ViewsOptions options{.seed = seed,
                        .members = static_cast<std::uint32_t>(2 + seed % 4),

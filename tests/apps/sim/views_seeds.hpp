@@ -1,4 +1,4 @@
-// The options of the views scenario for each seed.
+// Makes the options of the views scenario for each seed.
 #pragma once
 
 #include "apps/sim/views_scenario.hpp"
@@ -7,7 +7,7 @@
 
 namespace rdmc::sim_app {
 
-/// Groups of 1 to 8 members, small ones more often, with one to eight faults of any kinds on any network.
+/// Groups of 1 to 8 members, small groups more often, on any network, with one to eight faults of any kinds.
 inline ViewsOptions views_options_of(std::uint64_t seed) {
   Random random(seed);
   ViewsOptions options{.seed = seed};
@@ -23,7 +23,7 @@ inline ViewsOptions views_options_of(std::uint64_t seed) {
                    .reorder = sometimes(50'000),
                    .delay = sometimes(50'000)};
   options.faulty_time = milliseconds(static_cast<std::int64_t>(random.between(200, 2500)));
-  // In half of the groups the members have leases.
+  // In half of the groups, members have leases.
   if (random.below(2) == 0) options.lease = milliseconds(static_cast<std::int64_t>(random.between(100, 200)));
   options.rotate = random.below(2) == 0;
   return options;

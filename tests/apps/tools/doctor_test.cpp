@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(each_fabric_is_named_best_first_with_what_keeps_it_from_use
   BOOST_TEST(absent.not_tried == "no card");
   BOOST_REQUIRE(broken.tried.has_value());
   BOOST_TEST(broken.tried->error().what == "broken broke");
-  BOOST_TEST(!broken.usability.usable);  // Although its probe found it usable.
+  BOOST_TEST(!broken.usability.usable);  // The fabric is unusable, although its probe has found it usable.
   BOOST_TEST(broken.usability.reason == "broken broke");
   BOOST_TEST(!broken.usability.remedy.empty());
   BOOST_REQUIRE((udp.tried && *udp.tried));
@@ -124,8 +124,8 @@ const std::string kSoftRoceOnEth =
 
 }  // namespace
 
-// Compares the remedy for each result of a probe and each machine with the expected command. Every row is
-// exact.
+// For each result of a probe and each machine, compares the remedy with the expected command. The command
+// must be equal in all characters.
 BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_remedy) {
   const Machine bare{.addresses = {kLo}}, plain{.addresses = {kLo, kEth, kWlan}};
   Machine without_build = plain, cloud = plain, with_nic = plain, without_proc = plain;
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(every_fabric_that_cannot_be_used_has_one_command_as_its_rem
   roomy.most_descriptors = 1 << 20;
   cramped.most_descriptors = 4096;
   cramped.is_address_space_limited = true;
-  Machine walled = cramped;  // The limits of this machine can be lifted by root only.
+  Machine walled = cramped;  // On this machine, only root can raise the limits.
   walled.may_lift_address_space = walled.may_lift_locked_memory = false;
   walled.rdma_gids = with_nic.rdma_gids;
   const std::string card = "pci=0000:3b:00.0 address=10.0.0.1/24", no_huge = "vdev=net_memif0 huge=no";

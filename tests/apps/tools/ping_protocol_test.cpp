@@ -33,13 +33,13 @@ BOOST_AUTO_TEST_CASE(a_buffer_is_told_in_sixteen_big_endian_bytes) {
   BOOST_TEST(!decode_ping_buffer(std::span(bytes).first(15)));
 }
 
-// The texts are those that rping -v prints.
+// The expected texts are those that rping -v prints.
 BOOST_AUTO_TEST_CASE(the_text_is_rpings) {
   BOOST_TEST(text_of(0, 64) ==
              std::string("rdma-ping-0: ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqr") + '\0');
   BOOST_TEST(text_of(1, 64) ==
              std::string("rdma-ping-1: BCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrs") + '\0');
-  // It begins again after z.
+  // After z, the letters begin again with A.
   BOOST_TEST(text_of(58, 32).substr(14) == std::string("ABCDEFGHIJKLMNOPQ") + '\0');
   BOOST_TEST(text_of(4'294'967'295, kLeastPingBytes).back() == '\0');
 }

@@ -1,6 +1,6 @@
-// Prints every remedy that rdmc_doctor can print, one on each line, for a test that runs all of them. The
-// program asks each function for all combinations of its inputs. The simulated machine has the network
-// interface INTERFACE with the address ADDRESS. Every path in a remedy is in the directory DIR.
+// Prints every remedy that rdmc_doctor can print, each on its own line. A test runs all of them. To find the
+// remedies, the program calls each function with all combinations of its inputs. The simulated machine has
+// the network interface INTERFACE with the address ADDRESS. Every path in a remedy is in the directory DIR.
 //
 // print_remedies INTERFACE ADDRESS DIR
 #include <cerrno>
@@ -100,7 +100,8 @@ void ask_dpdk(const std::string& interface, const std::string& directory, std::s
   }
 }
 
-/// This program has no directory of modules, so it gets the remedies of a build without modules.
+/// Adds the remedies for packet drivers. This program has no module directory, so it gets the remedies of a
+/// build without modules.
 void ask_drivers(std::set<std::string>& remedies) {
   const port::Registry registry = port::standard_drivers();
   for (const auto& driver : registry.drivers())
@@ -117,7 +118,7 @@ int main(int count, char** arguments) {
   ask_the_doctor({arguments[1], *address, false}, remedies);
   ask_dpdk(arguments[1], arguments[3], remedies);
   ask_drivers(remedies);
-  remedies.erase("");  // Usable fabrics have no remedy.
+  remedies.erase("");  // A usable fabric gives an empty remedy.
   for (const std::string& remedy : remedies) std::puts(remedy.c_str());
   return 0;
 }

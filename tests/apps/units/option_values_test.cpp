@@ -9,8 +9,8 @@ using namespace rdmc;
 
 namespace {
 
-/// Returns the value that an option of type T gets from `text`. Returns nothing if `text` is refused; then
-/// `why` has the message.
+/// Returns the value that an option of type T gets from `text`. If `text` is refused, returns nothing and
+/// stores the message in `why`.
 template <typename T>
 std::optional<T> taken(const CLI::Validator& kind, const std::string& text, std::string* why = nullptr) {
   CLI::App app;

@@ -1,4 +1,4 @@
-// A certificate authority for tests. It signs certificates of members, valid or not, and writes the files
+// A certificate authority for tests. It signs valid and invalid certificates of members, and writes the files
 // that a member's program reads.
 #pragma once
 
@@ -44,8 +44,8 @@ class Authority {
     certificate_ = sign(name, *key_, -1, 1, nullptr, key_.get(), true);
   }
 
-  /// Writes a new certificate and key of a member, and the certificate of this authority. The member's
-  /// certificate is valid from `from_days` to `until_days`, both in days from now.
+  /// Writes three files: a new certificate and key of a member, and the certificate of this authority. The
+  /// member's certificate is valid from `from_days` to `until_days`. Both numbers are days from now.
   void issue(const CertificateFiles& to, int from_days = -1, int until_days = 1) const {
     const auto key = make_key();
     const auto member = sign("member", *key, from_days, until_days, certificate_.get(), key_.get(), false);
@@ -56,7 +56,7 @@ class Authority {
           }));
     ::chmod(to.private_key.c_str(), 0600);
   }
-  /// Appends this authority's certificate to the authorities that readers of `to` trust.
+  /// Adds this authority's certificate to the trusted authorities in `to`.
   void join(const CertificateFiles& to) const {
     std::ofstream(to.authority, std::ios::app)
         << text([&](BIO* out) { return PEM_write_bio_X509(out, certificate_.get()); });
@@ -101,8 +101,8 @@ class Authority {
     return {data, static_cast<std::size_t>(size)};
   }
   static void write(const std::filesystem::path& to, const std::string& what) {
-    // Writes the text to a new file and renames that file. Operators rotate files in this way. The file gets
-    // another inode.
+    // Writes the text to a new file and then renames the new file, as operators do when they rotate files. So
+    // the inode changes.
     const auto beside = to.string() + ".new";
     std::ofstream(beside) << what;
     std::filesystem::rename(beside, to);

@@ -1,5 +1,5 @@
-// Tests of certificates on both sides in place of the cluster key: which members are accepted, which are
-// refused and with which error, and how the files are replaced while programs run.
+// Tests certificates on both sides, in place of the cluster key: which members are accepted, which members
+// are refused with which error, and how the files can be replaced while programs run.
 #include "tests/controlplane/auth/certificates.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -27,7 +27,8 @@ void check_refused(const TlsContext& client, const TlsContext& server, std::stri
   BOOST_TEST_REQUIRE(pair.server_error.has_value());
   BOOST_TEST((pair.server_error->code == Errc::authentication));
   BOOST_TEST(pair.server_error->what.find(at_server) != std::string::npos, pair.server_error->what);
-  // The client has finished its handshake first. It learns of the refusal with the first bytes that it reads.
+  // The client finishes its handshake before the server refuses it. The client may learn of the refusal only
+  // when it reads.
   std::array<std::byte, 64> nothing;
   const Error told = pair.client_error ? *pair.client_error : pair.client.read(nothing).error();
   BOOST_TEST((told.code == Errc::authentication), told.what);
@@ -48,14 +49,14 @@ BOOST_AUTO_TEST_CASE(two_members_of_one_authority_prove_themselves_and_carry_byt
 BOOST_AUTO_TEST_CASE(a_member_of_another_authority_is_refused_whichever_end_it_is) {
   const Authority ours("ours"), namesake("ours"), theirs("theirs");
   const Member member(ours), outsider(namesake);
-  // The client refuses the server first.
+  // The client refuses the server before the server checks the client.
   Pair pair(member.context(), outsider.context());
   pair.run();
   BOOST_TEST_REQUIRE(pair.client_error.has_value());
   BOOST_TEST((pair.client_error->code == Errc::authentication));
   BOOST_TEST((pair.server_error.has_value() && pair.server_error->code == Errc::authentication));
-  // This member of the other authority trusts both authorities, so its client accepts the server. The server
-  // then refuses this client.
+  // `knows_both` has a certificate of the other authority, but trusts both authorities. So its client accepts
+  // the server, and then the server refuses the client.
   const Member knows_both(theirs);
   ours.join(knows_both.folder.files());
   check_refused(knows_both.context(), member.context(), "certificate is refused: ");
@@ -102,12 +103,13 @@ BOOST_AUTO_TEST_CASE(an_authority_and_certificates_are_replaced_under_running_pr
   BOOST_TEST(meet());
   after.issue(second.folder.files());
   BOOST_TEST(meet());
-  // A replacement that is only half done leaves the old certificates in use.
+  // If a replacement is only half done, the old certificates stay in use.
   std::filesystem::remove(first.folder.files().certificate);
   BOOST_TEST(meet());
   std::ofstream(first.folder.files().certificate) << "half";
   BOOST_TEST(meet());
-  // A new member of the removed authority is refused. A session that was established before still works.
+  // A new member with a certificate of the removed authority is refused. A session that was established
+  // earlier still works.
   const Member late(before);
   Pair pair(late.context(), other);
   pair.run();

@@ -146,8 +146,8 @@ BOOST_AUTO_TEST_CASE(labels_give_independent_keys_and_the_derivation_is_fixed) {
     return text;
   };
   BOOST_TEST(hex(key.derive("a").value()) != hex(key.derive("b").value()));
-  // The expected value comes from Python's hmac, as RFC 5869 says. Two releases must derive the same key.
-  // Otherwise a cluster could not be upgraded member by member.
+  // The expected value was computed with Python's hmac according to RFC 5869. All releases must derive the
+  // same key. Otherwise a cluster could not be upgraded member by member.
   BOOST_TEST(hex(key.derive("rdmc control tls 1.3 psk").value()) ==
              "aa3d177fac999511664df101f3497b7ea2bac53fced1db51cb7897b7debffd30");
 }
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(children_inherit_the_key_through_one_descriptor_each_readin
   const auto shared = key.share();
   BOOST_TEST_REQUIRE(shared.has_value());
   BOOST_TEST((::fcntl(shared->get(), F_GETFD) & FD_CLOEXEC) != 0);
-  // The memfd is sealed, so no child can change it for the others.
+  // The memfd is sealed, so no child process can change the key of the others.
   BOOST_TEST(::pwrite(shared->get(), "x", 1, 0) == -1);
   for (int child = 0; child < 3; ++child) {
     const pid_t pid = ::fork();

@@ -9,8 +9,8 @@ namespace rdmc::control {
 BOOST_AUTO_TEST_SUITE(random_test)
 
 BOOST_AUTO_TEST_CASE(fills_every_byte_of_a_buffer_larger_than_one_system_call_gives) {
-  // A signal may cut a getrandom call short after 256 bytes. A byte that stays zero in all 8 rounds was not
-  // filled. By chance this happens with probability 256^-8 for each byte.
+  // A signal may end a getrandom call early, after 256 bytes. A byte that is zero in all 8 rounds was not
+  // filled. A filled byte is zero in all 8 rounds with probability 256^-8.
   std::array<unsigned, 4096> ored{};
   for (int round = 0; round < 8; ++round) {
     std::array<std::byte, 4096> bytes{};

@@ -43,7 +43,7 @@ struct Pair {
     }
   }
 
-  /// Sends `text` from the server to the client. Returns the text that the client decrypts.
+  /// Sends `text` from the server to the client. Returns the text that the client has decrypted.
   std::string carry(std::string_view text) {
     BOOST_TEST(server.write(text_bytes(text)).has_value());
     std::vector<std::byte> bytes;

@@ -51,8 +51,8 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
     pair.run();
     return pair.client.established() && pair.server.established();
   };
-  // Returns the keys with these indices. The steps below are the contents of a key file during a rotation.
-  // The files of the two hosts are never more than one step apart.
+  // Returns the keys with the given indices. The loop below goes through the contents of a key file during a
+  // rotation. The files of the two hosts are never more than one step apart.
   const auto keys = [fresh = std::array{ClusterKey::generate().value(), ClusterKey::generate().value()}](
                         std::initializer_list<std::size_t> which) {
     std::vector<ClusterKey> chosen;
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
       BOOST_TEST((meet(first, second) && meet(second, first)));
     }
   }
-  BOOST_TEST(!meet(old, second));  // The context `old` has only the old key.
+  BOOST_TEST(!meet(old, second));  // `old` has only the old key.
   BOOST_TEST(!meet(second, old));
   BOOST_TEST(first.look().has_value());
   std::filesystem::permissions(ours, std::filesystem::perms{0644});
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(keys_are_changed_under_running_programs_without_a_moment_in
   BOOST_TEST(first.look().has_value());
   std::filesystem::remove(ours);
   BOOST_TEST((first.look().error().code == Errc::not_found));
-  BOOST_TEST(meet(first, second));  // The keys that were read before stay in use.
+  BOOST_TEST(meet(first, second));  // The keys that were read earlier stay in use.
   BOOST_TEST((TlsContext::follow(ours).error().code == Errc::not_found));
   std::filesystem::remove_all(path);
 }
@@ -95,8 +95,8 @@ BOOST_AUTO_TEST_CASE(a_handshake_that_was_recorded_proves_nothing_when_it_is_pla
     BOOST_TEST(pair.server.receive(recorded.back()).has_value());
     Pair::turn(pair.server, pair.client, pair.server_error);
   }
-  BOOST_TEST_REQUIRE(pair.server.established());  // The recorded bytes are a complete handshake.
-  // The same bytes are played back to a new session of the same server.
+  BOOST_TEST_REQUIRE(pair.server.established());  // The recorded bytes are those of a complete handshake.
+  // Sends the same bytes to a new session of the same server.
   auto again = TlsSession::create(context, Role::server).value();
   std::optional<Error> refusal;
   for (const auto& flight : recorded) {

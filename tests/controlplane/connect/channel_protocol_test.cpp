@@ -30,7 +30,8 @@ Bytes bytes_of(std::string_view text) {
   return bytes;
 }
 
-/// Carries bytes between `a` and `b` until neither has output. `piece` returns the size of each piece.
+/// Carries bytes between `a` and `b` until neither of them has output. The bytes arrive in pieces. `piece`
+/// returns the size of each piece.
 template <typename Piece>
 void carry_all(ChannelProtocol& a, ChannelProtocol& b, Piece piece) {
   const auto carry = [&](ChannelProtocol& from, ChannelProtocol& to) {
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(arbitrary_bytes_never_establish_anything_and_are_not_kept_b
         if (bytes.size() >= kMagic.size() && may_be_magic(bytes)) return;
         protocol.receive(bytes);
         RC_ASSERT(!protocol.established());
-        // More bytes are refused, at the latest when the limit is exceeded.
+        // The protocol may wait for more bytes. It must refuse at the latest when the limit is exceeded.
         protocol.receive(Bytes(ChannelProtocol::kMaxUnprovedBytes, std::byte{0x5A}));
         RC_ASSERT(!protocol.established());
         RC_ASSERT(protocol.failure().has_value());
@@ -169,7 +170,7 @@ BOOST_AUTO_TEST_CASE(arbitrary_bytes_never_establish_anything_and_are_not_kept_b
 BOOST_AUTO_TEST_CASE(a_client_hello_that_trickles_beyond_the_bound_is_cut_off) {
   ChannelProtocol server(Role::server, secure());
   // The first record begins a handshake message that claims to be 16 MB long. Each further record adds one
-  // byte to it.
+  // byte to this message.
   server.receive(Bytes{std::byte{0x16}, std::byte{3}, std::byte{1}, std::byte{0}, std::byte{4}, std::byte{1},
                        std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}});
   const Bytes more{std::byte{0x16}, std::byte{3}, std::byte{1}, std::byte{0}, std::byte{1}, std::byte{0}};

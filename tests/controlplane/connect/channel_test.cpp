@@ -13,8 +13,8 @@ namespace rdmc::control::testing {
 BOOST_AUTO_TEST_SUITE(channel_test)
 namespace {
 
-/// Returns messages of random sizes, 10 MB in total. The first and the last are empty, and about 2 % have up
-/// to 1 MB.
+/// Returns messages of random sizes, 10 MB in total. The first and the last message are empty. About 2 % of
+/// the messages have up to 1 MB.
 std::vector<Bytes> many_messages(std::uint64_t seed) {
   Random random(seed);
   std::vector<Bytes> messages;
@@ -43,7 +43,7 @@ void check_both_ways(Harness& harness, const ChannelOptions& options) {
   BOOST_TEST(client.closings.empty());
 }
 
-/// Returns the bytes that a peer without encryption sends: its preamble and these messages.
+/// Returns the bytes that a peer without encryption sends: the preamble and these messages.
 Bytes spoken(std::uint16_t version, const std::vector<Bytes>& messages) {
   const auto preamble = encode_preamble(version);
   Bytes words(preamble.begin(), preamble.end());
@@ -141,7 +141,7 @@ BOOST_FIXTURE_TEST_CASE(a_channel_destroyed_after_close_still_delivers_what_was_
 BOOST_FIXTURE_TEST_CASE(a_channel_destroyed_without_close_looks_like_a_death_to_the_peer, Harness) {
   const auto options = options_for(ClusterKey::generate().value());
   auto [client, server] = pair(options, options);
-  client.channel.reset();  // This thread is not the loop's.
+  client.channel.reset();  // Runs on another thread than the loop's thread.
   BOOST_TEST_REQUIRE(events.wait([&] { return !server.closings.empty(); }));
   check_closed(server, Errc::peer_failed, "without a goodbye");
   BOOST_TEST(client.closings.empty());
@@ -216,7 +216,7 @@ BOOST_FIXTURE_TEST_CASE(a_full_queue_says_so_and_tells_when_there_is_room_again,
   End& server = accepted.back();
   bool drained = false;
   loop->call([&] { server.channel->on_drained([&] { events.change([&] { drained = true; }); }); });
-  // The peer does not read. The kernel takes some megabytes, and then the queue fills.
+  // The peer does not read. The kernel accepts some megabytes. After that, the channel's queue fills.
   std::size_t sent = 0;
   Result<void> result;
   while ((result = send(server, Bytes(100'000)))) sent += kLengthBytes + 100'000;
@@ -281,7 +281,7 @@ BOOST_FIXTURE_TEST_CASE(handlers_may_destroy_their_channel, Harness) {
       });
   BOOST_TEST(events.wait([&] { return client_closed; }));
   BOOST_TEST(sent == 3);
-  BOOST_TEST(messages == 1);  // The channel is destroyed before the second and the third message.
+  BOOST_TEST(messages == 1);  // The handler destroys the channel after the first message.
   BOOST_TEST(!closed);
   loop.reset();
 }
@@ -293,7 +293,7 @@ BOOST_FIXTURE_TEST_CASE(stopping_the_loop_ends_everything_that_is_under_way_once
   auto& waiting = connect_to(silent.address(), options);
   UnauthenticatedClient unauthenticated(listener->address());
   UnauthenticatedClient at_silent = silent.accept();
-  BOOST_TEST(at_silent.hear(5).size() == 5u);  // The handshake of `waiting` has begun.
+  BOOST_TEST(at_silent.hear(5).size() == 5u);  // The handshake of `waiting` has started.
   BOOST_TEST(send(client, Bytes(10 << 20)).has_value());
   loop.reset();
   check_closed(client, Errc::cancelled, "loop stopped");

@@ -10,7 +10,8 @@ ChannelOptions new_key() {
   return options_for(ClusterKey::generate().value());
 }
 
-/// A port of 127.0.0.1 on which no process listens. It is bound, so that no other process gets it.
+/// A port of 127.0.0.1 on which no process listens. The socket stays bound, so that no other process gets the
+/// port.
 struct ClosedPort {
   ClosedPort() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_storage storage;
@@ -47,7 +48,8 @@ struct Outcome {
 
 BOOST_FIXTURE_TEST_CASE(a_name_is_resolved_and_its_addresses_are_tried_until_one_answers, Harness) {
   const auto options = new_key();
-  listen(options);  // It listens on 127.0.0.1 only. The first address of localhost may be ::1.
+  // The listener has only the address 127.0.0.1. The first address of localhost may be ::1.
+  listen(options);
   Outcome outcome(*this);
   outcome.connect_to("localhost", listener->address().port, options);
   BOOST_TEST(outcome.succeeded());
@@ -64,7 +66,8 @@ BOOST_FIXTURE_TEST_CASE(a_link_local_address_is_refused_as_such, Harness) {
 }
 
 BOOST_FIXTURE_TEST_CASE(a_name_that_does_not_exist_is_not_found, Harness) {
-  // "invalid" never resolves (RFC 6761). Without a name server, the resolver returns "try again" instead.
+  // A name in "invalid" never resolves (RFC 6761). If there is no name server, the resolver returns "try
+  // again".
   Outcome outcome(*this);
   outcome.connect_to("no-such-host.invalid", 7700, new_key());
   const Error error = outcome.error();
@@ -115,7 +118,7 @@ BOOST_FIXTURE_TEST_CASE(an_attempt_that_is_destroyed_never_calls_back, Harness) 
   UnauthenticatedClient peer = silent.accept();
   BOOST_TEST(peer.hear(5).size() == 5u);
   outcome.attempt = Connecting();
-  peer.hear_all();  // Returns when the client has closed its end.
+  peer.hear_all();  // Returns when the client has closed the connection.
   BOOST_TEST(!loop->call([&] { return outcome.result.has_value(); }));
 }
 

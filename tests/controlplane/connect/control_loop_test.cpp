@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(call_runs_directly_when_already_on_the_loop) {
 BOOST_AUTO_TEST_CASE(many_threads_post_and_nothing_is_lost_up_to_the_stop) {
   auto loop = new_loop();
   std::atomic<int> accepted = 0;
-  int ran = 0;  // Only the loop's thread changes it.
+  int ran = 0;  // Only the loop's thread changes this number.
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t)
@@ -66,7 +66,8 @@ BOOST_AUTO_TEST_CASE(after_the_stop_nothing_is_accepted_and_the_task_is_dropped)
   auto token = std::make_shared<int>(0);
   BOOST_TEST(!loop->post([token] { ++*token; }));
   BOOST_TEST(token.use_count() == 1);
-  BOOST_TEST(loop->call([] { return 7; }) == 7);  // The call still works. It runs on this thread.
+  // call() still works, but runs the function on the calling thread.
+  BOOST_TEST(loop->call([] { return 7; }) == 7);
 }
 
 BOOST_AUTO_TEST_CASE(timers_run_in_the_order_of_their_times_and_not_early) {
@@ -135,8 +136,8 @@ BOOST_AUTO_TEST_CASE(an_idle_loop_uses_no_processor_time) {
     done.count_down();
   });
   done.wait();
-  BOOST_TEST(after.first - before.first < 10);      // The number of times that the thread went to sleep.
-  BOOST_TEST(after.second - before.second < 3000);  // 1 % of 300 ms.
+  BOOST_TEST(after.first - before.first < 10);      // counts how often the thread went to sleep
+  BOOST_TEST(after.second - before.second < 3000);  // is the processor time: at most 1 % of 300 ms
 }
 
 BOOST_AUTO_TEST_SUITE_END()

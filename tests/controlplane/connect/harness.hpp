@@ -1,6 +1,6 @@
-// Classes for the tests of channels: a control loop, a listener and clients that record what happens to them,
-// and plain sockets for peers that do not authenticate. Events are recorded under a lock and awaited with a
-// condition variable. A wait that takes longer than kPatience fails the test.
+// Classes for the tests of channels: a control loop; a listener and clients that record their events; and
+// plain sockets for peers that do not authenticate. Events are recorded under a lock. A test waits for events
+// with a condition variable. A wait that takes longer than kPatience fails the test.
 #pragma once
 
 #include <fcntl.h>
@@ -56,8 +56,8 @@ class Events {
   std::condition_variable changed_;
 };
 
-/// One end of a channel, and everything that has happened to it. Must not be moved, because its handlers
-/// refer to it. Its channel is used on the loop's thread.
+/// One end of a channel, and the events of this end. It must not be moved, because its handlers refer to it.
+/// Its channel must be used on the loop's thread.
 struct End {
   explicit End(Events& all) : events(all) {}
 
@@ -77,8 +77,9 @@ struct End {
   std::function<void()> on_first_message;
   std::vector<Bytes> messages;
   std::vector<Error> closings;
-  std::vector<Error> refusals;     // The errors with which connecting failed.
-  std::optional<Channel> channel;  // Destroyed first, because its handlers write to the other members.
+  std::vector<Error> refusals;  // The errors of failed attempts to connect.
+  // Declared last, so destroyed first: its handlers write to the other members.
+  std::optional<Channel> channel;
 };
 
 inline ChannelOptions options_for(const ClusterKey& key) {
@@ -91,7 +92,7 @@ inline ChannelOptions insecure_options() {
 struct Harness {
   Harness() : loop(ControlLoop::create().value()) {}
   ~Harness() {
-    // Handlers refer to the members below, so the loop must end first.
+    // Handlers refer to the members below, so the loop must end before these members are destroyed.
     loop.reset();
   }
 
@@ -122,7 +123,7 @@ struct Harness {
   }
   End& connect_to_listener(const ChannelOptions& options) { return connect_to(listener->address(), options); }
 
-  /// Makes a connected pair. Returns the client's end and the server's end, which is accepted.back().
+  /// Makes a connected pair of channel ends. Returns the client's end and the server's end (accepted.back()).
   std::pair<End&, End&> pair(const ChannelOptions& server, const ChannelOptions& client) {
     listen(server);
     auto& end = connect_to_listener(client);
@@ -168,7 +169,7 @@ class UnauthenticatedClient {
   }
   void say(std::string_view text) { say(bytes_of(text)); }
 
-  /// Returns exactly `size` bytes, or fewer if the stream ends before.
+  /// Returns `size` bytes, or fewer bytes if the stream ends earlier.
   Bytes hear(std::size_t size) {
     Bytes heard(size);
     std::size_t filled = 0;
@@ -203,7 +204,7 @@ class UnauthenticatedClient {
 class StrangeServer {
  public:
   StrangeServer() : socket_(listen_on(Address::ipv4(127, 0, 0, 1, 0)).value()) {
-    // listen_on() makes the socket non-blocking. Here accept() has to block.
+    // listen_on() makes the socket non-blocking, but accept() must block in these tests.
     const int flags = ::fcntl(socket_.get(), F_GETFL);
     ::fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK);
   }

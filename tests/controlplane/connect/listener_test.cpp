@@ -67,7 +67,7 @@ BOOST_FIXTURE_TEST_CASE(a_listener_may_be_destroyed_in_its_own_handler, Harness)
 BOOST_FIXTURE_TEST_CASE(without_descriptors_the_listener_waits_instead_of_spinning_and_recovers, Harness) {
   const auto options = insecure_options();
   listen(options);
-  // The connection waits in the kernel's queue until the process has a free descriptor for it.
+  // While the process has no free descriptor, the connection waits in the kernel's queue.
   rlimit before;
   BOOST_TEST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const Descriptor waiting(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -84,7 +84,7 @@ BOOST_FIXTURE_TEST_CASE(without_descriptors_the_listener_waits_instead_of_spinni
   BOOST_TEST(events.wait([&] { return later; }));
   const auto failures = listener->counters().accept_failures;
   BOOST_TEST(failures >= 1u);
-  BOOST_TEST(failures <= 5u);  // At most one failure in 100 ms.
+  BOOST_TEST(failures <= 5u);  // At most one failure is counted in 100 ms.
   BOOST_TEST(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   auto& client = connect_to_listener(options);
   BOOST_TEST(events.wait([&] { return client.established; }));

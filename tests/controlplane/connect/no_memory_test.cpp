@@ -1,4 +1,4 @@
-// Tests a listener whose control loop has no memory for some time.
+// Tests a listener whose control loop has no memory for a time.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/connect/harness.hpp"

@@ -1,5 +1,6 @@
-// Tests the listener with the client of the openssl program: the listener must speak standard TLS 1.3. The
-// build gives the path of the program. Without the program, these tests print a message and pass.
+// Tests the listener with the client of the program openssl, because the listener must speak standard TLS
+// 1.3. The build defines the path of the program. If the program does not exist, these tests print a message
+// and pass.
 #include <spawn.h>
 #include <sys/wait.h>
 

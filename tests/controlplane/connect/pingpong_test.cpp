@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(two_ends_learn_each_other_and_the_server_is_ready_before_th
                         : std::unexpected(accepted.error());
     });
     Result<PingpongConnection> client = fail(Errc::peer_failed, "not tried");
-    while (!client && client.error().code == Errc::peer_failed) {  // Retries until the server listens.
+    while (!client && client.error().code == Errc::peer_failed) {  // The server may not listen yet.
       client = PingpongConnection::connect(*parse_address(loopback, tcp_port), soon());
       std::this_thread::yield();
     }
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_says_nothing_or_hangs_up_is_an_error_by_its_nam
   BOOST_REQUIRE(silent);
   const auto waited = silent->exchange(end, ready, monotonic_now() + milliseconds(20));
   BOOST_TEST((!waited && waited.error().code == Errc::timed_out));
-  listener->reset();  // Resets the connection, which was not accepted.
+  listener->reset();  // This resets the waiting connection, which was never accepted.
   const auto hung_up = silent->exchange(end, ready, soon());
   BOOST_TEST((!hung_up && hung_up.error().code == Errc::peer_failed));
 }

@@ -1,5 +1,5 @@
-// Peers that do not run rdmc, or that use another key, version or mode. They are refused with a precise
-// error. If the peer runs rdmc, it gets such an error too.
+// Tests with peers that do not run rdmc, or that use another key, version or mode. They must be refused with
+// a precise error. A refused peer that runs rdmc must also get this error.
 #include "controlplane/connect/framing.hpp"
 #include "controlplane/connect/listener.hpp"
 #include "dataplane/base/random.hpp"
@@ -23,7 +23,7 @@ Error refusal_at(Harness& harness, End& end) {
   BOOST_TEST_REQUIRE(harness.events.wait([&] { return !end.refusals.empty(); }));
   BOOST_TEST(end.refusals.size() == 1u);
   BOOST_TEST(!end.established);
-  // The error names the host that the client has connected to.
+  // The error must name the host to which the client has connected.
   BOOST_TEST(end.refusals.front().what.starts_with("127.0.0.1:"), end.refusals.front().what);
   return end.refusals.front();
 }
@@ -155,7 +155,8 @@ BOOST_FIXTURE_TEST_CASE(two_hundred_silent_connections_do_not_keep_out_one_with_
   auto& client = connect_to_listener(options);
   BOOST_TEST_REQUIRE(events.wait([&] { return client.established; }));
   BOOST_TEST((std::chrono::steady_clock::now() - begin < std::chrono::seconds(1)));
-  // The oldest connections are dropped first. The first one is closed, and the last one is still open.
+  // The listener drops the oldest connections first. So the first connection is closed, and the last one is
+  // still open.
   BOOST_TEST(silent.front().hear_all().empty());
   std::vector<Error> seen;
   BOOST_TEST_REQUIRE(events.wait([&] {

@@ -21,7 +21,7 @@ Result<std::string> from_files(const std::string& path) {
   return file->second;
 }
 
-/// Returns the hosts, separated by spaces, or the error.
+/// Returns the expanded list of hosts, separated by spaces, or the text of the error.
 std::string expanded(std::string_view list, std::string_view exclude = "") {
   const auto hosts = expand_hostlist(list, exclude, from_files);
   if (!hosts) return fmt::format("error: {}", hosts.error().what);

@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(our_address_is_the_number_we_are_called_by_or_loopback_amon
   BOOST_TEST(address("127.0.0.9", {"127.0.0.9"}) == "127.0.0.9");
   BOOST_TEST(address("127.0.0.9", {"127.0.0.8", "127.0.0.9"}) == "127.0.0.9");
   BOOST_TEST(address("198.51.100.7", {"127.0.0.8", "198.51.100.7"}) == "198.51.100.7");
-  // Other hosts cannot use the address of localhost. They can use the address from which this host sends to
-  // them, if there is a route.
+  // Other hosts cannot use the address of localhost. If this host has a route to them, they can use the
+  // address from which it sends to them.
   BOOST_TEST(!address("localhost", {"localhost", "192.0.2.1"}).starts_with("127."));
 }
 

@@ -15,7 +15,8 @@ using namespace rdmc::control;
 
 namespace {
 
-/// The variables that srun 22.05 gave to task 2 of a step of six tasks on four nodes (srun -N4 -n6).
+/// Returns the variables that srun 22.05 set for task 2 of a step with six tasks on four nodes (srun -N4
+/// -n6).
 Variables step_of_six() {
   return {{"SLURM_JOB_ID", "2"},         {"SLURM_STEP_ID", "0"},
           {"SLURM_PROCID", "2"},         {"SLURM_NODEID", "1"},
@@ -28,7 +29,7 @@ Variables with(Variables variables, std::initializer_list<std::pair<std::string,
   return variables;
 }
 
-/// Returns the job as text, such as "2: n0:9000 …", or the error.
+/// Returns the job as text, such as "2: n0:9000 …", or the text of the error.
 std::string told(const Variables& variables, std::uint16_t first_port = 9000) {
   const auto job = slurm_job(variables, first_port);
   if (!job) return fmt::format("{}: {}", name(job.error().code), job.error().what);
@@ -44,7 +45,7 @@ bool mentions(const std::string& text, std::string_view part) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(ranks_are_dealt_to_nodes_as_srun_deals_them) {
-  // Each of these results was seen with srun. The last one is that of plane=2 with seven tasks.
+  // srun produced each of these task layouts. The last one is the layout of plane=2 with seven tasks.
   BOOST_TEST(told(step_of_six()) == "2: n0:9000 n0:9001 n1:9000 n1:9001 n2:9000 n3:9000");
   BOOST_TEST(told(with(step_of_six(), {{"SLURM_DISTRIBUTION", "block:cyclic"}})) == told(step_of_six()));
   const auto cyclic = with(step_of_six(), {{"SLURM_DISTRIBUTION", "cyclic"}, {"SLURM_NODEID", "2"}});
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(ports_follow_from_the_step_and_stay_below_those_that_linux_
     first.insert(members[0].port);
   }
   BOOST_TEST(first.size() == 64u);
-  // Steps that get the same ports have different names.
+  // Two steps that get the same ports must have different names.
   std::set<std::string> names;
   for (const auto& [job, step] : {std::pair("1", "0"), {"65", "0"}, {"2", "27"}}) {
     for (const auto rank : {"2", "3"}) {

@@ -1,5 +1,5 @@
-// Tests of the signs that a process is dead, and of the messages of a membership. Tests with whole groups of
-// real processes are in tests/system/control_test.py.
+// Tests how a membership finds out that a process is dead, and which messages it accepts. Tests with whole
+// groups of real processes are in tests/system/control_test.py.
 #include <fcntl.h>
 #include <rapidcheck.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_message_is_heard_as_it_was_said_and_cut_off_it_is_refused
   }));
 }
 
-/// A process that reports its identity and then does nothing until it is killed.
+/// A process that reports its identity and then does nothing until a signal kills it.
 struct Idler {
   Idler() {
     int ends[2];
@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(an_exit_is_seen_when_it_comes_and_an_older_life_under_the_s
   --former.started;
   ++elsewhere.host;
   BOOST_TEST(!watch(elsewhere, [] {}));
-  // In another time namespace `started` means something else. And without a start time the process id proves
-  // nothing.
+  // The number `started` has another meaning in another time namespace. Without a start time, the process id
+  // does not identify a process.
   ProcessIdentity other_time = idler.identity, unproved = idler.identity, without_proc = self;
   ++other_time.time_namespace;
   unproved.started = without_proc.started = 0;
@@ -128,7 +128,8 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_thread_that_takes_part_is_seen_where_the_ker
   BOOST_TEST(!has_exited);
   end.set_value();
   taking_part.join();
-  // On Linux before 6.9 the whole process is watched instead, and it goes on.
+  // Linux before 6.9 cannot watch a single thread. In this case the whole process is watched, and it is still
+  // running.
   if (of_thread)
     exited.get_future().get();
   else
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(nobody_listening_is_told_from_somebody_who_does_not_accept)
   }
 }
 
-/// A store that answers nothing, or only one view, and accepts no other view.
+/// A store that answers no request, or answers reads with one view. It accepts no other view.
 struct SilentStore final : view::ViewStore {
   void read(const std::string& group, ReadDone done) override {
     if (!stands.members.empty() && group == "g")
@@ -167,10 +168,10 @@ struct SilentStore final : view::ViewStore {
   std::vector<view::View> proposed;
 };
 
-/// A membership, and processes that can communicate with it.
+/// A membership, and the processes that send messages to it.
 struct Spoken : control::testing::Harness {
-  /// With `has_member` the membership tries to join a view with one member. This member accepts connections
-  /// and sends nothing.
+  /// If `has_member` is true, the membership tries to join a view with one member. This member accepts
+  /// connections but sends nothing.
   explicit Spoken(Duration greeting_within = seconds(20), bool has_member = false, Upcalls upcalls = {},
                   Duration lease = {}) {
     if (has_member) {
@@ -198,13 +199,14 @@ struct Spoken : control::testing::Harness {
     });
   }
 
-  /// A process of its own that greets the membership as the member `id`.
+  /// A separate process that greets the membership as the member `id`.
   struct Comer {
     std::shared_ptr<peer::Peers> peers;
     peer::Peers::Handle dialing;
     std::optional<control::Listener> listener;
   };
-  /// `says` is the address in its greeting. By default it is one at which no process listens.
+  /// Makes such a process. `says` is the address in its greeting. By default, no process listens at this
+  /// address.
   control::testing::End& come(std::uint64_t id, std::optional<Address> says = {}) {
     const auto blob = data->offer(LinkId{id}).value();
     comers.push_back({peer::Peers::create(*loop, control::testing::insecure_options()).value(), {}});
@@ -224,7 +226,7 @@ struct Spoken : control::testing::Harness {
     BOOST_TEST_REQUIRE(events.wait([&] { return end.established; }));
     return end;
   }
-  /// Lets the newest comer listen at this address.
+  /// Makes the newest of these processes listen at `at`.
   void listen_at(const Address& at) {
     Comer& comer = comers.back();
     comer.listener.emplace(comer.peers->listen(at, {.channel = comer.peers->options()}).value());
@@ -241,9 +243,9 @@ struct Spoken : control::testing::Harness {
   SilentStore store;
   std::unique_ptr<Membership> membership;
   Address address;
-  // Used on the control loop.
+  // Must be used on the control loop.
   std::list<Comer> comers;
-  // The blob that the membership has offered to the newest comer.
+  // The blob that the membership has offered to the newest of these processes.
   Bytes newest_blob;
 };
 
@@ -252,8 +254,8 @@ BOOST_AUTO_TEST_CASE(who_speaks_of_more_than_the_next_epoch_is_not_kept_and_who_
   auto& peer = world.come(7);
   const auto say = [&](const Message& message) { BOOST_TEST(world.send(peer, encode(message)).has_value()); };
   for (const std::uint64_t epoch : {1, 2, 1}) say(Data{Epoch{epoch}, Bytes(Membership::kMostBytes)});
-  // The membership answers this message by closing the channel. So when the channel ends, it has handled all
-  // messages before.
+  // The membership closes the channel because of this message. So when the channel has ended, the membership
+  // has handled all earlier messages.
   say(Data{Epoch{1}, Bytes(Membership::kMostBytes + 1)});
   BOOST_TEST(world.is_ended(peer));
   const Counters counters = world.loop->call([&] { return world.membership->counters(); });
@@ -283,7 +285,7 @@ BOOST_AUTO_TEST_CASE(of_one_peer_no_more_is_taken_in_than_is_done_with) {
       DataPath::open(options, {.heard = [](LinkId, Bytes, DataPath::Permit) {}, .failed = fails}).value();
   const auto of_from = from->offer(link).value(), of_to = to->offer(link).value();
   BOOST_TEST_REQUIRE((from->connect(link, of_to).has_value() && to->connect(link, of_from).has_value()));
-  // The messages are sent one after another, so that there is space for each of them.
+  // The messages are sent one after the other. So each message finds space.
   const auto say_until = [&](auto has_come) {
     from->say(link, Bytes(8));
     const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
@@ -309,7 +311,7 @@ BOOST_AUTO_TEST_CASE(
     a_drain_ends_when_everything_that_had_arrived_has_been_heard_though_its_thread_did_not_run) {
   constexpr std::size_t kMessages = 9;
   const LinkId link{1};
-  // Each data path has its own fabric thread.
+  // Each data path must have its own fabric thread, so each gets its own context.
   const auto options = [] {
     return DataPathOptions{.fabric = "udp",
                            .address = Address::ipv4(127, 0, 0, 1, 0),
@@ -342,11 +344,11 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(heard_by_then.get_future().get() == kMessages);
 }
 
-/// A member that the test plays. It greets the membership of `world` and sends what the test asks for.
+/// A member whose messages the test sends. It greets the membership of `world`.
 struct PlayedMember {
   explicit PlayedMember(Spoken& in) : world(in), end(in.come(value_of(id))) {}
   void say(const Message& message) { BOOST_TEST(world.send(end, encode(message)).has_value()); }
-  /// Sends over the data path. connect_data_path() must be called before.
+  /// Sends a message over the data path. The caller must call connect_data_path() before.
   void say_by_data_path(const Message& message) { world.data->say(link, encode(message)); }
   void connect_data_path() {
     BOOST_TEST(world.data->connect(link, world.newest_blob).has_value());
@@ -380,7 +382,7 @@ BOOST_AUTO_TEST_CASE(the_application_is_told_of_a_member_that_it_cannot_reach_an
     world.store.stands = {Epoch{1}, {one, {.id = peer.id, .address = peer.address}}};
     return one.id;
   });
-  // The store accepts no other view, so the silent member stays in the view.
+  // The store accepts no other view, so the silent member stays in the view and only becomes unreachable.
   BOOST_TEST_REQUIRE(events.wait([&] { return !lost.empty(); }));
   BOOST_TEST((lost[0].member == peer.id && !lost[0].heard && !lost[0].hears_us));
   BOOST_TEST(!world.loop->call([&] { return world.membership->view().reaches(peer.id); }));
@@ -396,7 +398,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_names_a_member_s_address_takes_its_place_only
     bool installed = false;
     Spoken world(seconds(20), false,
                  {.installed = [&](const view::View&) { events.change([&] { installed = true; }); }});
-    // A free port.
+    // Finds an address with a free port.
     const Address at =
         control::local_address(control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value().get());
     std::map<view::MemberId, control::testing::End*> ends;
@@ -415,7 +417,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_names_a_member_s_address_takes_its_place_only
     newcomer.id = joiner;
     for (auto status : {view::Status{.from = former, .hears = {self}},
                         view::Status{.from = joiner, .hears = {self}, .joining = newcomer}}) {
-      // In this case the former member is dead, so it sends nothing.
+      // If the joiner listens at the address, the former member is dead, so it sends nothing.
       if (status.from == former && listening == joiner) continue;
       status.sequence = 1;
       status.epoch = Epoch{1};
@@ -453,8 +455,8 @@ BOOST_AUTO_TEST_CASE(a_lease_is_held_in_the_view_that_is_installed_and_lost_when
   });
   BOOST_TEST_REQUIRE(events.wait([&] { return gained > 0; }));
   BOOST_TEST((over == std::vector{Epoch{1}}));
-  // The lease is renewed while the loop runs. Other threads check it at any moment, and can find it expired
-  // between two turns of the loop.
+  // The lease is renewed on the loop's thread. Other threads check the lease at any moment. They can find
+  // that it has expired between two turns of the loop.
   const auto comes_to = [&](bool held) {
     const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
     bool holds = !held;
@@ -499,12 +501,13 @@ BOOST_AUTO_TEST_CASE(what_is_forged_on_a_data_path_that_is_not_encrypted_gives_n
   peer.connect_data_path();
   peer.say_by_data_path(granting());
   peer.say_by_data_path(Words{view::encode(view::Message(view::without(view, peer.id)))});
-  // The data path keeps the order. So the forged messages were handled when this message is delivered.
+  // The data path keeps the order of messages. So the forged messages have been handled when this message is
+  // delivered.
   peer.say_by_data_path(Data{Epoch{1}, Bytes(1)});
   BOOST_TEST_REQUIRE(events.wait([&] { return delivered == 1; }));
   BOOST_TEST(!world.membership->holds_lease(Epoch{1}));
   events.change([&] { BOOST_TEST((!gained && installed == std::vector{Epoch{1}})); });
-  // The same message from the member itself gives the lease.
+  // When the member itself sends the same message over the control connection, the process gets the lease.
   const auto limit = std::chrono::steady_clock::now() + control::testing::kPatience;
   for (bool has = false; !has && std::chrono::steady_clock::now() < limit;) {
     peer.say(granting());
@@ -514,7 +517,7 @@ BOOST_AUTO_TEST_CASE(what_is_forged_on_a_data_path_that_is_not_encrypted_gives_n
   BOOST_TEST(gained);
 }
 
-/// A loop that does not run renews nothing, but the lease still ends.
+/// If the loop does not run, the lease is not renewed, but it must still end.
 BOOST_AUTO_TEST_CASE(a_lease_ends_by_the_clock_though_the_loop_stands_still) {
   control::testing::Events events;
   bool gained = false;
@@ -533,7 +536,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_by_the_clock_though_the_loop_stands_still) {
 }
 
 BOOST_AUTO_TEST_CASE(who_takes_its_time_to_say_its_name_has_one_connection_at_a_time) {
-  // While one connection lasts, about six statuses must be sent to the member.
+  // The membership has about six statuses for the member while one connection lasts.
   Spoken world(milliseconds(300), true);
   std::ptrdiff_t most = 0;
   BOOST_TEST(world.events.wait([&] {

@@ -1,6 +1,6 @@
-// The thread of a membership runs out of memory while a view changes. Whichever allocation fails, the process
-// must act on a whole view or be told that its membership has ended, and it must hold no lease that was not
-// granted.
+// The thread of a membership runs out of memory while a view changes. Any of the allocations can fail. After
+// the failure, the process must have installed the complete view, or know that its membership has ended. It
+// must hold no lease that was not granted.
 #include <atomic>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -67,8 +67,8 @@ struct Member {
   ~Member() {
     loop->call([] { end_failures(); });
   }
-  /// The next view contains a second member, which grants nothing. From then on `count` allocations succeed,
-  /// and the next `failing` allocations fail.
+  /// Makes the store offer a view with a second member, which grants no lease. From now on, `count`
+  /// allocations of the loop's thread succeed, and then `failing` allocations fail.
   void change_view(long count, long failing) {
     loop->call([&] {
       store.stands.epoch = Epoch{2};
@@ -91,8 +91,8 @@ struct Member {
   std::unique_ptr<Membership> membership;
 };
 
-/// For each allocation of `change`: makes a new `Object`, calls `change` while this allocation fails, and
-/// then `check`.
+/// Repeats this for each allocation of `change`: makes a new `Object`, calls `change` so that this allocation
+/// fails, and then calls `check`.
 template <typename Object, typename Change, typename Check>
 void at_each_allocation(Change change, Check check) {
   long failed = 1;

@@ -1,4 +1,5 @@
-// Tests the two ends of a connection with each other, and with peers that send arbitrary messages.
+// Tests the two ends of a connection against each other, and each end against peers that send arbitrary
+// messages.
 #include "controlplane/peer/conversation.hpp"
 
 #include <rapidcheck.h>
@@ -36,7 +37,7 @@ struct World {
     listener.introduce(hello_of(2));
     settle();
   }
-  /// Carries up to `most` messages in each direction. The events of both sides are then in the lists.
+  /// Carries up to `most` messages in each direction, and puts the events of both sides into the lists.
   void settle(std::size_t most = SIZE_MAX) {
     const auto carry = [&](Conversation& from, Conversation& to, std::vector<Event>& events) {
       std::size_t carried = 0;
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(one_connection_bounds_its_channels) {
   world.settle();
   BOOST_TEST((std::get<WasReset>(world.at_listener.back()).cause.code == Errc::resource_limit));
   BOOST_TEST(world.dialer.channels_refused() == 1U);
-  // The listener had already opened "y", so the last of the dialer's channels exceeded the limit.
+  // The listener had already opened "y". So the last channel of the dialer exceeded the listener's limit.
   BOOST_TEST(world.listener.channels_refused() == 1U);
 }
 
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(who_asks_on_and_on_without_reading_the_answers_is_refused) 
   World world;
   Result<void> heard;
   std::size_t asked = 0;
-  // Every channel beyond the limit gets an answer, which waits as long as the peer does not read.
+  // Every channel beyond the limit gets an answer. This answer waits until the peer reads.
   for (; heard && asked < 2 * Conversation::kMostWaiting; ++asked)
     heard = world.listener.on_message(
         encode(Open{ChannelId{static_cast<std::uint32_t>(2 * asked + 1)}, "x", {}}));
@@ -145,9 +146,9 @@ BOOST_AUTO_TEST_CASE(who_asks_on_and_on_without_reading_the_answers_is_refused) 
   BOOST_TEST(world.listener.channels() == Conversation::kMostChannels);
 }
 
-// The two sides do random things, and their messages cross. Neither side must take the other one for a peer
-// that breaks the protocol. The data of a channel arrives complete and in order until the channel's end. Each
-// channel ends once at each side that has not ended it itself.
+// The two sides perform random actions, and their messages cross. Neither side must conclude that the other
+// side breaks the protocol. The data of a channel must arrive completely and in order, up to the channel's
+// end. A side must get one end event for each channel that it has not ended itself.
 BOOST_AUTO_TEST_CASE(two_honest_sides_never_offend_each_other_and_lose_nothing_in_between) {
   BOOST_TEST(rc::check([] {
     World world;
@@ -267,7 +268,7 @@ BOOST_AUTO_TEST_CASE(messages_come_back_from_their_encoding_as_they_were) {
 
 BOOST_AUTO_TEST_CASE(another_version_is_named) {
   auto bytes = encode(hello_of(1));
-  // The version is the first field of Hello.
+  // The version is the first field of a Hello.
   BOOST_REQUIRE((bytes.at(3) == std::byte{kVersion} || bytes.at(4) == std::byte{kVersion}));
   (bytes.at(3) == std::byte{kVersion} ? bytes[3] : bytes[4]) = std::byte{99};
   BOOST_TEST((decode(bytes).error().code == Errc::version_mismatch));

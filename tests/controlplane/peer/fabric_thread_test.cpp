@@ -20,8 +20,8 @@ namespace {
 
 const FabricThreadOptions kUdp{.fabric = "udp"};
 
-/// Returns a thread with a port that was free, and writes the port into `options`. If another process takes
-/// the port first, tries another port.
+/// Returns a thread with a port number that was free, and writes this number into `options`. If another
+/// process gets the port first, tries another port number.
 std::shared_ptr<FabricThread> with_own_port(Context& context, FabricThreadOptions& options) {
   options.address = Address::ipv4(127, 0, 0, 3, 0);
   for (;;) {
@@ -148,12 +148,12 @@ BOOST_AUTO_TEST_CASE(a_thread_with_a_port_of_its_own_serves_all_who_ask_for_no_p
   without.address.port = 0;
   BOOST_TEST((context.fabric_thread(without).value() == first));
   context.set_most_threads(2);
-  // No other thread can have the port.
+  // Only the first thread can use this port, so the request gets this thread.
   BOOST_TEST((context.fabric_thread(with_port).value() == first));
   const auto second = context.fabric_thread(without).value();
   BOOST_TEST((second != first));
   BOOST_TEST(context.threads() == 2U);
-  // A request with a port gets the thread that has this port.
+  // A request for a port number must not get a thread that has another port number.
   Context other;
   const auto any = other.fabric_thread(without).value();
   auto elsewhere = with_port;

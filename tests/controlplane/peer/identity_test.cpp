@@ -1,4 +1,4 @@
-// Tests of finding the start time and the identity of a process.
+// Tests how the start time and the identity of a process are found.
 #include "controlplane/peer/identity.hpp"
 
 #include <sched.h>
@@ -22,8 +22,9 @@ BOOST_AUTO_TEST_CASE(a_process_was_started_once_and_one_that_is_not_there_never)
   BOOST_TEST(start_of_process("0") == 0u);
 }
 
-// The file of a process can be opened while the process lives, and reading it fails after the process has
-// ended. A directory is also a file that can be opened and not read.
+// The stat file of a process can be opened while the process lives. After the process has ended, reading this
+// file fails. The test uses a directory in place of the file, because a directory can also be opened and not
+// be read.
 BOOST_AUTO_TEST_CASE(a_process_that_ends_while_its_file_is_read_is_not_there) {
   const auto place = std::filesystem::temp_directory_path() / ("rdmc-identity-" + std::to_string(::getpid()));
   std::filesystem::create_directories(place / "stat");
@@ -31,8 +32,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_ends_while_its_file_is_read_is_not_there) {
   std::filesystem::remove_all(place);
 }
 
-/// Returns the identity in a process that was made as by `unshare --pid --fork` without --mount-proc. Returns
-/// nullopt if that is not permitted here.
+/// Returns the identity of a process in a new PID namespace without its own /proc, as `unshare --pid --fork`
+/// without --mount-proc makes it. Returns nullopt if this machine does not permit that.
 std::optional<ProcessIdentity> identity_in_a_pid_namespace_without_a_proc() {
   int ends[2];
   BOOST_TEST_REQUIRE(::pipe(ends) == 0);

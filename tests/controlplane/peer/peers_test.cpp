@@ -1,4 +1,5 @@
-// Tests with two or more processes over real sockets on loopback. Each Host acts as a process of its own.
+// Tests with two or more processes over real sockets on loopback. Each Host object acts as a separate
+// process.
 #include "controlplane/peer/peers.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +26,7 @@ Bytes bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Acts as a process of its own. It has a service that sends every message back.
+/// Acts as a separate process. Its service sends every message back.
 struct Host {
   Host() {
     service = *peers->serve("echo", [this](Request request) {
@@ -52,14 +53,14 @@ struct Host {
                                      [&](Result<Peer> peer) { found.set_value(std::move(peer)); });
     return found.get_future().get();
   }
-  /// Opens a channel to the service at `to` as soon as the process is found, and returns the channel.
+  /// Opens a channel to the service at `to`, and returns the channel. Repeats this until it succeeds.
   std::shared_ptr<control::Channel> use(const Address& to) {
     for (;;) {
       std::promise<Result<control::Channel>> opened;
       const auto opening = peers->open(
           host_string(to), to.port, seconds(60), "echo", {},
           [&](Result<control::Channel> made, const Offer&) { opened.set_value(std::move(made)); });
-      // On a busy machine, the connection that was found may have been idle for too long and have ended.
+      // On a busy machine, the connection may be idle for too long and end before the channel is opened.
       if (auto made = opened.get_future().get()) return std::make_shared<control::Channel>(std::move(*made));
     }
   }
@@ -89,7 +90,7 @@ struct Host {
 
   std::shared_ptr<Context> context = std::make_shared<Context>();
   std::shared_ptr<Peers> peers = *context->peers({.key_file = {}, .certificates = {}, .insecure = true});
-  // Used on the loop's thread, like the next member.
+  // This member and the next one must be used on the loop's thread.
   std::vector<std::shared_ptr<control::Channel>> channels;
   std::vector<Errc> ended;
   Peers::Handle service;
@@ -98,7 +99,8 @@ struct Host {
 
 template <typename Condition>
 void wait_for(Condition condition) {
-  while (!condition()) std::this_thread::yield();  // Only the test's own time limit ends this wait.
+  // If this takes too long, the time limit of the test ends it.
+  while (!condition()) std::this_thread::yield();
 }
 
 }  // namespace
@@ -132,8 +134,8 @@ BOOST_AUTO_TEST_CASE(two_processes_share_one_connection_whoever_dials_whom_at_wh
 BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_get_its_channels) {
   Host one, other, impostor;
   const auto known = one.dial(other.listener->address()).value();
-  // A peer that passes the handshake and speaks the protocol, but uses the identity of another process. It is
-  // a listener whose answers the test makes by hand.
+  // The liar completes the handshake and follows the protocol, but it uses the identity of another process.
+  // It is a listener whose answers are written in this test.
   auto loop = control::ControlLoop::create().value();
   std::optional<control::Channel> taken;
   const Hello lie{.identity = other.peers->identity(), .proofs = {Proof{}}};
@@ -161,8 +163,8 @@ BOOST_AUTO_TEST_CASE(who_only_says_that_it_is_a_process_that_we_know_does_not_ge
 BOOST_AUTO_TEST_CASE(what_a_process_proves_as_a_listener_is_no_proof_of_another) {
   Host one, other;
   const auto known = one.dial(other.listener->address()).value();
-  // The liar sends the Hello of the process that dials it back to that process, in the name of the other
-  // process. It forwards the answer as its own.
+  // The liar gets a Hello from the process that dials it. It sends this Hello back to the same process, in
+  // the name of another process. Then it forwards the answer as its own answer.
   auto loop = control::ControlLoop::create().value();
   std::optional<control::Channel> taken, mirror;
   control::Connecting dialing;
@@ -208,7 +210,7 @@ BOOST_AUTO_TEST_CASE(what_a_process_proves_as_a_listener_is_no_proof_of_another)
 
 namespace {
 
-/// A process that the test plays by hand, message by message. It dials `to`, and is dialed.
+/// A process whose messages are written in the test. It dials `to`, and the process at `to` dials it.
 class ByHand {
  public:
   explicit ByHand(std::byte first_of_incarnation) {
@@ -230,7 +232,7 @@ class ByHand {
       ours_.reset();
     });
   }
-  /// Dials and sends `hello`. Returns the answer. After that, ask() may be called.
+  /// Dials `to` and sends `hello`. Returns the answer. The caller may call ask() after this.
   Hello dial(const Address& to, const Hello& hello) {
     std::promise<Hello> answer;
     loop_->call([&] {
@@ -275,7 +277,8 @@ class ByHand {
   control::Connecting dialing_;
 };
 
-/// `one` dials `other`, which dials `one` before it answers. `knows` gets the first messages of both.
+/// Makes two connections cross: `one` dials `other`, and `other` dials `one` before it answers. Calls `knows`
+/// with the Hello of `one`, the Hello of `other`, and the answer of `one`.
 Peer cross(Host& one, ByHand& other,
            const std::function<void(const Hello&, const Hello&, const Hello&)>& knows) {
   std::promise<Result<Peer>> found;
@@ -333,7 +336,7 @@ BOOST_AUTO_TEST_CASE(processes_that_dial_each_other_again_and_again_at_once_end_
     }
     for (auto* const all : {&from_one, &from_other})
       for (auto& found : *all) BOOST_TEST(found.get().has_value());
-    // Both processes now use an existing connection.
+    // Both processes must now use one existing connection.
     const auto at_one = one.use(other.listener->address()), at_other = other.use(one.listener->address());
     wait_for([&] { return one.peers->connections() == 1 && other.peers->connections() == 1; });
     one.let_go(at_one);
@@ -376,7 +379,7 @@ BOOST_AUTO_TEST_CASE(the_death_of_a_process_is_heard_on_every_channel_to_it) {
 BOOST_AUTO_TEST_CASE(a_channel_that_is_let_go_of_tells_the_other_side_that_nobody_is_there) {
   Host one, other;
   const auto peer = one.dial(other.listener->address()).value();
-  BOOST_REQUIRE(one.ask(peer, "echo", "x"));  // This call releases its channel.
+  BOOST_REQUIRE(one.ask(peer, "echo", "x"));  // ask() releases its channel when it returns.
   wait_for([&] { return other.peers->loop().call([&] { return other.ended.size(); }) == 1; });
   BOOST_TEST((other.ended[0] == Errc::peer_failed));
 }

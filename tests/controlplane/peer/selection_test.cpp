@@ -1,5 +1,6 @@
-// Two processes dial each other any number of times and at any moment. In every order in which their messages
-// can arrive, one connection remains, both use it, and no other connection has carried anything.
+// Two processes dial each other several times, each time at any moment. Their messages can arrive in many
+// orders. In every order, one connection must remain, both processes must use this connection, and no other
+// connection may have carried data.
 #include "controlplane/peer/selection.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +16,8 @@ namespace {
 
 using Number = Selection::Number;
 
-/// Use: the other side has opened a channel. End: it has closed the connection.
+/// Use means that the other side has opened a channel. End means that the other side has closed the
+/// connection.
 struct Use {};
 struct End {};
 using Said = std::variant<Hello, Known, Choice, Use, End>;
@@ -24,11 +26,12 @@ Identity identity_of(std::size_t side) {
   return {.incarnation = {std::byte{static_cast<std::uint8_t>(side + 1)}}, .process = {}};
 }
 
-/// Both processes, and all messages in flight between them. Each connection keeps the order of its messages
-/// in each direction, but connections overtake each other. Side 0 is the one that decides.
+/// Both processes, and all messages in flight between them. In each direction, a connection keeps the order
+/// of its messages. Messages on different connections can overtake each other. Side 0 decides which
+/// connection remains.
 class World {
  public:
-  /// Side `dialers[i]` will make connection i at some time.
+  /// Side `dialers[i]` dials connection i at any time.
   explicit World(const std::vector<std::size_t>& dialers) {
     for (const std::size_t dialer : dialers) {
       Link& link = links_.emplace_back();
@@ -36,7 +39,8 @@ class World {
     }
   }
 
-  /// Something that may happen next on connection `link`: either it is dialed, or `to` gets the next message.
+  /// A possible next event on connection `link`. If the connection is not dialed yet, the event is the dial.
+  /// Otherwise side `to` gets its next message.
   struct Event {
     std::size_t link, to;
   };
@@ -70,7 +74,7 @@ class World {
     }
   }
 
-  /// The connection breaks. `side` is the first side to notice it.
+  /// Breaks connection `link`. Side `side` notices this first.
   void break_at(std::size_t link, std::size_t side) {
     if (!links_[link].is_dialed || !links_[link].is_open[side]) return;
     has_broken_ = true;
@@ -79,7 +83,7 @@ class World {
 
   std::size_t links() const { return links_.size(); }
 
-  /// Called when no message is in flight. Returns a text that says what is wrong, or an empty text.
+  /// Must be called when no message is in flight. Returns a text that describes the error, or an empty text.
   std::string wrong() const {
     std::optional<std::size_t> stays;
     for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -102,8 +106,8 @@ class World {
     bool is_dialed = false, was_broken = false, is_used = false;
     std::array<bool, 2> is_open{};
     std::array<Number, 2> numbers{};
-    std::array<std::deque<Said>, 2> under_way;  // By receiving side.
-    std::optional<std::size_t> found;           // The connection that the dial on this link found.
+    std::array<std::deque<Said>, 2> under_way;  // Indexed by the receiving side.
+    std::optional<std::size_t> found;           // The connection that this dial has found.
   };
 
   static Token token(std::size_t number) {
@@ -114,8 +118,8 @@ class World {
     Link& link = links_[index];
     link.is_dialed = true;
     link.is_open = {true, true};
-    // Each side numbers a connection when it first knows of it. The order of the numbers may differ between
-    // the sides.
+    // Each side gives the connection a number when it first knows the connection. So the two sides may number
+    // the connections in different orders.
     link.numbers[link.dialer] = ++last_[link.dialer];
     const Hello hello =
         selections_[link.dialer].dial(link.numbers[link.dialer], token(2 * index), token(100 + index));
@@ -144,7 +148,8 @@ class World {
     Link& link = links_[index];
     if (link.is_used && !has_broken_) wrong_ = "a connection that was used ends";
     link.is_open[side] = false;
-    // If this side has dialed the connection and the dial is not complete, the dial ends with the connection.
+    // If this side has dialed the connection and the dial is not complete, the dial ends together with the
+    // connection.
     if (link.dialer == side && !link.found) link.was_broken = has_broken_;
     selections_[side].on_end(link.numbers[side]);
     if (tells) link.under_way[1 - side].push_back(End{});
@@ -165,7 +170,7 @@ World some_world(std::mt19937& random, std::size_t most) {
   return World(dialers);
 }
 
-/// Tries every order of what may happen from here on. Returns the number of orders.
+/// Tries every order of the events that are possible from here on. Returns the number of orders.
 std::size_t try_all(const World& world) {
   const auto possible = world.possible();
   if (possible.empty()) {
@@ -226,8 +231,8 @@ BOOST_AUTO_TEST_CASE(who_only_has_the_name_of_a_process_that_we_know_does_not_ge
     auto step = self.on_answer(1, {.identity = name, .nonce = {}, .secret = {}, .proofs = {}});
     if (step.say) step = self.on_choice(1, {});
     BOOST_TEST((step.use == 1U));
-    // The impostor listens on connection 2 and dials connection 3. It repeats what this process has sent
-    // before.
+    // The impostor listens on connection 2 and dials connection 3. It repeats messages that this process has
+    // sent earlier.
     (void)self.dial(2, Token{std::byte{3}}, Token{std::byte{4}});
     const Hello said = self.answer(3, {.identity = name, .nonce = {}, .secret = {}, .proofs = {}}, Token{});
     BOOST_TEST(said.proofs.size() == 1U);

@@ -7,7 +7,8 @@ namespace rdmc::session::test {
 BOOST_AUTO_TEST_SUITE(committing_test)
 namespace {
 
-// If a participant has lost its coordinator, it waits for its own application again for the same time.
+// A participant waits for its own application for up to `commit_timeout`. If it then loses its coordinator,
+// it waits for the same time again.
 const Time kLimit = Time{} + Timing{}.commit_timeout * 2 + seconds(60);
 
 BOOST_AUTO_TEST_CASE(a_wrong_digest_fails_that_member_and_is_cleaned_up) {

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_committed_member_that_dies_ends_the_epoch_but_stays_ok) {
     for (std::size_t i = 1; i <= 3; ++i)
       if (world.outcome(i) != nullptr) world.kill(i);
   };
-  // The first MemberFinished is about the root, which has everything from the start.
+  // Uses the second MemberFinished. The first one is for the root, which has all blocks from the start.
   world.on(0, "MemberFinished", kill_who_has_it, 2);
   BOOST_REQUIRE(world.run(kLimit));
   for (std::size_t i = 1; i <= 3; ++i) BOOST_TEST((world.outcome(i)->status == Status::ok));

@@ -1,6 +1,6 @@
-// The applications of the fake world. The data of a participant advances while every member of its epoch is
-// running and no link between two members is broken, as in a pipeline. If it does not advance for a long
-// time, the participant suspects its neighbours. Each participant gets the blocks in a different order.
+// The applications of the fake world. A participant's data advances while every member of its epoch is
+// running and no link between two members is broken, as in a pipeline. If its data does not advance for a
+// long time, the participant suspects its neighbours. Each participant gets the blocks in a different order.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -52,7 +52,8 @@ void World::answer_leading(std::size_t process, std::function<void(Coordinator&)
   });
 }
 
-/// The application of a coordinator, which runs in the process of the root or of a survivor.
+/// Acts as the application of a coordinator. The coordinator runs in the process of the root or of a
+/// survivor.
 void World::lead(std::size_t process, CoordinatorOutput output) {
   const auto subject = [](MemberId member) { return name_of(value_of(member)); };
   const auto tell = [&](Record told) {
@@ -86,8 +87,8 @@ void World::lead(std::size_t process, CoordinatorOutput output) {
       output);
 }
 
-/// The root sends everything. A new coordinator lets the member that has most of the missing blocks send
-/// them.
+/// Chooses the source of an epoch. If the coordinator is the root, it is the source of all blocks. A new
+/// coordinator chooses the member that has most of the missing blocks.
 void World::choose(std::size_t process, const ParametersNeeded& needed) {
   if (process == 0) {
     return answer_leading(0, [this, needed](Coordinator& coordinator) {
@@ -119,7 +120,7 @@ void World::choose(std::size_t process, const ParametersNeeded& needed) {
 void World::connect(std::size_t upper, std::size_t lower) {
   const bool takes_over = upper != 0;
   if (takes_over && is_cut(upper, lower)) return;
-  // This channel has been open since the process became the coordinator.
+  // A new coordinator has had the channel to its own participant since it became the coordinator.
   if (takes_over && upper == lower) {
     return answer_leading(
         upper, [this, lower](Coordinator& coordinator) { coordinator.on_connected(MemberId(lower), now_); });
@@ -207,7 +208,7 @@ void World::handle(std::size_t process, ParticipantOutput output) {
           },
           [&](LeadRequested& request) {
             tell({.event = "LeadRequested"});
-            // The root's process had its coordinator from the start.
+            // The root's process has a coordinator from the start.
             if (self.mute || process == 0) return;
             ++self.lead;
             self.coordinator = std::make_unique<Coordinator>(request.config, request.participants);
@@ -284,7 +285,8 @@ void World::suspect_neighbours(std::size_t process) {
   }
 }
 
-/// Every member connects to every other one. A blob contains the ranks of its sender and its receiver.
+/// Returns a blob for every other member, because each member connects to every other one. A blob contains
+/// the ranks of its sender and its receiver.
 std::vector<PeerBlob> World::blobs_for_neighbours(const FormRequested& form) const {
   std::vector<PeerBlob> blobs;
   for (const MemberInfo& member : form.members)

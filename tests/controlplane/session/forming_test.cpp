@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_member_lost_before_the_start_ends_the_epoch_and_ranks_clo
 }
 
 BOOST_AUTO_TEST_CASE(ranks_follow_the_order_that_the_application_gives_in_every_epoch) {
-  // No member has the number 99. Members that are not named get the last ranks.
+  // No member has the id 99. The members that are not in this list get the last ranks.
   World world(
       {.participants = 5, .order = {MemberId{4}, MemberId{99}, MemberId{2}, MemberId{4}, MemberId{5}}});
   world.on(2, "FormRequested", [&] { world.kill(2); });
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_candidate_lost_while_parameters_are_chosen_has_them_asked
       candidates.push_back(needed->candidates.size());
   const std::vector<std::size_t> three_then_two{3, 2};
   BOOST_TEST(candidates == three_then_two);
-  // This answers the first question, so it is ignored.
+  // This is the answer to an earlier question, so it is ignored.
   coordinator.form(Epoch{1}, {}, Time{});
   BOOST_TEST(coordinator.counters().epochs == 0u);
   coordinator.form(Epoch{2}, {}, Time{});

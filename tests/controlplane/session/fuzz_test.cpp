@@ -1,6 +1,6 @@
-// Messages that a faulty peer may send: noise, damaged messages, and well-formed messages at the wrong time.
-// No such message may crash a state machine, prevent the end of the job, or remove another member than its
-// sender. With sanitizers, this test also checks the memory accesses of the decoder.
+// Tests messages that a faulty peer may send: noise, damaged messages, and well-formed messages at the wrong
+// time. No such message may crash a state machine, prevent the end of the job, or remove a member that is not
+// its sender. With sanitizers, this test also checks the memory accesses of the decoder.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/session/world.hpp"
@@ -19,8 +19,8 @@ Bytes noise(Random& random) {
   return bytes;
 }
 
-/// Returns an Envelope of a random kind whose fields are small numbers and short texts. It is never a
-/// Suspect, because a suspicion is allowed at any time and can remove another member.
+/// Returns an Envelope of a random kind. Its fields are small numbers and short texts. It is never a Suspect,
+/// because a suspicion is permitted at any time and can remove a member that is not its sender.
 Bytes forgery(Random& random) {
   Bytes body;
   for (std::uint64_t field = 1; field <= 4; ++field) {

@@ -123,7 +123,8 @@ BOOST_AUTO_TEST_CASE(a_hello_with_impossible_timing_is_a_protocol_error) {
   BOOST_TEST((finished->cause.code == Errc::protocol_error));
 }
 
-/// Returns the outcome of a member that is not the root and answers a new job with these messages.
+/// Returns the outcome of a member that answers a new job with `accept`, after a Welcome with `last_epoch`.
+/// The member is not the root.
 std::optional<MemberFinished> outcome_of(std::uint32_t last_epoch, const wire::Accept& accept) {
   wire::Envelope welcome, answer;
   welcome.mutable_welcome()->set_version(kProtocolVersion);

@@ -18,7 +18,7 @@ inline std::vector<ParticipantSpec> members_named(std::uint32_t first, std::uint
   return all;
 }
 
-/// Gives the coordinator a message from member `id`. `fill` writes it into an empty envelope.
+/// Gives the coordinator a message from the member `id`. `fill` writes the message into an empty envelope.
 template <typename Fill>
 void say(Coordinator& coordinator, std::uint32_t id, Time now, Fill fill) {
   wire::Envelope envelope;

@@ -1,8 +1,12 @@
-// Many worlds with different seeds and faults of every kind in every phase. The test checks these properties:
-// The job ends in limited time. Every living process gets one outcome. No process starts an epoch twice, or
-// with different members. The lost members are named to all others. An epoch ends everywhere within 1 s of a
-// failure. A participant without a fault gets all bytes. The seed determines the whole run. When the root
-// dies, the survivors go on with the blocks that they have together.
+// Runs many worlds with different seeds, with faults of every kind in every phase. Checks these properties:
+// - The job ends in limited time.
+// - Every living process gets one outcome.
+// - No process starts an epoch twice, or with different members.
+// - All others learn the names of the lost members.
+// - An epoch ends in all processes within 1 s of a failure.
+// - A participant without a fault gets all bytes.
+// - The seed determines the whole run.
+// - If the root dies, the survivors continue with the blocks that they have together.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -34,13 +38,14 @@ enum class Fault : std::uint8_t {
 constexpr const char* kMoments[] = {"JobOffered", "FormRequested", "PeersReady",
                                     "StartData",  "EndData",       "CommitRequested"};
 
-/// The faults of one world, and what the checks need to know about them.
+/// The faults of one world, and the data that the checks need.
 struct Plan {
   /// Participants that may fail.
   std::set<std::size_t> faulty;
   /// Participants that are stopped for a short time.
   std::set<std::size_t> stopped;
-  /// For each participant, the time of a fault that the session must notice without a message.
+  /// The participants with a fault about which no message informs the session. The value is the time of the
+  /// fault.
   std::map<std::size_t, Time> sudden;
   bool interrupted = false, root_dies = false;
   Time died{};
@@ -65,7 +70,7 @@ void plan_fault(World& world, Plan& plan, Random& random) {
   const std::size_t victim = random.between(1, world.size() - 1);
   const std::string moment = kMoments[random.below(std::size(kMoments))];
   const Duration after = microseconds(static_cast<std::int64_t>(random.below(60'000)));
-  // Two short stops can together be a long one.
+  // A second short stop of the same participant can make the total stop too long.
   if (fault != Fault::short_pause || !plan.stopped.insert(victim).second) plan.faulty.insert(victim);
   const auto strike = [&](auto action) {
     world.on(
@@ -126,7 +131,7 @@ std::uint64_t run_world(std::uint64_t seed, Plan& plan, std::unique_ptr<World>& 
       if (how == 2) w.pause(0, milliseconds(1500));
     });
   }
-  // Each fault costs at most one wait of Timing. The longest one is the wait for a commit.
+  // Each fault costs at most one of the waits in Timing. The longest of these waits is the wait for a commit.
   const bool ended =
       world->run(Time{} + Timing{}.commit_timeout * static_cast<std::int64_t>(world->size() + 1));
   BOOST_TEST(ended, "the job ends");
@@ -187,8 +192,8 @@ void check_epochs(const World& world, const Plan& plan) {
   }
 }
 
-/// If a member of a formed epoch is killed or becomes silent, all its other members without a fault must
-/// learn of the end of the epoch.
+/// Checks that epochs end in time. If a member of a formed epoch is killed or becomes silent, all other
+/// members without a fault must learn that the epoch has ended.
 void check_promptness(const World& world, const Plan& plan) {
   for (const auto& [victim, when] : plan.sudden) {
     const Record *formed = nullptr, *ended = nullptr;
@@ -202,15 +207,16 @@ void check_promptness(const World& world, const Plan& plan) {
     for (const std::string& name : formed->members) {
       const std::size_t i = name == "root" ? 0 : std::stoul(name.substr(1));
       if (plan.faulty.contains(i) || i == victim || !world.alive(i)) continue;
-      // The root was stopped and runs again. It may be the reason why the epoch ends.
+      // The root was stopped and now runs again. Its stop may be the reason why the epoch ends.
       if (i == 0 && plan.root_dies) continue;
       const auto over = std::ranges::find_if(world.records(), [&](const Record& record) {
         const bool end = record.event == "EndData" && record.epoch == formed->epoch;
         return record.process == i && (end || record.event == "AbortRequested" || record.event == "Finished");
       });
-      // The epoch never ended. check_outcomes() reports this.
+      // The epoch has never ended for this member. check_outcomes() reports this.
       if (over == world.records().end()) continue;
-      // The process that had to end the epoch may have died meanwhile.
+      // If the process that had to end the epoch died shortly after the fault, the limit counts from this
+      // death.
       const bool both = plan.root_dies && plan.died >= when && plan.died - when <= seconds(1);
       BOOST_TEST((over->at - (both ? plan.died : when) <= seconds(1)),
                  "an epoch ends everywhere within 1 s of a failure");
@@ -218,9 +224,10 @@ void check_promptness(const World& world, const Plan& plan) {
   }
 }
 
-/// Checks the state after the root's death. If the survivors without a fault have all blocks together, all of
-/// them must get everything. If a block was lost with the root, none of them may get everything. Survivors
-/// that can reach each other must never have different outcomes.
+/// Checks the state after the root's death:
+/// - If the survivors without a fault have all blocks together, all of them must get all blocks.
+/// - If a block was lost with the root, none of them may get all blocks.
+/// - Survivors that can reach each other must have the same outcome.
 void check_recovery(const World& world, const Plan& plan) {
   for (const Record& record : world.records())
     BOOST_TEST(record.event != "BadSource", "a source has what it sends");
@@ -265,7 +272,7 @@ BOOST_AUTO_TEST_CASE(every_job_ends_well_for_everyone_who_does) {
       late += world->coordinator().counters().late_messages;
     }
   }
-  // Every fault must really have happened. Otherwise the checks prove little.
+  // Every kind of fault must have occurred. Otherwise the checks prove little.
   for (int fault = 0; fault < static_cast<int>(Fault::count); ++fault)
     BOOST_TEST(struck[static_cast<Fault>(fault)] > kWorlds / 50);
   BOOST_TEST(epochs > kWorlds);

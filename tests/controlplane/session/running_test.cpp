@@ -9,8 +9,8 @@ namespace {
 
 constexpr Time kLimit{seconds(120).ns};
 
-/// Checks that all members except `failed` were told that epoch 1 ended because `failed` was lost, at most
-/// `within` after `since`.
+/// Checks that all members except `failed` were informed that epoch 1 has ended because `failed` was lost.
+/// This must have happened at most `within` after `since`.
 void expect_end_everywhere(const World& world, std::size_t failed, Time since, Duration within) {
   for (std::size_t i = 0; i < world.size(); ++i) {
     if (i == failed) continue;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_root_that_was_stopped_does_not_hold_its_absence_against_o
   welcome.mutable_welcome()->set_version(kProtocolVersion);
   coordinator.on_connected(MemberId{1}, Time{});
   coordinator.on_message(MemberId{1}, serialize(welcome), Time{});
-  // The heartbeats that arrived meanwhile are still unread.
+  // The coordinator has not yet read the heartbeats that arrived during these 3 s.
   coordinator.on_timer(Time{} + seconds(3));
   while (auto output = coordinator.poll()) BOOST_TEST(!std::holds_alternative<MemberFinished>(*output));
   coordinator.on_timer(Time{} + seconds(3) + milliseconds(100));

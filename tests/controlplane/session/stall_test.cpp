@@ -1,5 +1,6 @@
-// A member that delays others, or the end of the job, is lost alone and in limited time. A slow source, link
-// or disk causes no loss. Only the coordinator is real. The test writes the messages of its members.
+// A member that delays others, or the end of the job, must be lost in limited time, and no other member with
+// it. A slow source, link or disk must not cause a loss. Only the coordinator is real. The test writes the
+// messages of its members.
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
@@ -21,8 +22,9 @@ using For = Wait::For;
 
 constexpr Duration kTick = milliseconds(100);
 
-/// A running job in its first epoch. If `leader` is the root, there are the root and three others, and ids
-/// are ranks. Otherwise member 1 is the coordinator and the source, and each rank is one less than the id.
+/// A running job in its first epoch. If `leader` is the root, the members are the root and three others, and
+/// the ids are the ranks. Otherwise member 1 is the coordinator and the source, and the rank of each member
+/// is its id minus one.
 class Running {
  public:
   explicit Running(std::uint64_t job_bytes = 1 << 30, MemberId leader = kRoot)
@@ -68,8 +70,8 @@ class Running {
     say(id, [](wire::Envelope& e) { e.mutable_delivered()->set_epoch(1); });
   }
 
-  /// Lets `time` pass. All members send heartbeats. `each` is called every tenth of a second, with the number
-  /// of its earlier calls.
+  /// Lets `time` pass, in which all members send heartbeats. Calls `each` every tenth of a second, with the
+  /// number of the earlier calls.
   void pass(Duration time, const std::function<void(int)>& each = {}) {
     for (const Time until = now_ + time; now_ < until;) {
       for (std::uint32_t id = first_; id <= 3; ++id)
@@ -107,7 +109,7 @@ class Running {
   }
 
   Time now_{seconds(1000).ns};
-  /// The smallest id of a member.
+  /// The smallest id of all members.
   std::uint32_t first_;
   Coordinator coordinator_;
   std::map<std::uint32_t, std::string> lost_;
@@ -153,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_source_that_gives_nothing_for_an_hour_loses_nobody_and_th
     BOOST_TEST(job.advance() > before);
     before = job.advance();
   }
-  // The source goes on. Member 2, which waits for member 1, has waited for an hour.
+  // The source continues. Member 2 has waited for member 1 for an hour.
   job.waits(0, std::nullopt);
   job.waits(1, std::nullopt);
   job.pass(seconds(20));
@@ -293,12 +295,12 @@ BOOST_AUTO_TEST_CASE(who_floods_its_channel_is_lost_alone_and_at_once) {
   BOOST_TEST((job.lost() == Lost{{2, "floods its control channel"}}));
 }
 
-/// A chain that moves one block at a time. Each block takes almost as long as the rule allows. Then one
+/// Runs a chain that moves one block at a time. Each block takes almost the longest permitted time. Then one
 /// member stops.
 BOOST_AUTO_TEST_CASE(however_slowly_a_pipeline_moves_only_who_stops_is_lost) {
   const bool held = rc::check("only who stops is lost", [] {
     Running job;
-    const auto block_time = *rc::gen::inRange(10, 290);  // The unit is a tenth of a second.
+    const auto block_time = *rc::gen::inRange(10, 290);  // In tenths of a second.
     const auto moves_for = *rc::gen::inRange(0, 1000);
     const auto stopper = *rc::gen::inRange<std::uint32_t>(1, 4);
     std::uint64_t step = 0;
@@ -322,7 +324,7 @@ BOOST_AUTO_TEST_CASE(however_slowly_a_pipeline_moves_only_who_stops_is_lost) {
   BOOST_TEST(held);
 }
 
-/// A participant that is running in its first epoch and is told ten times a second what it waits for.
+/// A participant that runs in its first epoch. Ten times a second it gets the wait of its data path.
 class Waiting {
  public:
   explicit Waiting(Rank rank) {

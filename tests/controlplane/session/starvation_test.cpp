@@ -1,5 +1,6 @@
-// Silence is no evidence if the process that measures it was itself starved or has not yet read what has
-// arrived. But a process that runs must still lose a silent peer in time.
+// Tests that silence is no evidence in two cases: if the process that measures it was starved, or if this
+// process has not yet read the messages that have arrived. However, a process that runs must still lose a
+// silent peer in time.
 #include <boost/test/unit_test.hpp>
 #include <optional>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr Timing kTiming{};
 
-/// A coordinator with one participant that must answer the job, which can take long.
+/// A coordinator with one participant. The participant must answer the job, which can take long.
 struct Coordinating {
   Coordinating() {
     machine.start(now);
@@ -40,7 +41,7 @@ struct Coordinating {
   std::optional<std::string> lost;
 };
 
-/// The participant of such a coordinator.
+/// The participant of a coordinator like the one above.
 struct Participating {
   Participating() {
     machine.on_connected(now);
@@ -129,7 +130,7 @@ struct Leading {
   std::vector<std::string> lost;
 };
 
-/// Runs the timer of `side` for `time`. Each call is late by `late`.
+/// Runs the timer of `side` for `time`. Each call of the timer is late by `late`.
 template <typename Side>
 void run(Side& side, Duration time, Duration late) {
   for (const Time end = side.now + time; side.now < end && !side.has_lost_it();) {
@@ -147,8 +148,8 @@ void check_starved_in_slices() {
 
 template <typename Side>
 void check_unread() {
-  // The check at which the silence is long enough is itself in time. But the message that has arrived is read
-  // only after it.
+  // The timer runs in time when the silence is long enough. However, a message has arrived before, and it is
+  // read only after the timer.
   Side side;
   const Time heard = side.now;
   while (side.now < heard + kTiming.suspect_after - milliseconds(25)) {
@@ -162,7 +163,7 @@ void check_unread() {
   BOOST_TEST(!side.has_lost_it());
 }
 
-/// The other side has sent its message in time. But the timer runs before the message is read.
+/// The other side has sent its message in time, but the timer runs before the message is read.
 template <typename Side>
 void check_stopped(Duration length) {
   Side side;
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_participant_that_was_stopped_before_it_was_greeted_still_
   for (const Time end = now + kTiming.greet_timeout * 2; now < end && !participant.finished();
        participant.on_timer(now))
     now = participant.next_deadline();
-  BOOST_TEST(participant.finished());  // The wait still has a limit.
+  BOOST_TEST(participant.finished());  // The wait must have a limit.
 }
 BOOST_AUTO_TEST_CASE(late_deadlines_pass_at_last_for_who_is_always_late) {
   Coordinating coordinating;

@@ -1,5 +1,5 @@
-// Members whose links are slower than those of the others are found by the lags that data paths report. Only
-// the coordinator is real. The test writes the messages of its members.
+// Tests how members with slower links than the others are found. The coordinator finds them by the lags that
+// the data paths report. Only the coordinator is real. The test writes the messages of its members.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <functional>
@@ -19,11 +19,12 @@ constexpr std::uint32_t kReceivers = 8;
 constexpr std::uint64_t kJob = 1 << 30;
 constexpr Duration kTick = milliseconds(20);
 
-/// A running job in its first epoch, with the root and eight others. Ids are ranks. Every member gains 100
-/// MB/s.
+/// A running job in its first epoch, with the root and eight other members. The ids are the ranks. Every
+/// member gets 100 MB in each second.
 class Running {
  public:
-  /// `round_trips` contains the round-trip times of the members 1, 2 and so on, as far as they are known.
+  /// `round_trips` contains the round-trip times of members 1, 2 and so on. It may be shorter than the number
+  /// of members.
   explicit Running(bool finds = true, const std::vector<Duration>& round_trips = {},
                    bool has_slow_uplinks = false)
       : coordinator_({.session = {},
@@ -80,7 +81,8 @@ class Running {
       drain();
     }
   }
-  /// Returns the stragglers that the application is told about after all members have ended the epoch.
+  /// Returns the stragglers that the coordinator reports to its application after all members have ended the
+  /// epoch.
   std::set<std::uint32_t> stragglers() {
     for (std::uint32_t id = 0; id <= kReceivers; ++id)
       say(id, [&](wire::Envelope& e) { e.mutable_ended()->set_epoch(value_of(epoch_)); });
@@ -88,7 +90,7 @@ class Running {
     BOOST_REQUIRE(candidates_);
     return stragglers_among(*candidates_);
   }
-  /// The stragglers that the application is told about before the first epoch.
+  /// The stragglers that the coordinator reports to its application before the first epoch.
   const std::set<std::uint32_t>& far() const { return far_; }
   bool ended() const { return ended_; }
   int lost() const { return lost_; }
@@ -144,7 +146,7 @@ BOOST_AUTO_TEST_CASE(whoever_holds_up_rings_for_a_while_is_a_straggler_in_the_ne
   BOOST_TEST(job.lost() == 0);
   BOOST_TEST(job.named_as_failed() == 0);
   job.form(Epoch{2});
-  // The coordinator knows already that 5 is a straggler.
+  // The coordinator already knows that member 5 is a straggler.
   job.lag(3, {5});
   job.pass(seconds(1));
   BOOST_TEST(!job.ended());
@@ -160,8 +162,8 @@ BOOST_AUTO_TEST_CASE(whoever_is_far_from_the_others_is_a_straggler_from_the_begi
   for (const auto& [round_trips, found] : std::initializer_list<Case>{
            {{near, near, near, near, far, near, near, near}, {5}},
            {{near, near, near, near, far, near, far, near}, {5, 7}},
-           {{near, near, far, near, far, near, far, near}, {}},     // Three are too many.
-           {{near, near, near, near, some, near, near, near}, {}},  // 5 ms is not far.
+           {{near, near, far, near, far, near, far, near}, {}},     // Three far members are too many.
+           {{near, near, near, near, some, near, near, near}, {}},  // 5 ms is not long enough.
            {{some, some, far, some, some, some, some, some}, {3}},
            {{far, far, far, far, far, far, far, far}, {}},
            {{near, far, near}, {2}},
@@ -182,22 +184,23 @@ BOOST_AUTO_TEST_CASE(a_lag_that_is_over_was_none) {
   BOOST_TEST(!job.ended());
 }
 
-/// Member 5 is slow. So the ring of member 3 fills, and member 3 makes no progress. Then the same happens to
-/// member 1, which sends to 3.
+/// Member 5 is slow. So the ring buffer of member 3, which sends to member 5, fills, and member 3 makes no
+/// progress. Later the same happens to member 1, which sends to member 3.
 BOOST_AUTO_TEST_CASE(who_was_held_up_before_is_held_up_by_the_straggler) {
   Running job;
   job.lag(3, {5});
   job.pass(milliseconds(100));
   job.lag(1, {3});
   job.pass(milliseconds(100));
-  // The link of member 5 is slow in both directions.
+  // The link of member 5 is slow in both directions, so member 5 reports a lag, too.
   job.lag(5, {6});
   job.pass(seconds(1));
   BOOST_REQUIRE(job.ended());
   BOOST_TEST((job.stragglers() == std::set<std::uint32_t>{5}));
 }
 
-/// Member 1 looks for lags just before member 3 does, so its report that 3 delays its ring comes first.
+/// Member 1 checks for lags shortly before member 3 does. So the report that member 3 delays member 1 arrives
+/// first.
 BOOST_AUTO_TEST_CASE(who_is_held_up_by_the_straggler_may_say_so_a_moment_later) {
   Running job;
   job.lag(1, {3});
@@ -241,7 +244,7 @@ BOOST_AUTO_TEST_CASE(where_many_are_slow_and_at_the_end_and_on_request_nobody_is
   }
   {
     Running job;
-    // About 0.7 s of the job are left.
+    // After these 10 s, the job needs only 0.7 s more.
     job.pass(seconds(10));
     job.lag(3, {5});
     job.pass(milliseconds(600));
@@ -255,7 +258,7 @@ BOOST_AUTO_TEST_CASE(where_many_are_slow_and_at_the_end_and_on_request_nobody_is
   }
   {
     Running job;
-    // Member 0 is the source.
+    // Member 0 is the source, which cannot be a straggler.
     job.lag(3, {0});
     job.pass(seconds(1));
     BOOST_TEST(!job.ended());

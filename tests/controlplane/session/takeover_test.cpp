@@ -1,4 +1,4 @@
-// Tests of a failover: the coordinator dies, and the survivors go on without it. They check which survivor
+// Tests of a failover: the coordinator dies, and the survivors continue without it. They check which survivor
 // becomes the coordinator, what the survivors agree on, and when they give up.
 #include <boost/test/unit_test.hpp>
 
@@ -10,11 +10,12 @@ BOOST_AUTO_TEST_SUITE(takeover_test)
 namespace {
 
 constexpr Time kLimit{seconds(300).ns};
-/// How long after the start of the data three_who_hold_everything_together() and
-/// four_who_hold_everything_together() hold all blocks.
+/// The time from the start of the data until the participants together hold all blocks: in the world of
+/// three_who_hold_everything_together(), and in that of four_who_hold_everything_together().
 constexpr Duration kThreeHoldAll = milliseconds(260), kFourHoldAll = milliseconds(300);
 
-/// From kThreeHoldAll on, the three participants together have every block, and none of them has all.
+/// From kThreeHoldAll on, the three participants together have every block, but no single participant has all
+/// blocks.
 World three_who_hold_everything_together() {
   return World({.participants = 3, .data_time = milliseconds(600)});
 }
@@ -30,8 +31,8 @@ void require_that_they_hold_everything(const World& world, std::size_t first, st
   BOOST_REQUIRE_EQUAL(held, kWhole);
 }
 
-/// Runs the world to its end. Calls `blow` when the data of the first epoch has run for `moment` at
-/// `observer`. Returns the time of the blow.
+/// Runs the world to its end. Calls `blow` when the data of the first epoch has run for the time `moment` in
+/// process `observer`. Returns the time of this call.
 Time run_with_blow(World& world, Duration moment, const std::function<void()>& blow,
                    std::size_t observer = 1) {
   Time struck{};
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(the_death_of_who_leads_is_succeeded_in_turn) {
 
 BOOST_AUTO_TEST_CASE(of_two_who_lead_the_higher_stands_down) {
   World world = three_who_hold_everything_together();
-  // Member 1 misses its turn, and becomes the coordinator late.
+  // Member 1 is paused when it should become the coordinator, so it becomes the coordinator late.
   run_with_blow(world, kThreeHoldAll, [&] {
     world.kill(0);
     world.pause(1, milliseconds(210));
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(who_has_committed_is_a_source_for_those_who_lack_blocks) {
     world.behaviour(2).never_progresses = false;
     world.kill(0);
   };
-  // The first MemberFinished is about the root, which has everything from the start.
+  // Uses the second MemberFinished. The first one is for the root, which has all blocks from the start.
   world.on(0, "MemberFinished", die, 2);
   BOOST_REQUIRE(world.run(kLimit));
   check_that_they_have_it(world, 1, 2);

@@ -43,8 +43,8 @@ bool World::running(std::size_t process) const {
   return processes_[process].alive && processes_[process].paused_until <= now_;
 }
 
-/// Gives an input to a process, and then drains its state machines. The input is lost if the process is dead,
-/// and late if it is paused.
+/// Gives an input to a process, and then drains the process's state machines. If the process is dead, the
+/// input is lost. If the process is paused, it gets the input when it resumes.
 void World::post(std::size_t process, Time when, std::function<void()> action) {
   at(when, [this, process, action = std::move(action)]() mutable {
     if (!processes_[process].alive) return;
@@ -79,7 +79,7 @@ void World::arm_timer(std::size_t process) {
     Process& timed = processes_[process];
     if (timed.timer_at != due) return;
     timed.timer_at = Time::never();
-    // The timer is armed again when the process resumes.
+    // When the process resumes, its timer is armed again.
     if (!running(process)) return;
     run_timers(process);
   });
@@ -173,7 +173,7 @@ void World::send_up(std::size_t lower, std::size_t upper, Bytes bytes) {
        });
 }
 
-/// Does the same as an agent: the first message of a channel tells whether a new coordinator has connected to
+/// Does what an agent does: the first message of a channel shows whether a new coordinator has connected to
 /// an orphan.
 void World::arrive_below(std::size_t upper, std::size_t lower, const Bytes& bytes) {
   Process& self = processes_[lower];

@@ -1,4 +1,4 @@
-// Tests with real processes, each with a node of the embedded store.
+// Tests with real processes. Each process has a node of the embedded store.
 #include "controlplane/store/embedded_store.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -48,7 +48,8 @@ BOOST_AUTO_TEST_CASE(a_store_without_disks_begins_only_when_all_its_nodes_are_th
   BOOST_TEST(client.advance("g", 1, [](const view::View&) {}).has_value());
 }
 
-/// A process that is killed loses its state, and is a new acceptor when it is started again.
+/// Kills and starts the nodes one after the other. A killed process loses its state, and is a new acceptor
+/// after it is started again.
 void come_back_without_their_state_one_after_the_other(StoreNodes& nodes) {
   nodes.start_all();
   StoreClient client = nodes.client();
@@ -84,8 +85,8 @@ BOOST_AUTO_TEST_CASE(a_store_that_lost_the_state_of_two_nodes_serves_nobody_unti
   nodes.start_all();
   StoreClient client = nodes.client();
   BOOST_TEST_REQUIRE(client.wait_until_up());
-  // While node 0 is dead, nodes 1 and 2 are the majority. So node 1, the later surviving node, has the last
-  // view.
+  // While node 0 is dead, nodes 1 and 2 are the majority. So node 1, which becomes the surviving node, has
+  // the last view.
   BOOST_TEST_REQUIRE(wait_for_stage(nodes, 1, Stage::serving));
   nodes.kill(0);
   BOOST_TEST_REQUIRE(client.advance("g", 1, [](const view::View&) {}).has_value());
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_lost_the_state_of_two_nodes_serves_nobody_unti
   for (const std::size_t lost : {0u, 2u}) nodes.wipe(lost);
   for (const std::size_t lost : {0u, 2u}) nodes.start(lost);
   for (const std::size_t lost : {0u, 2u}) BOOST_TEST_REQUIRE(wait_for_stage(nodes, lost, Stage::fresh));
-  // The nodes that have lost their state ask for an operator as soon as they know about each other.
+  // The nodes without state request an operator as soon as they know each other.
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   for (bool told = false; !told && std::chrono::steady_clock::now() < limit;) {
     const auto answer = client.read("g");
@@ -111,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_lost_the_state_of_two_nodes_serves_nobody_unti
   BOOST_TEST((client.read("g").value() == stood));
   for (std::size_t node = 0; node < 3; ++node)
     BOOST_TEST_REQUIRE(wait_for_stage(nodes, node, Stage::serving));
-  // All three nodes have the state again, so the store can lose the surviving node.
+  // All three nodes have the state again. So the store also survives the death of node 1.
   nodes.kill(1);
   BOOST_TEST(client.advance("g", 1, [](const view::View&) {}).has_value());
 }
@@ -127,7 +128,8 @@ BOOST_AUTO_TEST_CASE(a_node_with_a_damaged_journal_does_not_start_and_comes_back
   {
     std::fstream journal(nodes.journal(2), std::ios::in | std::ios::out | std::ios::binary);
     journal.seekg(40);
-    const char damaged = static_cast<char>(~journal.get());  // differs from the random byte that is there
+    // The new byte differs from the byte in the file, whatever that is.
+    const char damaged = static_cast<char>(~journal.get());
     journal.seekp(40);
     journal.put(damaged);
   }

@@ -9,7 +9,7 @@ namespace rdmc::store {
 BOOST_AUTO_TEST_SUITE(etcd_codec_test)
 namespace {
 
-// Printed by the gateway of etcd 3.4.23 for a range without keys.
+// The answer of the gateway of etcd 3.4.23 for a range without keys.
 constexpr const char* kEmpty = R"({"header":{"cluster_id":"14841639068965178418","revision":"1"}})";
 
 BOOST_AUTO_TEST_CASE(a_range_without_keys_is_empty_and_a_txn_that_was_done_says_its_revision) {

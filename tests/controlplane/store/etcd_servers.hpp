@@ -1,4 +1,4 @@
-// One or three real etcd servers.
+// Starts one or three real etcd servers.
 #pragma once
 
 #include "tests/controlplane/store/server_processes.hpp"

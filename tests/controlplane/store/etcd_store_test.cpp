@@ -28,8 +28,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_dies_and_comes_back_is_found_again_by_request
 BOOST_AUTO_TEST_CASE(endpoints_that_say_nothing_or_no_are_passed_over_at_once_and_not_asked_first_again) {
   EtcdServers servers(1);
   BOOST_TEST_REQUIRE(client_of(servers.endpoints()).wait_until_up());
-  // Two endpoints that do not answer. The kernel accepts connections for the first one, but no answer ever
-  // comes. No process listens at the second one.
+  // Two endpoints that do not answer. At the first endpoint, the kernel accepts connections, but no answer is
+  // ever sent. At the second endpoint, no process listens.
   const auto silent = control::listen_on(Address::ipv4(127, 0, 0, 1, 0)).value();
   const auto dead = control::reserve(Address::ipv4(127, 0, 0, 1, 0)).value();
   const EtcdOptions options{.endpoints = {control::local_address(silent.get()),
@@ -38,8 +38,8 @@ BOOST_AUTO_TEST_CASE(endpoints_that_say_nothing_or_no_are_passed_over_at_once_an
   StoreClient client([&](control::ControlLoop& loop) -> std::unique_ptr<view::ViewStore> {
     return EtcdStore::create(loop, options).value();
   });
-  for (std::uint64_t epoch = 1; epoch <= 3;
-       ++epoch)  // kPatience is less than the time limit of the silent endpoint
+  // kPatience is shorter than the time limit `attempt`. So the client must not wait for the silent endpoint.
+  for (std::uint64_t epoch = 1; epoch <= 3; ++epoch)
     BOOST_TEST(client.swap("g", view_of(epoch, 1)).value().swapped);
   std::size_t asked = 0;
   for (Address peer; control::accept_one(silent.get(), peer);) ++asked;

@@ -23,7 +23,7 @@ struct Directory {
   std::string node() const { return path / "node"; }
   std::filesystem::path journal() const { return path / "node" / "journal"; }
 
-  /// Writes the state of a node with one view of "g" and one of "h". Returns that state.
+  /// Writes the state of a node with one view of the group "g" and one of the group "h". Returns this state.
   Durable write_two_views() {
     JournalFile file = JournalFile::open(node()).value();
     Acceptor acceptor(first_state(0));

@@ -1,5 +1,5 @@
-// A node, and the thread that writes its journal, without memory. The node fails with an error, the process
-// goes on, and everything that was reported as done is on the disk.
+// Lets memory run out in a node, and in the thread that writes its journal. The node must fail with an error,
+// and the process must continue. All changes that were reported as done must be on the disk.
 #include <stdlib.h>
 
 #include <boost/test/data/test_case.hpp>
@@ -28,7 +28,7 @@ struct Directory {
     path = name;
   }
   ~Directory() { std::filesystem::remove_all(path); }
-  /// The view that a node would read from the directory.
+  /// Returns the view that a node would find in the directory when it starts.
   view::View view_of_group() const {
     const Durable kept = JournalFile::open(path).value().recovered();
     const auto found = kept.registers.find("g");
@@ -37,7 +37,7 @@ struct Directory {
   std::filesystem::path path;
 };
 
-/// The only node of a store, and a client on another thread.
+/// A store with one node, and a client on another thread.
 struct OneNode {
   explicit OneNode(const Directory& directory)
       : node(StoreNode::start(*loop, {.directory = directory.path,
@@ -55,7 +55,7 @@ struct OneNode {
 
   const control::ChannelOptions channel{.security = control::Insecure{}};
   std::unique_ptr<control::ControlLoop> loop = control::ControlLoop::create().value();
-  int ended = 0;  ///< Used on the loop's thread.
+  int ended = 0;  ///< Must be used on the loop's thread.
   std::unique_ptr<StoreNode> node;
   StoreClient client;
 };
@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(a_write_without_memory_is_an_error_by_name) {
   Acceptor acceptor(Durable{.id = {1, 1}});
   std::promise<bool> first;
   writer->write(*acceptor.take_write(), [&](const Result<void>& written) {
-    fail_allocations(0, 1);  // allocations of the writer's thread
+    // This runs on the writer's thread, so an allocation of this thread fails.
+    fail_allocations(0, 1);
     first.set_value(written.has_value());
   });
   BOOST_TEST(first.get_future().get());

@@ -1,5 +1,5 @@
-// Real servers of a store, on loopback ports of their own and with a temporary directory. Tests start them,
-// kill them and start them again.
+// Runs real servers of a store on loopback. Each has its own port and data in a temporary directory. Tests
+// start the servers, kill them and start them again.
 #pragma once
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ class ServerProcesses {
   ServerProcesses& operator=(const ServerProcesses&) = delete;
 
   std::size_t size() const { return servers_.size(); }
-  /// The addresses for clients.
+  /// Returns the addresses for clients.
   std::vector<Address> endpoints() const {
     std::vector<Address> all;
     for (const Server& server : servers_) all.push_back(server.client);
@@ -64,8 +64,8 @@ class ServerProcesses {
     ::waitpid(server.process, nullptr, 0);
     server.process = -1;
   }
-  /// Waits until the process ends by itself, and returns its exit status. Kills the process if it has not
-  /// ended within kPatience. Returns -1 if the process was killed.
+  /// Waits until the process ends by itself, and returns its exit status. If the process has not ended within
+  /// kPatience, kills it and returns -1.
   int wait(std::size_t index) {
     Server& server = servers_[index];
     int status = 0;
@@ -80,7 +80,7 @@ class ServerProcesses {
   bool runs(std::size_t index) const {
     return servers_[index].process > 0 && ::waitpid(servers_[index].process, nullptr, WNOHANG) == 0;
   }
-  /// Deletes everything that a server has kept. The server must not run.
+  /// Deletes all data that a server has stored. The server must not run.
   void wipe(std::size_t index) { std::filesystem::remove_all(data(index)); }
   /// Returns all text that a server has written to its standard output and error.
   std::string said(std::size_t index) const {
@@ -108,13 +108,14 @@ class ServerProcesses {
   virtual std::vector<std::string> command(std::size_t index) const = 0;
   const std::vector<Server>& servers() const { return servers_; }
   const std::filesystem::path& directory() const { return directory_; }
-  /// The path of one server's data.
+  /// Returns the path of a server's data.
   std::string data(std::size_t index) const { return directory_ / ("m" + std::to_string(index)); }
 
  private:
   std::filesystem::path directory_;
   std::vector<Server> servers_;
-  std::vector<Descriptor> reserved_;  // so that no other process gets a port, even while its server is dead
+  // These sockets reserve the ports, so that no other process gets a port, not even while its server is dead.
+  std::vector<Descriptor> reserved_;
 };
 
 }  // namespace rdmc::store::testing

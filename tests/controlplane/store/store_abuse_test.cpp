@@ -1,5 +1,5 @@
-// Attacks of unauthenticated clients, and of broken clients with the key, on nodes of the embedded store. The
-// nodes are real processes.
+// Tests attacks on nodes of the embedded store. The attackers are unauthenticated clients, and broken clients
+// that have the key. The nodes are real processes.
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/view/messages.hpp"
@@ -83,7 +83,7 @@ BOOST_FIXTURE_TEST_CASE(a_proposal_that_is_said_again_later_changes_nothing, Ser
   BOOST_TEST_REQUIRE(client_with_key.is_up());
   const Configuration configuration = client_with_key.ask(StateRequest{})->known;
   BOOST_TEST_REQUIRE(configuration.epoch > 0u);
-  // This ballot is higher than all that the node may have promised.
+  // This ballot is higher than any ballot that the node may have promised.
   const auto promised = client_with_key.ask(Prepare{"g", {configuration.epoch, 1 << 20, {1, 1}}});
   const auto* const stands = std::get_if<Accepted>(&promised->body);
   BOOST_TEST_REQUIRE(stands != nullptr);

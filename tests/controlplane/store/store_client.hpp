@@ -13,7 +13,7 @@ namespace rdmc::store::testing {
 
 inline constexpr std::chrono::seconds kPatience{60};
 
-/// A view of that epoch by that proposer. The views of different proposers differ.
+/// Returns a view with this epoch from this proposer. The views of different proposers differ.
 inline view::View view_of(std::uint64_t epoch, std::uint64_t proposer) {
   return {.epoch = Epoch{epoch},
           .members = {{.id = view::MemberId{proposer},
@@ -24,7 +24,7 @@ inline view::View view_of(std::uint64_t epoch, std::uint64_t proposer) {
 
 class StoreClient {
  public:
-  /// `make` creates the store on the client's own loop.
+  /// `make` must create the store on the client's own loop.
   explicit StoreClient(const std::function<std::unique_ptr<view::ViewStore>(control::ControlLoop&)>& make)
       : loop_(control::ControlLoop::create().value()), store_(make(*loop_)) {}
 
@@ -42,8 +42,8 @@ class StoreClient {
     loop_->call([&] { store_->watch(group, std::move(hint)); });
   }
 
-  /// Repeats the request until the store answers or kPatience has passed. On a busy machine the answer to a
-  /// single request may come too late.
+  /// Repeats the request until the store answers or kPatience has passed. On a busy machine, the answer to a
+  /// single request may be too late.
   template <typename Ask>
   static auto until_answered(Ask ask) {
     const auto limit = std::chrono::steady_clock::now() + kPatience;
@@ -55,13 +55,13 @@ class StoreClient {
   bool wait_until_up() {
     return until_answered([this] { return read("nobody"); }).has_value();
   }
-  /// True if the store has answered the swap, whatever the answer was.
+  /// Returns true if the store has answered the swap, whatever the answer is.
   bool swaps(const std::string& group, const view::View& next) {
     return until_answered([&] { return swap(group, next); }).has_value();
   }
 
-  /// Replaces the current view of `group` by the next one, with as many requests as necessary. `seen` gets
-  /// every view that the store reports. Returns nullopt if kPatience has passed.
+  /// Replaces the current view of `group` by the next view. Sends as many requests as this takes. Calls
+  /// `seen` with every view that the store reports. Returns nullopt if kPatience has passed.
   std::optional<view::View> advance(const std::string& group, std::uint64_t proposer,
                                     const std::function<void(const view::View&)>& seen) {
     const auto limit = std::chrono::steady_clock::now() + kPatience;

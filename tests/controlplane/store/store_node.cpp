@@ -1,6 +1,6 @@
-// A node of the embedded store as a process of its own, for tests that kill it.
+// A program that runs one node of the embedded store, for tests that kill the node.
 // Usage: store_node DIRECTORY|- SELF LISTEN KEY-FILE NODE...
-// If "-" stands for the directory, the node keeps everything in memory. The process runs until it is killed.
+// If DIRECTORY is "-", the node keeps its state in memory. The process runs until a signal kills it.
 #include <unistd.h>
 
 #include <cstdio>

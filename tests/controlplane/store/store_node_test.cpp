@@ -1,4 +1,4 @@
-// Nodes of the embedded store on control loops of this process, which have other users as well.
+// Tests nodes of the embedded store in this process, on control loops that also have other users.
 #include "controlplane/store/store_node.hpp"
 
 #include <stdlib.h>
@@ -73,7 +73,7 @@ BOOST_FIXTURE_TEST_CASE(nodes_without_disks_live_on_the_loop_of_a_process_that_u
   BOOST_TEST_REQUIRE(client.wait_until_up());
   const auto first = client.advance("g", 1, [](const view::View&) {});
   BOOST_TEST_REQUIRE(first.has_value());
-  // A node that ends and begins again has lost its state, and the others let it in.
+  // A node without a directory loses its state when it ends. After a restart, the other nodes let it in.
   nodes[0].reset();
   nodes[0] = StoreNode::start(*loop, options(0, "")).value();
   BOOST_TEST(comes_to(*nodes[0], Stage::serving));
@@ -135,7 +135,8 @@ BOOST_FIXTURE_TEST_CASE(a_node_that_is_replaced_says_so_once, Process) {
   for (const std::size_t i : {1u, 2u}) {
     BOOST_TEST(comes_to(*nodes[i], Stage::replaced));
     BOOST_TEST(loop->call([&] { return ended[i].load(); }) == 1);
-    // The node reports the same after a restart. With an empty directory it serves again.
+    // After a restart, the node reports the same stage again. With an empty directory it answers clients
+    // again.
     nodes[i].reset();
     nodes[i] = StoreNode::start(*loop, options(i, (path / std::to_string(i)).string())).value();
     BOOST_TEST(comes_to(*nodes[i], Stage::replaced));
@@ -153,7 +154,7 @@ BOOST_FIXTURE_TEST_CASE(a_node_whose_disk_refuses_a_write_answers_nobody_until_i
   StoreClient client([&](control::ControlLoop& own) { return client_on(own); });
   BOOST_TEST_REQUIRE(client.wait_until_up());
   BOOST_TEST_REQUIRE(client.swap("g", view_of(1, 1)).value().swapped);
-  // No file may become longer than the journal is now.
+  // From here on, no file may become longer than the journal is now.
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   const auto ignored = ::signal(SIGXFSZ, SIG_IGN);
@@ -198,7 +199,8 @@ BOOST_FIXTURE_TEST_CASE(a_directory_is_of_one_node_and_of_one_store, Process) {
       nodes.push_back(StoreNode::start(*loop, options(i, directory(i))).value());
     StoreClient client([&](control::ControlLoop& own) { return client_on(own); });
     BOOST_TEST_REQUIRE(client.wait_until_up());
-    BOOST_TEST((refused(options(0, directory(0))) == Errc::already_exists));  // another node uses it
+    // Another node uses this directory.
+    BOOST_TEST((refused(options(0, directory(0))) == Errc::already_exists));
     for (const auto& node : nodes) BOOST_TEST_REQUIRE(comes_to(*node, Stage::serving));
   }
   BOOST_TEST((refused(options(1, directory(0))) == Errc::invalid_argument));

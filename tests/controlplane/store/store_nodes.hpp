@@ -1,4 +1,4 @@
-// Nodes of the embedded store as processes of their own, all with the same key.
+// Runs nodes of the embedded store as separate processes, all with the same key.
 #pragma once
 
 #include "controlplane/auth/cluster_key.hpp"
@@ -14,7 +14,7 @@ class StoreNodes final : public ServerProcesses {
  public:
   enum class Keeps : std::uint8_t { on_disk, in_memory };
 
-  /// Does not start the nodes.
+  /// The nodes are not started.
   explicit StoreNodes(std::size_t nodes, Keeps keeps = Keeps::on_disk)
       : ServerProcesses(nodes), key_(control::ClusterKey::generate().value()), keeps_(keeps) {
     BOOST_TEST_REQUIRE(key_.write(key_file()).has_value());
@@ -49,7 +49,7 @@ class StoreNodes final : public ServerProcesses {
   const Keeps keeps_;
 };
 
-/// A client with the key that sends any message to one node.
+/// A client that has the key and sends arbitrary messages to one node.
 class RawClient {
  public:
   RawClient(const Address& node, const control::ChannelOptions& options)
@@ -63,7 +63,7 @@ class RawClient {
   Result<void> say(Bytes message) {
     return harness_.loop->call([&] { return end_.channel->send(std::move(message)); });
   }
-  /// Returns the answer to a request, or nullopt if the node closes the channel instead.
+  /// Returns the answer to a request, or nullopt if the node closes the channel.
   std::optional<Reply> ask(decltype(Request::body) body) {
     const std::size_t before = end_.messages.size();
     if (!say(encode(Request{++last_, std::move(body)}))) return std::nullopt;
@@ -82,7 +82,7 @@ class RawClient {
   std::uint64_t last_ = 0;
 };
 
-/// Asks a node for its state until it has reached that stage. Returns false if kPatience has passed.
+/// Requests the state of a node until the node has reached `stage`. Returns false if kPatience has passed.
 inline bool wait_for_stage(const StoreNodes& nodes, std::size_t index, Stage stage) {
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < limit) {

@@ -1,5 +1,5 @@
-// Tests that every store must pass with its real servers. `client_of(addresses)` returns a StoreClient for
-// these addresses.
+// Tests that every kind of store must pass with real servers. `client_of(addresses)` returns a StoreClient
+// for these addresses.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace rdmc::store::testing {
 
-/// The views that all clients have got. There must be only one view of each epoch.
+/// The views that all clients have received. Each epoch must have only one view.
 class History {
  public:
   void add(const view::View& view) {
@@ -30,7 +30,7 @@ class History {
   std::size_t disagreements_ = 0;
 };
 
-/// The number of hints of a watch. They are counted on the loop's thread.
+/// Counts the notifications of a watch, on the loop's thread.
 class Hints {
  public:
   void add() {
@@ -42,7 +42,7 @@ class Hints {
     const std::scoped_lock lock(mutex_);
     return count_;
   }
-  /// Waits until there are more than `before` hints. Returns false if kPatience has passed.
+  /// Waits until there are more than `before` notifications. Returns false if kPatience has passed.
   bool more_than(std::uint64_t before) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kPatience, [&] { return count_ > before; });
@@ -63,12 +63,12 @@ void keeps_one_view_of_each_epoch_and_says_what_stands(ServerProcesses& servers,
   const auto other = client.swap("g", view_of(1, 2)).value();
   BOOST_TEST(!other.swapped);
   BOOST_TEST((other.current == view_of(1, 1)));
-  // The same proposal is sent twice, as after a lost answer.
+  // The same proposal is sent twice, as a client does after a lost answer.
   BOOST_TEST(client.swap("g", view_of(1, 1)).value().swapped);
   BOOST_TEST(!client.swap("g", view_of(3, 1)).value().swapped);
   BOOST_TEST(client.swap("g", view_of(2, 1)).value().swapped);
-  // The second client knows no view yet, and its swap succeeds. The first one knows only an older view, and
-  // gets the current one.
+  // The second client knows no view, and its swap must succeed. After that, the swap of the first client must
+  // fail, because this client knows only an older view. The client gets the current view.
   StoreClient second = client_of(servers.endpoints());
   BOOST_TEST(second.swap("g", view_of(3, 2)).value().swapped);
   BOOST_TEST(!client.swap("g", view_of(3, 1)).value().swapped);
@@ -88,7 +88,7 @@ void is_found_again_after_its_death_by_requests_and_watches(ServerProcesses& ser
   BOOST_TEST_REQUIRE(client.wait_until_up());
   const auto hints = std::make_shared<Hints>();
   watcher.watch("g", [hints](std::optional<Epoch>) { hints->add(); });
-  BOOST_TEST_REQUIRE(hints->more_than(0));  // the watch has begun
+  BOOST_TEST_REQUIRE(hints->more_than(0));  // the watch has started
   BOOST_TEST(client.swap("g", view_of(1, 1)).value().swapped);
   BOOST_TEST_REQUIRE(hints->more_than(1));
   servers.kill(0);
@@ -99,7 +99,7 @@ void is_found_again_after_its_death_by_requests_and_watches(ServerProcesses& ser
   servers.start(0);
   BOOST_TEST_REQUIRE(client.wait_until_up());
   BOOST_TEST((client.read("g").value() == view_of(1, 1)));
-  // The watch begins anew by itself, and then gives a hint.
+  // The watch must start again by itself, and then notify.
   BOOST_TEST_REQUIRE(hints->more_than(before));
   BOOST_TEST(client.swap("g", view_of(2, 1)).value().swapped);
 }
@@ -125,7 +125,7 @@ void three_killed_one_after_the_other_under_load_lose_and_split_nothing(ServerPr
   bool went_on = true;
   for (std::size_t victim = 0; victim < servers.size() && went_on; ++victim) {
     servers.kill(victim);
-    // Two of three servers go on. Then the third one takes part again.
+    // First, two of three servers continue. Then the third server takes part again.
     for (int i = 0; i < 3; ++i) went_on = went_on && advance();
     servers.start(victim);
     for (int i = 0; i < 3; ++i) went_on = went_on && advance();
@@ -136,7 +136,7 @@ void three_killed_one_after_the_other_under_load_lose_and_split_nothing(ServerPr
   BOOST_TEST(won > 0u);
   BOOST_TEST(lost_patience == 0u);
   BOOST_TEST(history.disagreements() == 0u);
-  // Every epoch was seen: none was skipped, and none has two views.
+  // Every epoch must have been seen exactly once. None was skipped.
   BOOST_TEST_REQUIRE(client.wait_until_up());
   BOOST_TEST(history.size() == value_of(client.read("g").value().epoch));
 }

@@ -1,6 +1,6 @@
-// Tests of single processes. The test plays the store and the peers, and checks what the process asks,
-// reports and does, and in which order. Whole groups with faults are tested in the simulator
-// (tests/apps/sim/views_seeds_test.cpp).
+// Tests of single processes. The test takes the part of the store and of the peers. It checks what the
+// process requests, reports and does, and in which order. Whole groups with faults are tested in the
+// simulator (tests/apps/sim/views_seeds_test.cpp).
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/view/process.hpp"
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_both_others_miss_is_proposed_out_and_the_fenc
   BOOST_TEST(!process.core.admits(Epoch{5}, MemberId{3}));
   BOOST_TEST(!process.core.admits(Epoch{6}, MemberId{3}));
   BOOST_TEST(process.core.admits(Epoch{6}, MemberId{2}));
-  // The removed member gets the view, too.
+  // The removed member must get the view, too.
   bool told = false;
   for (const Transmit& said : process.take<Transmit>())
     told = told || (said.to == std::vector{member(3).address} && said.message == encode(swaps[0].next));
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_newer_view_that_is_shown_is_read_unless_it_is_brought_bef
     OfThree process;
     process.take<ReadStore>();
     process.standing.reset();
-    process.core.on_hint(Epoch{5}, process.now);  // the current view
+    process.core.on_hint(Epoch{5}, process.now);  // this is the current view, so it causes no read
     process.core.on_hint(Epoch{6}, process.now);
     process.wait(milliseconds(9));
     BOOST_TEST(process.take<ReadStore>().empty());
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(nobody_speaks_in_another_s_name) {
   const Bytes forged = encode(Status{.from = MemberId{3}, .sequence = ~std::uint64_t{0}, .epoch = Epoch{5}});
   BOOST_TEST(
       (process.core.on_message(forged, {MemberId{2}, {}}, process.now).error().code == Errc::protocol_error));
-  // A later true status does not count as late.
+  // A real status that arrives later must not count as late.
   process.hear_from({3}, ids({1, 2}));
   BOOST_TEST(process.core.counters().late == 0u);
 }
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(silence_that_nobody_listened_to_is_none_and_what_has_arrive
   for (const bool arrives : {false, true}) {
     OfThree process;
     process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
-    process.listens = false;  // the thread with the network is not scheduled
+    process.listens = false;  // the process's network thread is not scheduled
     process.wait(seconds(2));
     BOOST_TEST(process.take<SwapStore>().empty());
     if (arrives) process.hear_from({2, 3}, ids({1, 2, 3}));
@@ -154,7 +154,8 @@ BOOST_AUTO_TEST_CASE(silence_that_nobody_listened_to_is_none_and_what_has_arrive
     BOOST_TEST(process.core.counters().suspicions == 0u);
     BOOST_TEST(process.core.level(MemberId{3}) < 8);
     process.keep_hearing({2}, ids({1}), milliseconds(600));
-    BOOST_TEST(process.take<SwapStore>().size() == 1u);  // it listens again, and does not hear member 3
+    // The process listens again, and does not hear member 3.
+    BOOST_TEST(process.take<SwapStore>().size() == 1u);
   }
 }
 
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(who_was_stopped_removes_nobody_on_words_from_before_but_who
     OfThree process;
     process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
     process.now = process.now + seconds(2);
-    // Meanwhile each of the two does not hear this process and the other one any more.
+    // Meanwhile, members 2 and 3 hear neither this process nor each other.
     process.hear_from({2}, ids({}));
     process.hear_from({3}, ids({}));
     if (dead) process.core.on_gone(MemberId{3}, process.now);
@@ -234,7 +235,7 @@ BOOST_AUTO_TEST_CASE(several_deaths_and_a_joiner_are_one_change) {
 
 BOOST_AUTO_TEST_CASE(
     those_who_come_one_after_the_other_join_in_one_change_that_waits_for_them_within_a_bound) {
-  for (const int coming : {1, 3, 30}) {  // one joiner every 5 ms, from the first one on
+  for (const int coming : {1, 3, 30}) {  // the first joiner arrives, and then one more every 5 ms
     Process process(1);
     process.read(view_of(5, {1}));
     int came = 0;
@@ -255,7 +256,7 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
-/// A process that wants to join, and says that it listens at the address of member `n`.
+/// Returns a process that wants to join, and that claims to listen at the address of member `n`.
 Member claimant_of(std::uint8_t n, std::uint8_t id = 33) {
   Member claimant = member(n);
   claimant.id = MemberId{id};
@@ -287,8 +288,8 @@ BOOST_AUTO_TEST_CASE(
 
 BOOST_AUTO_TEST_CASE(a_joiner_that_only_says_that_it_listens_at_the_address_of_a_member_removes_nobody) {
   const Address address = member(3).address;
-  // Four cases: the member itself answers at the address, another process does, no process does, or the
-  // question gets no answer.
+  // Four answers to the question who listens at the address: the member itself, another process, no process,
+  // or no answer.
   for (const auto& listening :
        {std::optional(std::map<Address, MemberId>{{address, MemberId{3}}}),
         std::optional(std::map<Address, MemberId>{{address, MemberId{77}}}),
@@ -306,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_only_says_that_it_listens_at_the_address_of_a
     }
     BOOST_TEST(process.take<SwapStore>().empty());
     const FailureView::Counters& counters = process.core.counters();
-    // In ten seconds there is one question every two seconds.
+    // Within ten seconds, there must be one question every two seconds.
     BOOST_TEST(counters.listeners_asked == 5u);
     BOOST_TEST(counters.address_claims_denied == asked);
     BOOST_TEST(asked == (listening ? 5u : 0u));
@@ -343,7 +344,7 @@ BOOST_AUTO_TEST_CASE(an_answer_counts_once_and_for_the_newest_question_about_a_m
   process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(100));
   BOOST_TEST(process.take<SwapStore>().empty());
   BOOST_TEST(process.core.counters().address_claims_denied == 1u);
-  // Meanwhile the member has left the view.
+  // After this, the member leaves the view.
   process.keep_hearing({2, 3}, ids({1, 2, 3}), seconds(2));
   process.hear(claim_of(again, 3));
   const auto third = process.take<AskListener>();
@@ -372,8 +373,8 @@ BOOST_AUTO_TEST_CASE(nobody_asks_who_listens_at_its_own_address) {
 }
 
 BOOST_AUTO_TEST_CASE(those_whose_turn_it_is_to_propose_ask_at_once_and_the_others_when_nobody_has_found_out) {
-  // There are five members, and a joiner claims the address of the first. The second and the third ask at
-  // once.
+  // There are five members, and a joiner claims the address of the first one. The second and the third member
+  // must ask at once.
   for (const auto& [self, after] : {std::pair(std::uint8_t{2}, 0), std::pair(std::uint8_t{3}, 0),
                                     std::pair(std::uint8_t{4}, 50), std::pair(std::uint8_t{5}, 100)}) {
     Process process(self);
@@ -423,13 +424,13 @@ BOOST_AUTO_TEST_CASE(
     elsewhere.host = host;
     for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
       process.hear(claim_of(elsewhere, sequence));
-      // Perhaps the local network leads to that process and not to the member.
+      // The answer names this process, as if the local network led to it and not to the member.
       BOOST_TEST(process.answer_who_listens({{elsewhere.address, elsewhere.id}}) == 0u);
       process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(50));
     }
     BOOST_TEST(process.take<SwapStore>().empty());
   }
-  // Such a process does not replace the whole group at once either.
+  // Such a process must not replace the whole group at once either.
   for (const bool same_host : {false, true}) {
     Member self = member(1);
     self.id = MemberId{9};
@@ -467,7 +468,7 @@ BOOST_AUTO_TEST_CASE(without_the_store_the_view_goes_on_changes_are_refused_and_
   BOOST_TEST(process.core.admits(Epoch{5}, MemberId{2}));
   BOOST_TEST((process.core.remove(MemberId{2}, process.now).error().code == Errc::peer_failed));
   BOOST_TEST(process.take<StoreLost>().empty());
-  // The process asks the store again and again. When the store is back, the change is made.
+  // The process sends its request to the store repeatedly. When the store answers again, the change is made.
   process.standing = view_of(5, {1, 2, 3});
   while (process.take<StoreFound>().empty()) process.keep_hearing({2}, ids({1}), milliseconds(25));
   BOOST_TEST_REQUIRE(process.take<SwapStore>().size() == 1u);
@@ -508,7 +509,8 @@ BOOST_AUTO_TEST_CASE(who_is_perhaps_cut_off_waits_its_second_from_when_the_store
   process.core.on_hint(std::nullopt, process.now);
   process.core.on_read(process.take<ReadStore>().back().request, fail(Errc::io_error, "away"), process.now);
   process.standing.reset();
-  process.wait(seconds(5));  // this process hears no member
+  // In this time the process hears no member.
+  process.wait(seconds(5));
   process.standing = view_of(5, {1, 2, 3, 4, 5});
   while (process.take<StoreFound>().empty()) process.wait(milliseconds(10));
   process.wait(milliseconds(3400));
@@ -619,7 +621,7 @@ BOOST_AUTO_TEST_CASE(an_operator_and_a_leaver_are_obeyed) {
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_before_its_first_view_is_removed_all_the_same) {
-  // The group does not exist yet, or it has other members.
+  // In the first case the group does not exist yet. In the second case it has other members.
   for (const std::uint64_t epoch : {0, 5}) {
     Process leaver(9);
     leaver.standing = epoch == 0 ? View{} : view_of(epoch, {1, 2});
@@ -628,7 +630,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_before_its_first_view_is_removed_all_the_same) {
     leaver.wait(seconds(20));
     BOOST_TEST(leaver.take<SwapStore>().empty());
   }
-  // The process has proposed a view of itself, and the store has not answered yet.
+  // The process has proposed a view that contains itself, and the store has not answered yet.
   for (const bool swapped : {false, true}) {
     Process leaver(9);
     leaver.read(View{});
@@ -659,7 +661,7 @@ BOOST_AUTO_TEST_CASE(a_view_or_a_joiner_that_is_not_authenticated_is_not_believe
   BOOST_TEST((process.core.view().epoch == Epoch{5}));
   process.take<ReadStore>();
   process.wait(milliseconds(20));
-  BOOST_TEST(!process.take<ReadStore>().empty());  // the process asks the store
+  BOOST_TEST(!process.take<ReadStore>().empty());  // the process sends a request to the store
   Member joiner = member(9);
   process.hear(
       {.from = joiner.id, .sequence = 1, .epoch = Epoch{5}, .hears = ids({1, 2, 3}), .joining = joiner});

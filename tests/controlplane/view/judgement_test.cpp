@@ -12,7 +12,7 @@ MemberId id(std::size_t i) {
   return MemberId{i + 1};
 }
 
-/// A group in which every member hears all others, until a test changes that. `seen_by` gives the testimony
+/// A group in which every member hears all others, until a test changes this. `seen_by` returns the testimony
 /// of one member.
 struct Group {
   explicit Group(std::size_t members) : hears(members, std::vector<bool>(members, true)) {
@@ -37,7 +37,7 @@ struct Group {
   Judgement judged_by(std::size_t self) const { return judge(view, seen_by(self)); }
 
   View view{.epoch = Epoch{1}};
-  std::vector<std::vector<bool>> hears;  // [who][whom]
+  std::vector<std::vector<bool>> hears;  // [hearing member][heard member]
 };
 
 std::size_t any(std::size_t below) {
@@ -76,7 +76,8 @@ BOOST_AUTO_TEST_CASE(one_bad_link_removes_nobody_among_three_or_more_whichever_w
     group.hears[a][b] = false;
     if (any(2) == 0) group.hears[b][a] = false;
     for (std::size_t self = 0; self < group.size(); ++self) {
-      // A third member that both ends hear outvotes them. With two voters, one end alone has no majority.
+      // In a group of more than three, the members that hear both ends outvote each end. In a group of three
+      // there are only two voters, so one end alone has no majority.
       RC_ASSERT(group.judged_by(self).removed.empty() || !group.judged_by(self).turn ||
                 (group.size() == 3 && (self == a || self == b)));
     }
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(who_hears_nobody_but_is_heard_is_removed_and_nobody_else) {
     for (std::size_t i = 0; i < members; ++i) group.hears[1][i] = false;
     for (std::size_t self = 0; self < members; ++self)
       if (self != 1) BOOST_TEST((group.judged_by(self).removed == MemberSet{id(1)}));
-    // The member that hears no other one concludes that it is probably cut off itself.
+    // The member that hears no other member must conclude that it is probably cut off itself.
     BOOST_TEST(group.judged_by(1).minority);
   }
 }
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(the_smaller_part_of_a_divided_group_knows_that_it_is) {
 }
 
 BOOST_AUTO_TEST_CASE(who_misses_most_of_the_others_stays_while_they_are_doubtful_or_have_just_returned) {
-  // The last of five members does not hear three others, but the judging member hears them.
+  // The last of five members does not hear three others, but the judging member hears these three.
   Group group(5);
   for (std::size_t i : {1u, 2u, 3u}) group.hears[4][i] = false;
   Testimony words = group.seen_by(0);

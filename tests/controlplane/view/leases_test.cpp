@@ -1,5 +1,5 @@
-// Tests of leases: which time each side counts, which members must grant, and what shortens a wait. Whole
-// groups are tested in tests/apps/sim/views_scenario_test.cpp.
+// Tests of leases: which times each side measures, which members must grant, and which events shorten a wait.
+// Whole groups are tested in tests/apps/sim/views_scenario_test.cpp.
 #include <rapidcheck.h>
 
 #include "tests/controlplane/view/process.hpp"
@@ -20,14 +20,14 @@ Member leased(Member member) {
   return member;
 }
 
-/// A process in a group whose members hold leases.
+/// A process in a group whose members have leases.
 struct Leased : Process {
   explicit Leased(View view, std::uint8_t n = 1) : Process(leased(member(n))) {
     now = Time{} + seconds(1);
     read(leased(std::move(view)));
     take<Installed>();
   }
-  /// The number of this process's newest status that asks for a lease. 0 if there is none.
+  /// Returns the number of this process's newest status that requests a lease, or 0 if there is none.
   std::uint64_t newest_request() {
     std::uint64_t newest = 0;
     for (const Transmit& said : take<Transmit>()) {
@@ -37,8 +37,8 @@ struct Leased : Process {
     }
     return newest;
   }
-  /// Lets time pass, in which the peers report that they hear `hears`, and ask for leases. If `grant` is
-  /// true, they also grant the requests of this process.
+  /// Lets time pass, in which the peers report that they hear `hears` and request leases. If `grant` is true,
+  /// the peers also grant the requests of this process.
   void go_on(std::initializer_list<std::uint8_t> peers, MemberSet hears, Duration time, bool grant = true) {
     for (const Time end = now + time; now < end;) {
       wait(milliseconds(20));
@@ -56,7 +56,7 @@ struct Leased : Process {
     }
   }
   bool holds() const { return now < core.lease_until(); }
-  /// The store accepts the view that this process has proposed. Returns the current view.
+  /// Lets the store accept the view that this process has proposed. Returns the current view.
   View change() {
     wait(milliseconds(100));
     for (const SwapStore& swap : take<SwapStore>()) {
@@ -82,13 +82,15 @@ BOOST_AUTO_TEST_CASE(a_lease_counts_from_the_request_and_lasts_as_long_as_every_
   BOOST_TEST((lease.granted_until() == Time{}));
   lease.granted(MemberId{3}, 7);
   BOOST_TEST((lease.granted_until() == Time{100} + kTerm));
-  lease.granted(MemberId{3}, 9);  // no status with this number has asked
-  lease.granted(MemberId{9}, 8);  // this process is no granter
+  // There was no request with this number.
+  lease.granted(MemberId{3}, 9);
+  // This sender is no granter.
+  lease.granted(MemberId{9}, 8);
   BOOST_TEST((lease.granted_until() == Time{100} + kTerm));
   lease.begin_view(view_of(6, {1, 3}), MemberId{1});
   lease.granted(MemberId{3}, 8);
-  BOOST_TEST(
-      (lease.granted_until() == Time{100} + kTerm));  // the old grants stay valid, and are not extended
+  // The old grants stay valid, but are not extended.
+  BOOST_TEST((lease.granted_until() == Time{100} + kTerm));
   lease.end();
   BOOST_TEST((lease.granted_until() == Time{}));
 }
@@ -97,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_granter_waits_longer_than_the_holder_holds_whatever_the_r
   BOOST_TEST(rc::check([] {
     const auto term = *rc::gen::inRange<std::int64_t>(1, kMaxHeld.ns);
     const std::int64_t drift = kClockDrift, million = 1'000'000;
-    // The holder's clock is as slow as it may be, and the granter's is as fast as it may be.
+    // The holder's clock is as slow as permitted, and the granter's clock is as fast as permitted.
     const double holds = static_cast<double>(term) * million / static_cast<double>(million - drift);
     const double waits =
         static_cast<double>(stretched(nanoseconds(term)).ns) * million / static_cast<double>(million + drift);
@@ -122,7 +124,8 @@ BOOST_AUTO_TEST_CASE(a_member_holds_a_lease_while_all_others_grant_it) {
   LeasedOfThree process;
   BOOST_TEST(process.holds());
   BOOST_TEST(process.take<LeaseGained>().size() == 1u);
-  process.go_on({2}, ids({1, 2, 3}), milliseconds(200));  // the third member sends nothing
+  // Member 3 sends nothing.
+  process.go_on({2}, ids({1, 2, 3}), milliseconds(200));
   BOOST_TEST(!process.holds());
   BOOST_TEST(process.take<LeaseLost>().size() == 1u);
   process.go_on({2, 3}, ids({1, 2, 3}), milliseconds(100));
@@ -178,7 +181,7 @@ BOOST_AUTO_TEST_CASE(only_an_exit_that_was_seen_ends_a_wait_a_refused_connection
     }
     if (sign == Sign::exited) process.core.on_exited(MemberId{3}, process.now);
     const View view = process.change();
-    BOOST_TEST(!view.contains(MemberId{3}));  // each of the signs removes the member
+    BOOST_TEST(!view.contains(MemberId{3}));  // each of these signs removes the member
     BOOST_TEST(view.held.empty() == (sign == Sign::exited));
   }
 }
@@ -204,8 +207,8 @@ BOOST_AUTO_TEST_CASE(who_forges_words_on_the_data_path_grants_and_ends_no_lease_
   process.is_authenticated = false;
   process.go_on({2, 3}, ids({1, 2, 3}), milliseconds(300));
   BOOST_TEST(!process.holds());
-  // The forged statuses say that a member on the sender's host has ended, and that the sender has installed a
-  // later view.
+  // The forged statuses claim that member 3, which is on the sender's host, has ended, and that the sender
+  // has installed a later view.
   View view = view_of(5, {1, 2, 3});
   view.members[2].host = view.members[1].host;
   Leased waiting(view);
@@ -265,7 +268,7 @@ BOOST_AUTO_TEST_CASE(what_is_said_in_a_group_with_leases_goes_both_ways_and_a_vi
     Process process(leases ? leased(member(1)) : member(1));
     process.now = Time{} + seconds(1);
     for (const Transmit& said : process.take<Transmit>())
-      BOOST_TEST((said.way == Way::both));  // it is a joiner
+      BOOST_TEST((said.way == Way::both));  // the process is a joiner
     process.read(leases ? leased(view) : view);
     process.take<Transmit>();
     process.keep_hearing({2}, ids({1}), milliseconds(200));
@@ -298,7 +301,8 @@ BOOST_AUTO_TEST_CASE(who_has_proposed_a_view_grants_and_asks_no_more_until_a_lat
     const Status* const status = std::get_if<Status>(&message);
     BOOST_TEST((status == nullptr || (!status->asks && status->granted.empty())));
   }
-  // It is not known whether the store has accepted the view, so another one is proposed.
+  // After this answer, the process does not know whether the store has accepted the view. So it must propose
+  // another view.
   process.core.on_swapped(swaps[0].request, fail(Errc::timed_out, "no answer"), process.now);
   process.go_on({2}, ids({1, 2}), seconds(1));
   BOOST_TEST(!process.take<SwapStore>().empty());
@@ -310,14 +314,15 @@ BOOST_AUTO_TEST_CASE(a_newcomer_waits_for_what_older_members_may_hold_unless_the
   view.members.back().since = Epoch{5};
   Leased process(view, 9);
   BOOST_TEST((process.core.takeover_at() >= process.now + kTerm));
-  process.go_on({1}, ids({1, 2, 9}), milliseconds(40));  // member 1 shows that it has installed the view
+  // By these statuses, member 1 shows that it has installed the view.
+  process.go_on({1}, ids({1, 2, 9}), milliseconds(40));
   BOOST_TEST((process.core.takeover_at() > process.now));
   process.go_on({1, 2}, ids({1, 2, 9}), milliseconds(20));
   BOOST_TEST((process.core.takeover_at() <= process.now));
 }
 
 BOOST_AUTO_TEST_CASE(a_joiner_that_begins_a_group_anew_waits_as_long_as_a_member_trusts_its_last_reading) {
-  // The joiner listens at the address of the only member, on the same network stack.
+  // The joiner listens at the address of the only member, and has the same network stack.
   for (const bool exited : {false, true}) {
     Member self = leased(member(1));
     self.id = MemberId{9};

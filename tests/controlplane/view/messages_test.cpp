@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(a_view_with_a_member_or_an_address_twice_or_with_too_many_i
 BOOST_AUTO_TEST_CASE(leases_that_are_too_long_or_too_many_are_refused) {
   View view{.epoch = Epoch{1}, .members = {{.id = MemberId{1}, .lease = kMaxLease + nanoseconds(1)}}};
   BOOST_TEST(!decode_view(encode_view(view)));
-  view.members[0].lease = kMinLease - nanoseconds(1);  // the members would do nothing but renew such a lease
+  // With a shorter lease, the members would do nothing but renew it.
+  view.members[0].lease = kMinLease - nanoseconds(1);
   BOOST_TEST(!decode_view(encode_view(view)).has_value());
   view.members[0].lease = nanoseconds(-1);
   BOOST_TEST(!decode_view(encode_view(view)));

@@ -1,4 +1,4 @@
-// One failure view in a test that controls the clock, the store and the peers.
+// A failure view whose clock, store and peers the test controls.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ inline View view_of(std::uint64_t epoch, std::initializer_list<std::uint8_t> mem
   return view;
 }
 
-/// One process. Its time goes from one timer to the next.
+/// One process. wait() lets its time jump from one timer to the next.
 struct Process {
   explicit Process(std::uint8_t n) : Process(member(n)) {}
   explicit Process(Member self) : core(std::move(self), Timing{}) { core.start(now); }
@@ -48,8 +48,8 @@ struct Process {
       if (listens) answer_listens();
     }
   }
-  /// Answers all questions about listeners: `listening` names the process that listens at an address. At all
-  /// other addresses no process listens. Returns the number of questions.
+  /// Answers all questions about listeners. `listening` names the process that listens at an address. No
+  /// process listens at any other address. Returns the number of questions.
   std::size_t answer_who_listens(const std::map<Address, MemberId>& listening) {
     const auto questions = take<AskListener>();
     for (const AskListener& question : questions) {
@@ -59,11 +59,11 @@ struct Process {
     }
     return questions.size();
   }
-  /// Answers every Listen: everything that has arrived has been heard.
+  /// Answers every Listen: all messages that have arrived have been heard.
   void answer_listens() {
     for (const Listen& listen : take<Listen>()) core.on_listened(listen.request, now);
   }
-  /// Answers every reading of the store at once.
+  /// Answers every read of the store at once.
   void answer_reads() {
     for (const ReadStore& read : take<ReadStore>())
       core.on_read(read.request, read.entry == StoreEntry::view ? *standing : claims, now);
@@ -71,11 +71,11 @@ struct Process {
   void hear(Status status) {
     BOOST_TEST(core.on_message(encode(status), {status.from, {}, is_authenticated}, now).has_value());
   }
-  /// The process `from` sends this view.
+  /// Makes the process `from` send this view.
   void learn(const View& view, std::uint8_t from) {
     BOOST_TEST(core.on_message(encode(view), {MemberId{from}, {}, is_authenticated}, now).has_value());
   }
-  /// Each of the peers sends a status that says that it hears all other members of `hears`.
+  /// Makes each peer send a status, which says that the peer hears all other members of `hears`.
   void hear_from(std::initializer_list<std::uint8_t> peers, MemberSet hears) {
     for (const auto n : peers) {
       Status status{.from = MemberId{n}, .sequence = ++sequence, .epoch = core.view().epoch, .hears = hears};

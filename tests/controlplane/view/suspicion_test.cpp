@@ -9,7 +9,7 @@ namespace rdmc::view {
 BOOST_AUTO_TEST_SUITE(suspicion_test)
 namespace {
 
-/// The peer is heard after each of `gaps`. Returns the time at which it was heard last.
+/// Makes the peer be heard after each of `gaps`. Returns the last time at which it was heard.
 Time hear(Suspicion& suspicion, const std::vector<Duration>& gaps) {
   Time now{};
   for (const Duration gap : gaps) suspicion.heard(now = now + gap);

@@ -16,15 +16,15 @@ rc::Gen<Address> any_address() {
                       [](const auto& drawn) {
                         const auto& [ipv6, high, low, port, zeros] = drawn;
                         Address address{.ipv6 = ipv6, .port = port};
-                        // The text form of IPv6 treats a run of zeros differently, so some addresses begin
-                        // with one.
+                        // The text form of IPv6 shortens a run of zeros, so some of the addresses begin with
+                        // zeros.
                         for (int i = zeros; i < (ipv6 ? 16 : 4); ++i)
                           address.bytes[i] = static_cast<std::uint8_t>((i < 8 ? high : low) >> (i % 8 * 8));
                         return address;
                       });
 }
 
-/// Parses an address and writes it again. Returns "refused" if it cannot be parsed.
+/// Parses an address and converts the result back to text. Returns "refused" if the text cannot be parsed.
 std::string parsed(std::string_view text) {
   const auto address = parse_address(text, kDefaultPort);
   return address ? to_string(*address) : "refused";

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(both_sides_learn_each_others_queue_pair_and_then_that_both_
   const Event& accepted = world.a.last(Event::Kind::accepted);
   BOOST_TEST(
       (accepted.peer_queue_pair.qpn == Qpn{0x222} && accepted.peer_queue_pair.starting_psn == Psn(22)));
-  // The reply allows each side as many READs as both can do.
+  // The reply allows each side as many READs as both sides can handle.
   BOOST_TEST(requested.peer_queue_pair.responder_resources == 4u);
   BOOST_TEST(accepted.peer_queue_pair.responder_resources == 3u);
   BOOST_TEST(accepted.peer_queue_pair.initiator_depth == 1u);
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(both_sides_learn_each_others_queue_pair_and_then_that_both_
   BOOST_TEST((world.a.manager.next_deadline() == Time::never()));
 }
 
-// Whatever is lost or duplicated, there is one connection, and it ends once on each side.
+// Whichever messages are lost or duplicated, exactly one connection is made, and it ends once on each side.
 BOOST_AUTO_TEST_CASE(loss_and_duplication_cost_time_but_neither_connections_nor_their_ends) {
   BOOST_TEST(rc::check([](std::uint64_t seed, bool from_a) {
     World world(seed, 200'000, 200'000);
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(loss_and_duplication_cost_time_but_neither_connections_nor_
     world.run();
     RC_ASSERT(world.a.count(Event::Kind::disconnected) == 1u);
     RC_ASSERT(world.b.count(Event::Kind::disconnected) == 1u);
-    RC_ASSERT(world.a.manager.next_deadline() == Time::never());  // Nothing is kept.
+    RC_ASSERT(world.a.manager.next_deadline() == Time::never());  // The manager keeps no data.
     RC_ASSERT(world.b.manager.next_deadline() == Time::never());
   }));
 }
@@ -82,7 +82,8 @@ BOOST_AUTO_TEST_CASE(a_program_that_says_no_is_heard) {
   BOOST_TEST((world.a.last(Event::Kind::rejected).reason == RejectReason::consumer));
 }
 
-// IBTA vol. 1, 12.9.7.1 and 12.9.7.2: a DREQ is for an established connection.
+// IBTA vol. 1, 12.9.7.1 and 12.9.7.2: a DREQ is only for an established connection. So a connection that is
+// still being made is ended by a REJ.
 BOOST_AUTO_TEST_CASE(what_is_being_made_is_ended_by_a_rejection_and_what_is_made_by_a_disconnection) {
   for (const bool confirmed : {false, true}) {
     for (const bool by_client : {false, true}) {
@@ -136,13 +137,13 @@ BOOST_AUTO_TEST_CASE(who_replies_to_what_was_given_up_is_told_although_the_first
     if (before_the_reply)
       world.b.manager.accept(world.b.events[0].connection, {.qpn = Qpn{0x222}, .starting_psn = Psn(22)},
                              world.now);
-    // A reply without an answer is repeated for 18 s.
+    // The manager repeats a reply for 18 s if no answer arrives. Here the rejection must end this.
     world.run(seconds(5));
     BOOST_TEST(world.b.count(Event::Kind::rejected) == 1u);
   }
 }
 
-/// This happens if the confirmation arrives together with a packet that makes the queue pair fail.
+/// This happens if the confirmation and a packet that makes the queue pair fail arrive together.
 BOOST_AUTO_TEST_CASE(a_connection_that_was_made_a_moment_before_its_rejection_ends_all_the_same) {
   World world(15);
   BOOST_REQUIRE(world.b.manager.listen(kPort));
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_asks_for_patience_is_given_it) {
   World world(6, 1'000'000);
   const CommunicationId id = world.connect();
   world.run(milliseconds(100));
-  // 4.096 us x 2^22 = 17 s.
+  // The timeout code 22 means 4.096 us x 2^22 = 17 s.
   const Mad patience = encode({0, MessageReceived{CommunicationId{9}, id, Answered::request, 22}});
   world.a.manager.on_datagram(world.b.address, patience, world.now);
   world.run(seconds(17));
@@ -227,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_never_decides_is_asked_no_longer_than_the_pe
   BOOST_TEST((world.b.manager.next_deadline() == Time::never()));
 }
 
-// Whatever the peer does in the meantime, everything that it receives is a valid message.
+// Whatever valid messages the peer sends in the meantime, the request must not be reported or answered again.
 BOOST_AUTO_TEST_CASE(a_request_that_was_not_answered_is_not_repeated_to_the_peer) {
   for (const bool patience : {false, true}) {
     World world(11);
@@ -258,12 +259,14 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_not_answered_is_not_repeated_to_the_peer
 
 namespace {
 
-/// The response timeout (an exponent) and the number of retries that a foreign endpoint names in its request.
+/// The two values that a foreign endpoint names in its request: the response timeout (an exponent) and the
+/// number of retries.
 struct Times {
   std::uint8_t response_timeout = 18, retries = 15;
 };
 
-/// Returns a request to connect to `host`. `path` and `header` are the two addresses of the sender in it.
+/// Returns a request to connect to `host`. `path` and `header` are two addresses in the request that name its
+/// sender.
 std::vector<std::byte> request_to(const Host& host, std::uint32_t number, const Address& path,
                                   const Address& header, Times times = {}) {
   const auto private_data = encode(IpHeader{header, host.address});
@@ -313,7 +316,7 @@ BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
   }
   BOOST_TEST(refused == 10u);
   BOOST_TEST(host.manager.connections() == Manager::kMostConnections);
-  // A connection that has ended is removed for a new one.
+  // If a connection has ended, it is removed to make space for a new one.
   Event first;
   BOOST_REQUIRE(host.manager.poll_event(first));
   host.manager.reject(first.connection, RejectReason::consumer, Time{1});
@@ -328,8 +331,8 @@ BOOST_AUTO_TEST_CASE(requests_without_end_fill_no_memory) {
 
 namespace {
 
-/// Foreign endpoints that choose their own timeouts, ask for more time again and again, and never finish, and
-/// a driver that answers some of them.
+/// Foreign endpoints, and a driver that answers some of them. The foreign endpoints choose their own
+/// timeouts, request more time repeatedly, and never finish.
 struct Siege {
   explicit Siege(std::uint64_t seed) : random(seed), host(1, seed + 1) {
     BOOST_REQUIRE(host.manager.listen(kPort));

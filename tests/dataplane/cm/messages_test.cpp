@@ -57,7 +57,7 @@ Request random_request(Random& random, bool ipv6) {
           .private_data = random_bytes(random, kRequestPrivateBytes)};
 }
 
-// Checks that everything in a message is decoded: the decoded message must encode to the same bytes.
+// Checks that decoding loses nothing: the decoded message must encode to the same bytes.
 void check_round_trip(const Message& message) {
   const Mad mad = encode(message);
   const auto decoded = decode(mad);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(every_message_is_read_back_as_it_was_written) {
   });
 }
 
-// The fields of table 106, and the header of 13.4.3, byte by byte.
+// The expected bytes follow table 106, and the header follows 13.4.3.
 BOOST_AUTO_TEST_CASE(the_fields_of_a_request_stand_where_the_specification_puts_them) {
   Random random(1);
   Request request = random_request(random, false);
@@ -129,13 +129,13 @@ BOOST_AUTO_TEST_CASE(whatever_is_no_message_is_refused_by_name) {
   BOOST_TEST((error_with(1, 0x81) == ParseError::not_connection_management));
   BOOST_TEST((error_with(3, 0x01) == ParseError::not_connection_management));
   BOOST_TEST((error_with(17, 0x20) == ParseError::unknown_message));
-  BOOST_TEST((error_with(24 + 50, 0x67) == ParseError::bad_field));  // Path MTU code 6.
+  BOOST_TEST((error_with(24 + 50, 0x67) == ParseError::bad_field));  // This is path MTU code 6.
   BOOST_TEST((error_with(24 + 50, 0x07) == ParseError::bad_field));
-  BOOST_TEST((error_with(24 + 43, 0x02) == ParseError::bad_field));       // An unreliable transport.
-  BOOST_TEST((error_with(24 + 56 + 12, 0xE0) == ParseError::bad_field));  // A multicast address.
+  BOOST_TEST((error_with(24 + 43, 0x02) == ParseError::bad_field));       // This is an unreliable transport.
+  BOOST_TEST((error_with(24 + 56 + 12, 0xE0) == ParseError::bad_field));  // This is a multicast address.
   for (std::size_t size = 0; size < kMadBytes; ++size)
     BOOST_TEST((decode(std::span(good).first(size)).error() == ParseError::too_short));
-  // Random bytes must do no harm.
+  // Random bytes must not crash the decoder.
   rc::check([&](std::uint64_t seed) {
     Random noise(seed);
     Mad mad = good;
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(the_ip_header_of_rdma_cm_carries_both_families_and_the_sour
   });
   auto bytes = encode(IpHeader{Address::ipv4(10, 0, 0, 1, 5), Address::ipv4(10, 0, 0, 2, 0)});
   BOOST_TEST(std::to_integer<int>(bytes[1]) == 0x40);
-  BOOST_TEST(std::to_integer<int>(bytes[16]) == 10);  // The last four of sixteen bytes.
+  BOOST_TEST(std::to_integer<int>(bytes[16]) == 10);  // The address is in the last four of sixteen bytes.
   bytes[1] = std::byte{0x50};
   BOOST_TEST(!decode_ip_header(bytes));
 }

@@ -35,7 +35,7 @@ struct Host {
   Address address;
   Manager manager;
   std::vector<Event> events;
-  /// The driver accepts requests and confirms accepted connections at once.
+  /// True if the driver accepts requests, and confirms accepted connections, at once.
   bool answers = true;
 };
 

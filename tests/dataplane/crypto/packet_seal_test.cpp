@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_key_differs_with_either_share_and_with_the_direction) {
     for (unsigned sender = 0; sender < 4; ++sender)
       keys.insert(packet_key(share(receiver), share(sender)).value());
   BOOST_TEST(keys.size() == 16u);
-  // The expected bytes come from this line of Python 3:
+  // This Python 3 code gives the expected bytes:
   // hashlib.sha512(b"\0\0\0\1" + b"\1" * 32 + b"\2" * 32 + b"rdmc packets").digest()[:4]
   constexpr std::array<std::uint8_t, 4> kExpected{0x6D, 0xB3, 0x03, 0xC2};
   const auto key = packet_key(share(1), share(2)).value();

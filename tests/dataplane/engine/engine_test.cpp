@@ -15,7 +15,7 @@ using namespace rdmc::engine;
 
 namespace {
 
-// Blocks on a semaphore. A lost wake-up therefore hangs the test, instead of only delaying it.
+// This waiter blocks on a semaphore, so a lost wake-up hangs the test.
 struct FakeWaiter final : Waiter {
   void wait(Time deadline) override {
     deadlines.push_back(deadline);
@@ -37,9 +37,11 @@ struct CountingPoller final : Poller {
 
 constexpr IdleStrategy kNoSpin{.spin = nanoseconds(0)};
 
-/// The results of the engine's sleep handshake in all interleavings of one poster and one sleeper.
+/// The results of the engine's sleep handshake. One thread posts work and one sleeps. All interleavings of
+/// the two are run.
 struct Handshakes {
-  /// `lost` counts the runs in which the sleeper blocks although there is work, and no thread wakes it.
+  /// `lost` counts the runs with a lost wake-up: the sleeper blocks although there is work, and no thread
+  /// wakes it.
   std::size_t runs = 0, lost = 0;
 };
 template <typename Memory>
@@ -81,7 +83,7 @@ BOOST_AUTO_TEST_CASE(posted_work_runs_on_the_engine_thread_in_order_even_while_i
   std::thread::id where;
   std::thread thread([&] { engine.run(); });
   const auto engine_thread = thread.get_id();
-  waiter.waiting.acquire();  // Now the engine sleeps.
+  waiter.waiting.acquire();  // From here on, the engine sleeps.
   std::binary_semaphore done{0};
   BOOST_REQUIRE(engine.post([&] { order.push_back(1); }));
   BOOST_REQUIRE(engine.post([&] {
@@ -100,11 +102,11 @@ BOOST_AUTO_TEST_CASE(no_wake_up_is_lost_however_the_processor_reorders_reads_and
   const Handshakes handshakes = all_handshakes<testing::ReorderingMemory>();
   BOOST_TEST(handshakes.runs > 50u);
   BOOST_TEST(handshakes.lost == 0u);
-  // Without fences, wake-ups must get lost. Otherwise this test would prove nothing.
+  // Without fences, some wake-ups must be lost. Otherwise this test would prove nothing.
   BOOST_TEST(all_handshakes<WithoutFences>().lost > 0u);
 }
 
-// Runs on the real processor, with the engine's own queue. A lost wake-up hangs the test.
+// This test runs on the real processor, with the engine's own queue. A lost wake-up hangs it.
 BOOST_AUTO_TEST_CASE(an_engine_that_blocks_again_and_again_misses_no_post) {
   constexpr int kPosts = 500;
   FakeWaiter waiter;
@@ -257,7 +259,8 @@ BOOST_AUTO_TEST_CASE(an_agent_without_memory_is_told_again_until_it_has_heard_an
   engine.add(poor);
   engine.add(healthy);
   for (int turn = 0; turn < 5; ++turn) BOOST_TEST(engine.poll(Time{turn}) > 0U);
-  BOOST_TEST(poor.worked == 2);  // Once before on_out_of_memory() succeeded, and once after it.
+  // It has worked once before on_out_of_memory() succeeded, and once after that.
+  BOOST_TEST(poor.worked == 2);
   BOOST_TEST(poor.told == 3);
 }
 

@@ -13,13 +13,14 @@ namespace {
 
 constexpr Duration kSpin = microseconds(50);
 
-/// An engine on a fake clock. It polls once a microsecond until it is told to block. New work wakes it.
+/// An engine on a fake clock. The engine polls once a microsecond until it is told to block. New work wakes
+/// it.
 struct World {
   Idle idle{{.spin = kSpin}};
   Time now{};
 
-  /// Lets work arrive at the time `pause` after the engine ran out of work. Returns how long the engine
-  /// polled without success before it blocked or the work arrived.
+  /// Makes new work arrive when the time `pause` has passed since the engine ran out of work. Returns for how
+  /// long the engine polled without success, until it blocked or the work arrived.
   Duration pause(Duration pause) {
     const Time begin = now, work = now + pause;
     Time blocked = work;

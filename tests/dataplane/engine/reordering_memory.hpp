@@ -1,7 +1,7 @@
-// The memory of two threads that each have a store buffer, as processors do. A thread sees its own write at
-// once, and the other thread sees it some time later. A fence waits until the other thread can see all
-// earlier writes. A list of decisions selects the interleaving of a run, so that a test can run all
-// interleavings.
+// The memory of two threads. As in real processors, each thread has a store buffer. A thread sees its own
+// write at once. The other thread sees this write some time later. A fence waits until the other thread can
+// see all earlier writes. A list of decisions selects the interleaving of a run. With such lists, a test can
+// run all interleavings.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ class ReorderingMachine {
   static constexpr std::size_t kThreads = 2;
   using Program = std::function<void()>;
 
-  /// Runs all interleavings of the programs that `make` returns. `make` is called anew for each interleaving,
-  /// and `judge` checks each outcome. Returns the number of interleavings.
+  /// Runs all interleavings of the programs that `make` returns. Calls `make` once for each interleaving, and
+  /// `judge` once for each outcome. Returns the number of interleavings.
   static std::size_t explore(const std::function<std::array<Program, kThreads>()>& make,
                              const std::function<void()>& judge) {
     std::vector<Decision> decisions;
@@ -57,7 +57,7 @@ class ReorderingMachine {
   };
   struct Thread {
     std::deque<Pending> buffer;
-    Access next = Access::none;  ///< `none` if the thread has ended.
+    Access next = Access::none;  ///< The value is `none` if the thread has ended.
     std::binary_semaphore turn{0}, back{0};
   };
   struct Decision {

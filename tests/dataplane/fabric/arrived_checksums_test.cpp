@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(what_is_known_is_what_came_last_and_nothing_of_bytes_that_h
       if (*rc::gen::inRange(0, 4) == 0) {
         f.arrived.forget(packet);
       } else {
-        // Of the packets that begin in one granule, only the last one is remembered.
+        // If several packets begin in the same granule, only the last one is remembered.
         forget_if([&](const Packet& p) { return p.begin / 4096 == begin / 4096; });
         f.arrived.record(packet, crc);
         std::erase_if(gone, [&](const Packet& p) { return p.begin == begin && p.bytes == end - begin; });

@@ -1,11 +1,11 @@
-// One bit is flipped in each field of each kind of packet that the kernel's Soft-RoCE has sent
-// (docs/interop), and of the kinds that it did not send. Each packet must be dropped and counted under the
-// counter for that field. Nothing else may change, and the connection must continue.
+// Flips one bit in each field of each kind of packet. The packets are those that the kernel's Soft-RoCE has
+// sent (docs/interop), and one of each kind that Soft-RoCE did not send. Each packet must be dropped and
+// counted by the counter for that field. Nothing else may change, and the connection must continue.
 //
-// A UDP socket shows the source address and port number of the lower headers. Through the ICRC, the fabric
-// also checks the addresses, port numbers and lengths of IP and UDP. The kernel drops packets with a wrong
-// Ethernet address, IP checksum, IP length, protocol or UDP length, so the fabric cannot count them. A driver
-// that sees IP headers also checks the identification.
+// A UDP socket reports only the source address and the source port number of the lower headers. The fabric
+// also checks the addresses, port numbers and lengths of IP and UDP, because the ICRC covers them. The fabric
+// cannot count packets with a wrong Ethernet address, IP checksum, IP length, protocol or UDP length, because
+// the kernel drops them. If a packet driver gets the IP headers, the fabric also checks the identification.
 #include "tests/dataplane/fabric/captured.hpp"
 #include "tests/dataplane/fabric/packet_fields.hpp"
 
@@ -23,7 +23,7 @@ std::vector<std::byte> flipped(std::vector<std::byte> datagram, std::size_t bit)
   return datagram;
 }
 
-/// All bits of the headers and the ICRC, and some bits of the payload.
+/// Returns all bits of the headers and of the ICRC, and some bits of the payload.
 std::vector<std::size_t> bits_to_flip(const std::vector<Field>& fields) {
   std::vector<std::size_t> bits;
   std::size_t payload = 0;
@@ -34,7 +34,8 @@ std::vector<std::size_t> bits_to_flip(const std::vector<Field>& fields) {
 
 using Names = std::set<std::string>;
 
-/// The counters under which a datagram with this flipped bit may be dropped, if its ICRC is wrong now.
+/// Returns the permitted counters for a datagram with a flipped bit in `field`. The ICRC of this datagram is
+/// wrong.
 Names names_when_corrupt(Field field, const std::vector<std::byte>& datagram) {
   const bool management = datagram[0] == std::byte{0x64};
   switch (field) {
@@ -52,8 +53,8 @@ Names names_when_corrupt(Field field, const std::vector<std::byte>& datagram) {
   }
 }
 
-/// The same, if the sender computed the ICRC after the flip. "" means that the packet may be accepted,
-/// because the receiver cannot know that the value is wrong or must ignore the field.
+/// Returns the same for a sender that computed the ICRC after the flip. "" means that the packet may be
+/// accepted. The reason is that the receiver cannot know that the value is wrong, or must ignore the field.
 Names names_when_sealed(Field field, const std::vector<std::byte>& datagram) {
   const auto opcode = static_cast<Opcode>(datagram[0]);
   const bool answer = roce::is_answer(opcode), send = roce::is_send(opcode);
@@ -62,7 +63,7 @@ Names names_when_sealed(Field field, const std::vector<std::byte>& datagram) {
     case Field::partition: return {"bad partition key"};
     case Field::destination: return {"unknown queue pair"};
     case Field::key: return {"refused"};
-    // The new opcode may be valid. Then the following bytes are taken as its headers or payload.
+    // The new opcode may be valid. Then the bytes after it are taken as its headers or its payload.
     case Field::opcode: {
       Names names{"unknown opcode", "bad length", "bad pad count", "too short",    "out of order",
                   "duplicate",      "refused",    "ignored",       "bad response", "ghost"};
@@ -72,11 +73,11 @@ Names names_when_sealed(Field field, const std::vector<std::byte>& datagram) {
       return names;
     }
     case Field::pad_count:
-      // Padding must be zero. If payload is declared as padding, the ICRC is wrong.
+      // Padding must be zero. If the pad count says that payload bytes are padding, the ICRC is wrong.
       if (send) return {"bad pad count", "bad length", "icrc", "refused", ""};
       return {"bad pad count", "bad length", "icrc", "refused", "bad response"};
     case Field::psn: {
-      // It may acknowledge another packet in flight.
+      // The acknowledgement may now name another packet in flight.
       if (opcode == Opcode::acknowledge) return {"ghost", "stale", ""};
       if (answer) return {"ghost", "duplicate", "out of order"};
       return {"duplicate", "out of order"};
@@ -87,7 +88,7 @@ Names names_when_sealed(Field field, const std::vector<std::byte>& datagram) {
     case Field::length:
       if (opcode == Opcode::read_request || opcode == Opcode::write_first) return {"refused", ""};
       return {"refused"};
-    // Another number of credits, an RNR NAK, or a reserved kind.
+    // The new syndrome is another number of credits, an RNR NAK, or a reserved kind.
     case Field::syndrome: return {"ignored", ""};
     default: return {""};
   }
@@ -119,7 +120,7 @@ struct Snapshot {
   std::size_t sent;
 };
 
-/// Delivers packet `i` in every damaged form, and then replays it unchanged.
+/// Delivers packet `i` with each bit flipped, and then replays the unchanged packet.
 void play_damaged(Meeting& meeting, const std::vector<Captured>& packets, std::size_t i, Table& table) {
   const Captured& packet = packets[i];
   const bool management = packet.datagram[0] == std::byte{0x64};
@@ -162,7 +163,7 @@ void play_damaged(Meeting& meeting, const std::vector<Captured>& packets, std::s
   meeting.play(i);
 }
 
-/// The first packet of each kind that Soft-RoCE sent in a capture.
+/// Returns the first packet of each kind that Soft-RoCE sent in a capture.
 std::vector<std::size_t> first_of_each_kind(const Meeting& meeting, const std::vector<Captured>& packets) {
   std::vector<std::size_t> chosen;
   std::set<Opcode> seen;
@@ -176,7 +177,8 @@ std::vector<std::string> captures() {
   return {suite.argv + 1, suite.argv + suite.argc};
 }
 
-/// Packets of kinds that are in no capture, as the peer's next packet. They access memory with this key.
+/// Returns packets of the kinds that are in no capture. Each can be the next packet of the peer. They access
+/// memory with `key`.
 std::vector<std::vector<std::byte>> kinds_never_captured(Qpn to, Psn psn, RemoteKey key) {
   std::vector<std::vector<std::byte>> made;
   for (const Opcode opcode : {Opcode::send_only_immediate, Opcode::write_only_immediate, Opcode::write_only,
@@ -205,13 +207,14 @@ BOOST_AUTO_TEST_CASE(the_captures_are_taken_whole_by_the_endpoint_that_they_are_
     Meeting meeting(packets);
     meeting.play_until(packets.size());
     for (const auto& [name, count] : meeting.drops())
-      // The peer sent some packets again.
+      // Soft-RoCE sent some packets twice, so duplicates are permitted.
       BOOST_TEST(name == "duplicate", path << ": " << count << " dropped as " << name);
     BOOST_TEST(meeting.poll() > 0u);
     for (std::size_t i = 0; i < packets.size(); ++i)
       if (meeting.is_peers(i)) kinds.insert(std::to_string(value_of(opcode_of(packets[i]))));
   }
-  // SEND FIRST, MIDDLE, LAST, ONLY; WRITE FIRST, MIDDLE, LAST; READ request and responses; ACK; a MAD.
+  // These are SEND FIRST, MIDDLE, LAST and ONLY; WRITE FIRST, MIDDLE and LAST; READ request and responses;
+  // ACK; and a MAD.
   BOOST_TEST((kinds == Names{"0", "1", "2", "4", "6", "7", "8", "12", "13", "14", "15", "17", "100"}));
 }
 
@@ -230,14 +233,15 @@ BOOST_AUTO_TEST_CASE(a_flipped_bit_drops_a_packet_under_its_fields_counter_and_c
       else
         meeting.play(i);
     }
-    // The connection continued as without the damaged packets.
+    // The damaged packets must have changed nothing: the connection ends like the one without them.
     BOOST_TEST(completed + meeting.poll() == control.poll());
     BOOST_TEST(meeting.datagrams_polled() == control.datagrams_polled());
     BOOST_TEST((Snapshot(meeting) == Snapshot(control)), path);
   }
   table.print("one bit flipped, by field: dropped under");
-  // All fields of the captured packets, except the one that switches change, and three fields of IP and UDP.
-  // Without notification, immediate and operand.
+  // The table must have all fields of the captured packets, and three fields of IP and UDP. `notification` is
+  // not there, because switches change it. `immediate` and `operand` are not there, because no captured
+  // packet has them.
   constexpr auto kOfTheirs = static_cast<std::size_t>(Field::icrc) + 1 - 3;
   BOOST_TEST(table.rows().size() == kOfTheirs + 3);
 }
@@ -265,7 +269,8 @@ BOOST_AUTO_TEST_CASE(a_sender_that_seals_a_wrong_field_is_dropped_by_the_check_o
     const auto packets = read_capture(path);
     for (const std::size_t i : first_of_each_kind(Meeting(packets), packets)) {
       const Captured& packet = packets[i];
-      if (packet.datagram[0] == std::byte{0x64}) continue;  // The connection manager checks its fields.
+      // The connection manager checks the fields of this management datagram.
+      if (packet.datagram[0] == std::byte{0x64}) continue;
       const auto fields = fields_of(packet.datagram);
       for (const std::size_t bit : bits_to_flip(fields)) {
         if (fields[bit] == Field::payload || fields[bit] == Field::icrc) continue;
@@ -323,7 +328,7 @@ BOOST_AUTO_TEST_CASE(kinds_that_the_captures_lack_are_checked_field_by_field_too
                  what << " dropped as '" << moved << "'");
       region.reset();
     }
-    // Now only the ICRC of the original is wrong, in one bit.
+    // In this datagram, only one bit of the ICRC is wrong.
     auto meeting = meet(region);
     auto datagram = original;
     meeting->seal(source, datagram, roce::kBthBytes, 0);

@@ -1,4 +1,4 @@
-// Two hosts with a software fabric each, and the cable between them. The test advances the time.
+// Two hosts, each with a software fabric, and the cable between them. The test advances the time.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ struct CableEnd {
   std::uint32_t bulk_flows = SoftwareFabricOptions{}.bulk_flows;
 };
 
-/// A port and the fabric above it.
+/// The port of a host, and the fabric above the port.
 struct CableHost {
   explicit CableHost(std::uint8_t number, const CableEnd& end = {})
       : random(number),
@@ -44,7 +44,7 @@ struct HostPair {
   Host a, b;
 };
 
-/// Two hosts with connections. turn() gives both fabrics their turns.
+/// Two hosts with connections. turn() gives each fabric a turn.
 struct Cable : HostPair<> {
   using HostPair::HostPair;
   /// Connects a new queue pair of `a` with a new queue pair of `b`.

@@ -1,6 +1,5 @@
-// One end of a cable, as a port for tests of a fabric. What one end sends is kept until the other end
-// receives it. The test decides how many trains an end accepts and when it is readable. The test owns both
-// ends.
+// One end of a cable, as a port for the tests of a fabric. A sent train is kept until the other end receives
+// it. The test decides how many trains an end accepts and when an end is readable. The test owns both ends.
 #pragma once
 
 #include <cstdint>
@@ -62,19 +61,20 @@ class CablePort final : public port::testing::MemoryPort {
     }
     return count;
   }
-  /// Delivers a datagram to the shared flow, from a sender that is not on the cable. `identification`: its
-  /// IPv4 identification, if this port is to report it.
+  /// Delivers a datagram to the shared flow, from a sender that is not on the cable. `identification` is the
+  /// IPv4 identification that the port reports, if it reports one.
   void deliver(const Address& source, std::vector<std::byte> bytes,
                std::optional<std::uint16_t> identification = std::nullopt) {
     const auto size = static_cast<std::uint32_t>(bytes.size());
     arrived_.push_back({info().address.port, source, size, std::move(bytes), identification});
   }
 
-  std::size_t room = SIZE_MAX;  ///< The trains that it accepts before it is full.
+  std::size_t room = SIZE_MAX;  ///< How many trains the port accepts before it is full.
   bool readable = true;
-  bool says_planned = false;  ///< The value of `planned` in all trains that it receives.
+  bool says_planned = false;  ///< The value of `planned` in all trains that the port receives.
   std::vector<std::vector<std::byte>> sent;
-  std::function<bool()> loses = [] { return false; };  ///< True if the next train is lost on the cable.
+  /// Returns true if the next train is to be lost on the cable.
+  std::function<bool()> loses = [] { return false; };
   bool has_arrivals() const { return !arrived_.empty(); }
 
  private:

@@ -1,5 +1,6 @@
-// A fabric that receives captured packets of the kernel's Soft-RoCE (docs/interop). It replaces the endpoint
-// to which they were sent: it has the same numbers and keys, and posts the same work requests.
+// A fabric that receives captured packets of the kernel's Soft-RoCE (docs/interop). It takes the part of the
+// endpoint to which the packets were sent: it has the same numbers and keys, and posts the same work
+// requests.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -59,8 +60,8 @@ class Meeting {
 
   bool is_peers(std::size_t i) const { return same_ip(packets_[i].destination, host_); }
 
-  /// Replays packet `i`: a packet of the peer arrives; for a packet of the local side, the work request that
-  /// caused it is posted again. Time advances only here and by a fixed step.
+  /// Replays packet `i`. A packet of the peer is delivered. For a packet of the local side, the work request
+  /// that caused it is posted again. Only this function advances the time, each time by the same step.
   void play(std::size_t i) {
     now_ = now_ + microseconds(20);
     if (is_peers(i))
@@ -76,7 +77,7 @@ class Meeting {
     port->deliver(source, std::move(datagram), identification);
     turn();
   }
-  /// Computes the ICRC of a datagram of the peer and writes it into the datagram.
+  /// Computes the ICRC of a datagram from the peer, and writes the ICRC into the datagram.
   void seal(const Address& source, std::vector<std::byte>& datagram, std::size_t header_bytes,
             std::size_t pad) const {
     const std::span<const std::byte> covered =
@@ -136,11 +137,12 @@ class Meeting {
  private:
   static bool same_ip(const Address& a, const Address& b) { return a.ipv6 == b.ipv6 && a.bytes == b.bytes; }
 
-  /// Finds the addresses, numbers and keys in the capture. The packets carry the QPNs as their destinations.
+  /// Finds the addresses, numbers and keys in the capture. A packet's destination QPN is the QPN of the side
+  /// that receives it.
   void learn() {
     bool found = false, request_of_peer = false, request_of_ours = false;
     for (const Captured& packet : packets_) {
-      // The local side has the first address of its network, in the lab in which the packets were captured.
+      // In the lab of the captures, the local side has the first address of its network.
       const auto to = packet.destination.ip();
       const bool to_us = to[to.size() - 1] == 1;
       if (to_us && !found) {
@@ -170,8 +172,7 @@ class Meeting {
     return number;
   }
 
-  /// Posts the work request that made the local side send packet `i`, if a work request begins with that
-  /// packet.
+  /// If packet `i` is the first packet of a work request of the local side, posts that work request.
   void post(std::size_t i) {
     using roce::Opcode;
     const auto first = roce::parse_packet(packets_[i].datagram);

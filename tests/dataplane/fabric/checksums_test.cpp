@@ -1,5 +1,5 @@
-// How a fabric checks the ICRCs of foreign endpoints, and when packets between two rdmc endpoints have no
-// ICRC.
+// Tests how a fabric checks the ICRCs of foreign endpoints, and when packets between two rdmc endpoints have
+// no ICRC.
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/fabric/connection_blob.hpp"
@@ -14,7 +14,8 @@ using testing::Cable;
 
 namespace {
 
-/// A SEND of four bytes with a valid ICRC, from a foreign endpoint that chooses this IPv4 identification.
+/// Returns a SEND of four bytes with a valid ICRC, from a foreign endpoint that chooses this IPv4
+/// identification.
 std::vector<std::byte> strangers_send(const Address& source, const ConnectionInfo& to, Psn psn,
                                       std::uint16_t identification) {
   std::vector<std::byte> bytes(roce::kBthBytes + 4 + roce::kIcrcBytes, std::byte{0x7B});
@@ -66,8 +67,9 @@ BOOST_AUTO_TEST_CASE(a_stranger_may_use_any_udp_port_and_identification_but_not_
   BOOST_TEST(cable.b.fabric.counters().wrong_source == 1u);
 }
 
-// Without an ICRC, the last four bytes of every packet are zero, and damage is not detected. This happens
-// only if both ends have a port on the same loopback interface of one host, and neither end requires an ICRC.
+// In a packet without an ICRC, the last four bytes are zero, and damage is not detected. Packets are sent
+// without an ICRC only if both ends have a port on the same loopback interface of one host and neither end
+// requires an ICRC.
 BOOST_AUTO_TEST_CASE(packets_go_without_an_icrc_only_between_two_ends_on_one_loopback_interface) {
   const testing::CableEnd on_loopback{.same_host_only = true, .host_id = 7};
   const auto with = [on_loopback](auto change) {

@@ -1,5 +1,6 @@
-// What every queue pair must do, whatever its provider: the same properties are tested with the software
-// fabric, plain and encrypted, and with shared memory, in each of the ways in which payload is copied.
+// Tests the properties that every queue pair must have, whatever its provider is. They are tested with the
+// software fabric without encryption, with the encrypted software fabric, and with shared memory for each
+// method of copying payload.
 #include <rapidcheck.h>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
@@ -17,7 +18,8 @@ using testing::SimPair;
 
 namespace {
 
-/// Each world is a pair of fabrics. Its memory() makes the memory that payload is sent from.
+/// Each of these worlds is a pair of fabrics. The function memory() of a world makes the memory from which
+/// payload is sent.
 struct Software : SimPair {
   explicit Software(const QueuePairOptions& options = {})
       : SimPair(SimPair::Options{.queue_pair = options}) {}
@@ -58,7 +60,7 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-/// One work request, as a property draws it.
+/// One work request with the random values that a property has drawn.
 struct Drawn {
   WorkKind kind;
   std::size_t bytes, offset;
@@ -71,7 +73,8 @@ rc::Gen<std::size_t> sizes() {
 }
 
 rc::Gen<std::vector<Drawn>> batch() {
-  // A READ and what is posted after it are not ordered (IBTA vol. 1, table 79), so no batch has both.
+  // A READ and the work requests posted after it are not ordered (IBTA vol. 1, table 79). So no batch
+  // contains READs and other work requests.
   const auto drawn = [](std::vector<WorkKind> kinds) {
     return rc::gen::container<std::vector<Drawn>>(rc::gen::build<Drawn>(
         rc::gen::set(&Drawn::kind, rc::gen::elementOf(kinds)), rc::gen::set(&Drawn::bytes, sizes()),
@@ -97,7 +100,7 @@ class Script {
   void run(const std::vector<Drawn>& works) {
     std::vector<Completion> sent, received;
     std::vector<std::vector<std::byte>> inboxes;
-    // The bytes that were read, and the expected ones.
+    // The bytes that each READ has read, and the bytes that it should have read.
     std::vector<std::pair<std::vector<std::byte>, std::vector<std::byte>>> reads;
     reads.reserve(works.size());
     world_.completions(0).clear();
@@ -263,7 +266,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(nothing_is_written_outside_of_a_region_or_after_it
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_key_of_one_queue_pair_is_wrong_on_every_other, World, Worlds) {
   for (const WorkKind kind : {WorkKind::write, WorkKind::read, WorkKind::atomic}) {
     World world;
-    // Each end has another queue pair, to the same peer.
+    // Each end makes another queue pair. These two are connected to each other.
     std::array<std::unique_ptr<QueuePair>, 2> others;
     for (std::size_t i = 0; i < 2; ++i) others[i] = *world.fabric(i).create_queue_pair({});
     BOOST_TEST(!others[1]->register_memory({}, kAll));

@@ -1,5 +1,5 @@
-// A switch that marks packets instead of dropping them. The marks reach the receiver through the port,
-// congestion notifications go back, and the sender's queue stays short.
+// Tests a switch that marks packets instead of dropping them. The receiver learns of the marks through its
+// port and sends congestion notifications, so that the sender's queue stays short.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/fabric/sim_pair.hpp"
@@ -20,12 +20,14 @@ struct Outcome {
   std::uint64_t marked, overflowed;
 };
 
-/// End 0 writes to end 1, or reads from it, over a link of 1 Gb/s that marks packets above this queue length.
+/// End 0 writes to end 1, or reads from end 1, over a link of 1 Gb/s. The link marks packets if its queue is
+/// longer than `mark_bytes`.
 Outcome transfer(bool read, bool selective, std::uint64_t mark_bytes) {
   SimPair::Options options;
   options.link = {.bits_per_second = 1'000'000'000, .queue_bytes = 150'000, .mark_bytes = mark_bytes};
   options.port.send_buffer_bytes = 512 << 10;
-  options.port.holds_back = false;  // The host does not hold back packets, so that the link's queue fills.
+  // The host must not hold back packets, so that the queue of the link fills.
+  options.port.holds_back = false;
   options.queue_pair.selective_repeat = selective;
   SimPair pair(options);
   std::vector<std::byte> here(kBlock), there(kBlock);

@@ -119,7 +119,8 @@ BOOST_AUTO_TEST_CASE(a_strangers_path_mtu_is_one_of_the_specifications_and_is_ta
     BOOST_TEST(!agree_path_mtu(ours, theirs));
   }
   theirs.path_mtu = 4096;
-  ours.path_mtu = 1432;  // The foreign endpoint would send more than the local port can receive.
+  // The foreign endpoint would send larger packets than the local port can receive.
+  ours.path_mtu = 1432;
   BOOST_TEST(!agree_path_mtu(ours, theirs));
 }
 
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_nic_and_any_of_us_agree_on_a_path_mtu_of_the_specificatio
     BOOST_REQUIRE(!refused);
     BOOST_TEST((refused.error().code == Errc::unsupported));
   }
-  auto foreign = example();  // It does not negotiate.
+  auto foreign = example();  // A foreign endpoint does not negotiate.
   foreign.foreign = true;
   foreign.path_mtu = 2048;
   BOOST_TEST(*agree_path_mtu(nic, foreign) == 2048u);

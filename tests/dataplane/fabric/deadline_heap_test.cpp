@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(any_program_of_changes_leaves_what_a_scan_of_all_deadlines_
     DeadlineHeap heap;
     Scan scan;
     const int steps = *rc::gen::inRange(1, 400);
-    // Only a few different times, so that equal ones are common.
+    // There are only a few different times, so that equal ones are common.
     const auto time = [] { return Time{*rc::gen::inRange<std::int64_t>(0, 40)}; };
     for (int step = 0; step < steps; ++step) {
       const int what = *rc::gen::inRange(0, 10);

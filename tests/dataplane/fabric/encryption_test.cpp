@@ -1,5 +1,5 @@
-// Fabrics that encrypt: what is visible on the cable, which packets are accepted, and which fabrics can
-// connect.
+// Tests fabrics that encrypt: which bytes are visible on the cable, which packets are accepted, and which
+// fabrics can connect.
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
@@ -88,13 +88,14 @@ BOOST_AUTO_TEST_CASE(a_bit_changed_anywhere_in_a_packet_is_counted_and_repaired)
     BOOST_REQUIRE(refused() == before + 1);
   }
   BOOST_TEST(cable.b.fabric.counters().forged > 8 * (packet.size() - 12));
-  for (std::size_t bytes = 1; bytes < packet.size(); ++bytes) {  // Shortened packets.
+  // Each shortened packet is refused.
+  for (std::size_t bytes = 1; bytes < packet.size(); ++bytes) {
     const std::uint64_t before = refused();
     cable.b.port.deliver(source, {packet.begin(), packet.begin() + static_cast<std::ptrdiff_t>(bytes)});
     cable.turn();
     BOOST_TEST(refused() == before + 1);
   }
-  // A replay of the unchanged packet is authentic. Its PSN shows that it is a duplicate.
+  // A replay of the unchanged packet is authentic, but its PSN shows that it is a duplicate.
   cable.b.port.deliver(source, packet);
   cable.turn(2);
   BOOST_TEST(cable.b.fabric.connection_counters().duplicates == 1u);

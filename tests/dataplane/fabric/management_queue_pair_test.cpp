@@ -17,14 +17,14 @@ struct Host : testing::CableHost {
 };
 
 struct Cable : testing::HostPair<Host> {
-  /// Makes `a` send a datagram. Returns its bytes.
+  /// Makes `a` send a datagram. Returns the datagram's bytes.
   std::vector<std::byte> sent_by_a(std::byte fill) {
     ManagementDatagram datagram{.peer = b.port.info().address, .mad = {}};
     datagram.mad.fill(fill);
     a.management.send(datagram);
     return a.port.sent.back();
   }
-  /// Returns how many datagrams `b` has for its connection manager, and discards them.
+  /// Returns how many datagrams `b` has for its connection manager. Discards these datagrams.
   std::size_t polled_by_b() {
     b.fabric.progress(now);
     std::size_t count = 0;
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_management_datagram_arrives_as_it_was_sent_and_says_from_
   BOOST_TEST(!cable.b.management.poll(received));
 }
 
-// Opcode, version, partition, queue pair, key, length, payload and checksum are all checked.
+// Checks the opcode, version, partition, queue pair, key, length, payload and checksum.
 BOOST_AUTO_TEST_CASE(whatever_is_no_management_datagram_is_dropped_and_counted) {
   Cable cable;
   const auto good = cable.sent_by_a(std::byte{1});
@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(whatever_is_no_management_datagram_is_dropped_and_counted) 
   shorter.pop_back();
   cable.b.port.deliver(source, std::move(shorter));
   cable.b.port.deliver(source, {good.begin(), good.begin() + 8});
-  const Address other = Address::ipv4(10, 0, 0, 7, 4791);  // The ICRC is for another source address.
+  // The ICRC of the datagram was computed for another source address.
+  const Address other = Address::ipv4(10, 0, 0, 7, 4791);
   cable.b.port.deliver(other, good);
   BOOST_TEST(cable.polled_by_b() == 0u);
   const auto& counters = cable.b.fabric.counters();

@@ -1,5 +1,5 @@
-// The header field of each bit of a RoCE packet, and a table of the counters that grew when one bit was
-// flipped.
+// Finds the header field to which each bit of a RoCE packet belongs. Also has a table of the counters that
+// grew when a bit was flipped.
 #pragma once
 
 #include <array>
@@ -35,14 +35,14 @@ enum class Field : std::uint8_t {
   syndrome,
   msn,
   immediate,
-  operand,  // Of an atomic.
+  operand,  // The operand of an atomic.
   q_key,
   source_qp,
   payload,
   icrc
 };
 
-/// The field of each bit of a datagram, first bit first (IBTA vol. 1, chapter 9).
+/// Returns the field of each bit of a datagram, in the order of the bits (IBTA vol. 1, chapter 9).
 inline std::vector<Field> fields_of(const std::vector<std::byte>& datagram) {
   std::vector<Field> fields;
   const auto add = [&](Field field, std::size_t bits) { fields.insert(fields.end(), bits, field); };
@@ -97,7 +97,8 @@ inline std::string_view name(Field field) {
   return kNames.at(static_cast<std::size_t>(field));
 }
 
-/// How many flipped bits of each field made which counter grow, over all captured packets.
+/// Counts for each field and each counter how many flipped bits made the counter grow, over all captured
+/// packets.
 class Table {
  public:
   void count(std::string_view field, const std::string& counter) { ++rows_[std::string(field)][counter]; }

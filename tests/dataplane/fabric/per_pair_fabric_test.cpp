@@ -1,5 +1,6 @@
-// A fabric that chooses the provider for each pair of members: members of both kinds share one fabric and one
-// key; members that were told which provider to use can connect to it; and its sleep ends for both kinds.
+// Tests a fabric that chooses the provider for each pair of members. Members with different providers share
+// one fabric and one key. A member that was told which provider to use can connect to the fabric. A sleep of
+// the fabric ends for both providers.
 #include "dataplane/fabric/per_pair_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +20,7 @@ using namespace rdmc::fabric;
 
 namespace {
 
-/// Opens the fabric as a program on the host `host_id` does.
+/// Opens the fabric as a program on the host `host_id` would.
 OpenedFabric open(std::string_view name, std::uint64_t host_id, std::uint8_t last_byte) {
   auto opened = open_fabric(name, {.address = Address::ipv4(127, 0, 9, last_byte, 0), .device = {}},
                             {.entropy = [] { return std::random_device()(); }, .host_id = host_id});
@@ -36,7 +37,8 @@ struct Link {
   std::unique_ptr<QueuePair> from, to;
 };
 
-/// Writes into the region over the link. Returns true if the WRITE completes on both sides within 10 s.
+/// Writes `bytes` into the region over the link. Returns true if the WRITE completes on both sides within 10
+/// s.
 bool write(Link& link, std::span<const std::byte> bytes, const MemoryRegion& region,
            std::span<Fabric* const> fabrics) {
   BOOST_REQUIRE(link.from->post_write({.bytes = bytes,
@@ -59,8 +61,8 @@ std::size_t threads() {
       std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task")));
 }
 
-/// When it is destroyed, it records whether this number of threads is left. A joined thread may stay in /proc
-/// for a moment.
+/// Its destructor stores in `left` how many threads the process has. A joined thread may stay in /proc for a
+/// moment, so the destructor waits up to 1 s until the number is `expected`.
 class LastFabric final : public Fabric {
  public:
   LastFabric(std::size_t expected, std::size_t& left) : expected_(expected), left_(left) {}
@@ -86,7 +88,7 @@ class LastFabric final : public Fabric {
   std::size_t& left_;
 };
 
-/// A real fabric above a port, but its sleeps end at once. It records the longest time of each sleep.
+/// A real fabric above a port, but wait() returns at once and only records how long it was allowed to sleep.
 class SleeplessFabric final : public Fabric {
  public:
   explicit SleeplessFabric(std::unique_ptr<Fabric> real) : real_(std::move(real)) {}
@@ -165,19 +167,19 @@ BOOST_AUTO_TEST_CASE(who_chooses_by_itself_and_who_was_told_understand_each_othe
 BOOST_AUTO_TEST_CASE(a_sleeper_wakes_for_either_kind_and_for_wake) {
   auto here = open("auto", 1, 6);
   const Time began = monotonic_now(), end = began + seconds(20);
-  // While this one is not connected, the fabric does not sleep on the futex alone.
+  // While this queue pair is not connected, the fabric does not sleep on the futex alone.
   const auto never_connected = *here.fabric->create_queue_pair({});
   for (const std::uint64_t host : {1U, 2U}) {
     auto to = *here.fabric->create_queue_pair({});
     BOOST_REQUIRE(to->post_receive({.work_id = 3, .bytes = {}}));
     std::promise<ConnectionBlob> promised;
     std::atomic<bool> received = false;
-    std::thread sender([&, blob = to->local_blob()] {  // A port is used by one thread only.
+    std::thread sender([&, blob = to->local_blob()] {  // A port may be used by only one thread.
       auto other = open("auto", host, static_cast<std::uint8_t>(6 + host));
       auto from = *other.fabric->create_queue_pair({});
       const bool connected = from->connect(blob).has_value();
       promised.set_value(from->local_blob());
-      // So that the other side is usually asleep. Both cases must work.
+      // After this pause, the other side is usually asleep. The test must also pass if it is awake.
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       if (connected) (void)from->post_write({.immediate = 1});
       Completion done;
@@ -194,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_sleeper_wakes_for_either_kind_and_for_wake) {
     BOOST_TEST((done.status == WorkStatus::success && done.work_id == 3));
     received = true;
     for (const Time until = monotonic_now() + milliseconds(5); monotonic_now() < until;)
-      here.fabric->progress(monotonic_now());  // Sends the answer.
+      here.fabric->progress(monotonic_now());  // This sends the answer.
     sender.join();
   }
   std::thread waker([&] { here.fabric->wake(); });
@@ -203,8 +205,8 @@ BOOST_AUTO_TEST_CASE(a_sleeper_wakes_for_either_kind_and_for_wake) {
   BOOST_TEST((monotonic_now() - began < seconds(3)));
 }
 
-// If a peer on this host is stopped after it has reset the doorbell's word and before it sends its message,
-// nothing wakes the sleeper, and the other peers believe that it is awake.
+// A peer on this host resets the doorbell's word before it sends its message. If the peer is stopped between
+// these steps, nothing wakes the sleeper, and the other peers believe that it is awake.
 BOOST_AUTO_TEST_CASE(a_peer_on_this_host_bounds_every_sleep_because_another_may_have_taken_the_wake_up_away) {
   auto far = open("udp", 1, 12), beside = open("auto", 1, 13);
   auto sleepless = std::make_unique<SleeplessFabric>(std::move(far.fabric));
@@ -212,11 +214,12 @@ BOOST_AUTO_TEST_CASE(a_peer_on_this_host_bounds_every_sleep_because_another_may_
   std::unique_ptr<Fabric> remote = std::move(sleepless);
   const auto here =
       *PerPairFabric::open({.entropy = [] { return std::random_device()(); }, .host_id = 1}, remote);
-  // While this one is not connected, the fabric does not sleep on the futex alone.
+  // While this queue pair is not connected, the fabric does not sleep on the futex alone.
   const auto never_connected = *here->create_queue_pair({});
   here->wait(Time::never());
   BOOST_REQUIRE(sleeps.size() == 1u);
-  BOOST_TEST((sleeps.back() > seconds(3600)));  // No peer has mapped the doorbell yet.
+  // No peer has mapped the doorbell yet, so the sleep has no bound.
+  BOOST_TEST((sleeps.back() > seconds(3600)));
 
   std::vector<std::byte> memory(100), bytes(100, std::byte{1});
   const auto region = *here->register_memory(memory);

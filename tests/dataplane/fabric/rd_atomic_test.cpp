@@ -1,5 +1,5 @@
-// READ and atomics through the software fabric: the rights of remote keys, both modes, IPv4 and IPv6, and a
-// network that loses, duplicates, reorders and damages packets.
+// Tests READ and atomics through the software fabric: the rights of remote keys, both modes, IPv4 and IPv6.
+// The network loses, duplicates, reorders and damages packets.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>

@@ -1,6 +1,7 @@
-// Packets that reach the fabric but no connection: for a queue pair that does not exist, with a wrong ICRC,
-// or not RoCE at all. Each is dropped and counted, without any other effect. Also packets that a connection
-// accepts although it expected others: they change nothing that other connections have written.
+// Tests packets that reach the fabric but no connection: packets for a queue pair that does not exist,
+// packets with a wrong ICRC, and datagrams that are not RoCE. Each is dropped and counted, and has no other
+// effect. Also tests packets that a connection accepts although it expected others. Such packets must not
+// change bytes that other connections have written.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_roce_is_counted_by_what_is_wrong_with_it) {
   BOOST_TEST(pair.fabric(1).counters().unknown_queue_pair == 1u);
 }
 
-// Memory is granted to one peer, which does not use it, and then to another peer, which does.
+// Memory is granted to one peer, which does not use it. Another peer then writes into this memory.
 BOOST_AUTO_TEST_CASE(an_unused_hint_of_one_queue_pair_does_no_harm_to_what_another_has_written) {
   constexpr std::size_t kBlock = 64 * 1024;
   SimPair pair({});

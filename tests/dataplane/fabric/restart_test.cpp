@@ -1,5 +1,5 @@
-// A peer that vanishes, and a peer that restarts at the same address while packets to its former process are
-// still in flight.
+// Tests a peer that vanishes, and a peer that restarts at the same address while packets to its former
+// process are still in flight.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <deque>
@@ -37,7 +37,7 @@ struct Host {
 
   testing::CablePort port;
   Random random;
-  std::deque<std::uint32_t> numbers;  ///< The next results of the random generator.
+  std::deque<std::uint32_t> numbers;  ///< The next numbers that the random generator returns.
   std::optional<SoftwareFabric> fabric;
   std::vector<std::byte> memory = std::vector<std::byte>(64 << 10);
   std::unique_ptr<QueuePair> queue_pair;
@@ -57,7 +57,7 @@ struct World {
   void write(QueuePair& queue_pair, std::span<const std::byte> bytes, RemoteKey key) {
     BOOST_REQUIRE(queue_pair.post_write({.bytes = bytes, .remote_key = key}));
   }
-  /// Gives both fabrics their turns for this time.
+  /// Gives both fabrics turns for this time.
   void run(Duration time) {
     for (const Time end = now + time; now < end; now = now + microseconds(500)) {
       a.fabric->progress(now);
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_vanishes_is_named_as_silent_within_its_time) {
   }
 }
 
-// Packets to the former process find no queue pair, and the new one works in spite of them. This is also true
-// if the new queue pair happens to get the former QPN, because its PSNs and keys differ.
+// Packets to the former process find no queue pair, and they do not disturb the new queue pair. This is also
+// true if the new queue pair has the same QPN by chance, because its PSNs and keys differ.
 BOOST_AUTO_TEST_CASE(a_peer_that_restarts_at_its_address_is_not_touched_by_packets_to_its_former_self) {
   for (const bool selective : {false, true}) {
     for (const bool same_number : {false, true}) {
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_restarts_at_its_address_is_not_touched_by_packe
       world.a.make(selective);
       world.connect();
       world.run(milliseconds(20));
-      // Nothing was written: only packets for the former queue pair have arrived.
+      // Only packets for the former queue pair have arrived, so nothing was written.
       BOOST_TEST(std::ranges::count(world.b.memory, std::byte{0}) == std::ssize(world.b.memory));
       const auto& dropped = world.b.fabric->counters();
       BOOST_TEST((same_number ? dropped.wrong_source + dropped.icrc_errors : dropped.unknown_queue_pair) >

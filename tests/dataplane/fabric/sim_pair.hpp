@@ -1,4 +1,4 @@
-// Two simulated hosts with a software fabric each and one connection between them, in virtual time.
+// Two simulated hosts, each with a software fabric, and one connection between them, in virtual time.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -48,7 +48,7 @@ class SimPair {
   SoftwareFabric& fabric(std::size_t i) { return *members[i].fabric; }
   std::vector<Completion>& completions(std::size_t i) { return members[i].completions; }
 
-  /// Runs until end `i` has this number of completions. Returns false if nothing more happens, or after 100
+  /// Runs until end `i` has `count` completions. Returns false if no further event exists, or after 100
   /// virtual seconds.
   bool run_until_completed(std::size_t i, std::size_t count) {
     return run_until([&] { return completions(i).size() >= count; });

@@ -1,4 +1,4 @@
-// The software fabric above a port that is full, slow, or closing.
+// Tests the software fabric above a port that is full, slow, or closing.
 #include "dataplane/fabric/software_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -51,12 +51,13 @@ BOOST_AUTO_TEST_CASE(
                                     .remote_key = region->remote_key()}));
   };
   write(0, source);
-  cable.a.port.readable = false;  // The answer is late.
+  cable.a.port.readable = false;  // This delays the answer.
   cable.turn(3);
   cable.a.port.room = 0;
   cable.now = cable.now + milliseconds(60);
   write(1, other);
-  cable.turn();  // The retransmission finds the port full, together with a new work request.
+  // In this turn, the port is full. A retransmission and a new work request wait for it.
+  cable.turn();
   cable.a.port.readable = true;
   cable.turn();
   std::array<Completion, 4> done;
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_waits_for_a_full_port_still_leaves_when_it_has
   Completion completion;
   BOOST_TEST(to_one->poll_completions({&completion, 1}) == 1u);
   cable.a.port.room = SIZE_MAX;
-  cable.turn(3);  // Far less than a timeout.
+  cable.turn(3);  // These turns take far less time than a timeout.
   BOOST_TEST(to_other->poll_completions({&completion, 1}) == 1u);
   BOOST_TEST(cable.a.fabric.connection_counters().retransmitted == 0u);
 }
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(works_leave_whole_and_in_the_order_in_which_they_were_poste
   Cable cable;
   std::array<std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>>, 3> pairs;
   for (auto& pair : pairs) pair = cable.connect();
-  // One train. Two of them fit the first congestion window.
+  // Each work request is one train. The first congestion window permits two trains.
   const std::size_t bytes = 7 * cable.a.fabric.info().path_mtu;
   std::vector<std::byte> target(bytes);
   const auto region = *cable.b.fabric.register_memory(target);
@@ -164,7 +165,8 @@ BOOST_AUTO_TEST_CASE(a_message_without_end_does_not_shut_out_what_is_posted_afte
   Completion completion;
   std::size_t turns = 0;
   for (; turns < 100 && short_from->poll_completions({&completion, 1}) == 0; ++turns) {
-    cable.a.port.room = 1;  // There is never space for all packets that the long message's window permits.
+    // So there is never space for all packets that the window of the long message permits.
+    cable.a.port.room = 1;
     cable.turn();
   }
   BOOST_TEST(turns < 25u);
@@ -180,7 +182,7 @@ BOOST_AUTO_TEST_CASE(an_answer_leaves_before_what_was_posted) {
   BOOST_REQUIRE(from_b->post_write({.bytes = little, .remote_key = at_a->remote_key()}));
   cable.b.fabric.progress(cable.now);
   cable.a.fabric.progress(cable.now);
-  BOOST_TEST(cable.a.port.sent.empty());  // Its answer leaves with what is posted next.
+  BOOST_TEST(cable.a.port.sent.empty());  // The answer leaves together with the next posted work request.
   BOOST_REQUIRE(from_a->post_write({.bytes = block, .remote_key = at_b->remote_key()}));
   cable.a.fabric.progress(cable.now);
   BOOST_REQUIRE(cable.a.port.sent.size() == 2u);
@@ -262,8 +264,8 @@ BOOST_AUTO_TEST_CASE(a_receive_that_a_write_waited_for_wants_a_turn_at_once) {
   BOOST_TEST(at_a->poll_completions(done) == 1u);
 }
 
-// The test advances the time only to deadlines that the fabrics report. If a fabric missed one of its
-// deadlines, the test would not finish, because nothing else wakes the fabric.
+// The test advances the time only to the deadlines that the fabrics report. If a fabric failed to report a
+// deadline, the test would not finish, because nothing else wakes the fabric.
 BOOST_AUTO_TEST_CASE(fabrics_that_sleep_until_their_deadlines_finish_in_spite_of_loss) {
   Cable cable;
   std::vector<std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>>> pairs;
@@ -340,8 +342,8 @@ BOOST_AUTO_TEST_CASE(rdma_cm_tells_each_side_where_the_other_begins) {
   BOOST_TEST(at_b->poll_completions(done) == 1u);
 }
 
-// A port should deliver no empty datagrams. A driver that does must cause no harm, with or without a scatter
-// list.
+// A driver should deliver no empty datagrams. If a driver does, this must cause no harm, with or without a
+// scatter list.
 BOOST_AUTO_TEST_CASE(a_driver_that_hands_up_an_empty_datagram_does_no_harm) {
   Cable cable;
   auto [at_a, at_b] = cable.connect();
@@ -358,7 +360,7 @@ BOOST_AUTO_TEST_CASE(a_driver_that_hands_up_an_empty_datagram_does_no_harm) {
   BOOST_TEST((target == source));
 }
 
-// Tests of flows that several queue pairs share.
+// The tests from here on have flows that several queue pairs share.
 
 BOOST_AUTO_TEST_CASE(queue_pairs_beyond_the_flows_there_may_be_share_those_there_are) {
   Cable cable({.bulk_flows = 3}, {.bulk_flows = 1});
@@ -377,7 +379,8 @@ BOOST_AUTO_TEST_CASE(queue_pairs_beyond_the_flows_there_may_be_share_those_there
   for (const auto& [port, queue_pairs] : sharing) BOOST_TEST((queue_pairs == 2 || queue_pairs == 3));
   BOOST_TEST(windows < 8 * std::uint64_t{cable.a.port.info().receive_buffer_bytes});
 
-  // A queue pair that is destroyed makes its flow free for others. The remaining ones keep their flows.
+  // When a queue pair is destroyed, its flow becomes free for others. The remaining queue pairs keep their
+  // flows.
   const std::uint16_t kept = decode_connection(pairs[0].first->local_blob())->bulk_port;
   pairs.erase(pairs.begin() + 1, pairs.end());
   BOOST_TEST(cable.a.port.open_flows == 1u);
@@ -403,8 +406,8 @@ BOOST_AUTO_TEST_CASE(queue_pairs_share_what_the_port_has_when_it_has_no_more) {
   BOOST_TEST((!none && none.error().code == Errc::resource_limit));
 }
 
-// On a shared flow, packets of one peer may be scattered into memory in which packets of another peer were
-// expected, before they are assigned to a peer.
+// On a shared flow, the port scatters a packet before its peer is known. So the packet of one peer may be put
+// into memory that was expected for another peer.
 BOOST_AUTO_TEST_CASE(nothing_is_scattered_where_a_peer_may_read_once_several_share_a_flow) {
   const auto in_place = [](RemoteAccess access, std::uint32_t bulk_flows) {
     testing::SimPair world({.bulk_flows = bulk_flows});
@@ -413,7 +416,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_scattered_where_a_peer_may_read_once_several_sha
     const auto region = *world.fabric(1).register_memory(target, MemoryUse::general, access);
     const auto from = *world.fabric(0).create_queue_pair({}), to = *world.fabric(1).create_queue_pair({});
     {
-      // Late packets of this one may still arrive.
+      // Late packets of this destroyed queue pair may still arrive.
       const auto another = *world.fabric(1).create_queue_pair({});
     }
     BOOST_REQUIRE((from->connect(to->local_blob()) && to->connect(from->local_blob())));
@@ -460,11 +463,12 @@ BOOST_AUTO_TEST_CASE(destroying_a_queue_pair_costs_the_others_of_its_flow_none_o
   cable.a.port.room = SIZE_MAX;
   cable.turn(2);
   BOOST_TEST(containing(cable.a.port, 0, std::byte{0x22}) == 0u);
-  BOOST_TEST((receive == kept));  // The data is in its first packet. There was no time for a retransmission.
+  // The data arrived in the first packet that was sent. There was no time for a retransmission.
+  BOOST_TEST((receive == kept));
 }
 
-// On a shared flow, the fabric guesses which peer's packets come next. A wrong guess costs a copy and nothing
-// else.
+// On a shared flow, the fabric predicts from which peer the next packets come. A wrong prediction costs a
+// copy and has no other effect.
 BOOST_AUTO_TEST_CASE(writers_that_share_a_flow_all_reach_their_memory_whatever_the_network_loses) {
   for (const bool encrypt : {false, true}) {
     testing::SimPair world({.encrypt = encrypt, .bulk_flows = 1});

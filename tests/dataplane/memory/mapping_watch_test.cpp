@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(whatever_takes_memory_away_is_known_when_it_returns) {
     BOOST_TEST(gone.touches(middle), "round " << round);
     BOOST_TEST(gone.touches(memory));
     BOOST_TEST(!gone.touches(rest));
-    BOOST_TEST(!watch->take().touches(middle));  // Each change is reported once.
+    BOOST_TEST(!watch->take().touches(middle));  // Each change must be reported only once.
     munmap(memory.data(), memory.size());
     watch->take();
   }
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(what_is_watched_no_longer_is_told_of_no_longer_and_may_be_w
     BOOST_TEST(watch->take().touches(dropped) == (round % 2 == 1));
     munmap(kept.data(), kept.size());
     BOOST_TEST(watch->take().touches(kept));
-    watch->unwatch(kept);  // The memory is unmapped already. This call must do no harm.
+    watch->unwatch(kept);  // The memory is already unmapped. This call must cause no harm.
   }
 }
 

@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_range_of_several_mappings_gets_the_bytes_whether_or_not_t
   fill(source.bytes(), 3);
   void* const where = mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   BOOST_REQUIRE(where != MAP_FAILED);
-  BOOST_REQUIRE(madvise(where, kBlock / 2, MADV_DONTFORK) == 0);  // Splits the mapping in two.
+  BOOST_REQUIRE(madvise(where, kBlock / 2, MADV_DONTFORK) == 0);  // This splits the mapping in two.
   const std::span<std::byte> destination(static_cast<std::byte*>(where), kBlock);
   const std::size_t copied = exchange.hand_off(source.bytes(), destination);
   BOOST_TEST((copied == 0 || copied == kBlock));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kTrain = 64 << 10;
 
-/// A host that has more to send than its link carries. It looks at the queue again and again.
+/// A host that has more bytes to send than its link carries. It calls look() repeatedly.
 struct Host {
   double bytes_per_ns;
   EgressLimit limit{};
@@ -36,7 +36,7 @@ struct Host {
     waiting = std::max(0.0, waiting - leaves);
     now = now + until_next;
   }
-  /// Checks that egress() is within a twentieth of the true values.
+  /// Checks that each result of egress() differs from the true value by less than a twentieth.
   void check_egress() const {
     const Egress told = limit.egress(now);
     RC_ASSERT(std::abs(static_cast<double>(told.bytes_per_second) / (bytes_per_ns * 1e9) - 1) < 0.05);
@@ -60,7 +60,8 @@ BOOST_AUTO_TEST_CASE(no_link_runs_dry_and_no_queue_holds_more_than_it_drains_in_
     const double gigabits = *rc::gen::inRange(10, 50'000) / 1000.0;
     Host host{.bytes_per_ns = bytes_per_ns(gigabits)};
     for (int i = 0; i < 200; ++i) host.turn(microseconds(*rc::gen::inRange(60, 200)));
-    // On a slow link, the bytes that were added before the rate was known take long to leave.
+    // On a slow link, the queue contains bytes that were added before the rate was known. These bytes take
+    // long to leave.
     while (host.waiting > EgressLimit::kLeastBytes && gigabits < 0.5) host.turn(microseconds(100));
     host.idle_ns = 0;
     host.longest = 0;
@@ -132,12 +133,13 @@ BOOST_AUTO_TEST_CASE(what_left_while_nobody_looked_tells_no_rate) {
   };
   Time now = Time{} + seconds(1000);
   BOOST_TEST(limit.look(0, now));
-  limit.added(20'000);  // Small messages are added without a look.
+  // Small messages are added without a call of look().
+  limit.added(20'000);
   now = now + seconds(1);
   limit.added(64'000);
   BOOST_TEST(limit.look(60'000, now + microseconds(10)));
   BOOST_TEST(is_silent(now));
-  // The kernel counts ten times as many bytes for this datagram.
+  // The kernel counts 10,000 bytes for this datagram of 1,000.
   limit.added(1000);
   now = now + milliseconds(1);
   BOOST_TEST(limit.look(60'999, now));

@@ -1,4 +1,4 @@
-// A driver for tests, with answers that the test chooses. Its ports transfer nothing.
+// A packet driver for tests. The test chooses its answers. Its ports transfer nothing.
 #pragma once
 
 #include <string>

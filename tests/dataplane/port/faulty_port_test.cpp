@@ -11,7 +11,7 @@ using namespace rdmc::port;
 
 namespace {
 
-/// Records every datagram that is sent through it. A test can make it refuse trains.
+/// A port that records every datagram that is sent through it. A test can make the port refuse trains.
 struct Sink final : Port {
   struct Datagram {
     std::uint32_t number;
@@ -67,9 +67,9 @@ struct World {
   explicit World(const sim::FaultRates& rates, std::uint64_t seed = 1)
       : port(sink, rates, seed, [this] { return now; }) {}
 
-  /// Sends a train of numbered datagrams. Its pieces do not end where the datagrams end.
+  /// Sends a train of numbered datagrams. The train's pieces do not end where the datagrams end.
   bool send_train(std::uint32_t first) {
-    // The last datagram is shorter.
+    // The last datagram is shorter than the others.
     std::vector<std::byte> bytes(kPerTrain * kSegment - 30, std::byte{0x5A});
     for (std::uint32_t k = 0; k < kPerTrain; ++k) {
       const std::uint32_t number = first + k;
@@ -91,7 +91,7 @@ struct World {
     now = now + seconds(10);
     port.wait(now);
   }
-  /// Returns for each number how often it was sent through the port.
+  /// Returns for each number how often its datagram was sent through the port.
   std::vector<int> seen() const {
     std::vector<int> times(kCount);
     for (const auto& datagram : sink.datagrams)
@@ -158,8 +158,8 @@ BOOST_AUTO_TEST_CASE(reordered_datagrams_are_overtaken_and_none_is_lost) {
   BOOST_TEST(is_a_twentieth(world.port.faults()[sim::Fault::reorder]));
   BOOST_TEST(std::ranges::count(world.seen(), 1) == static_cast<std::ptrdiff_t>(kCount));
   BOOST_TEST(!std::ranges::is_sorted(world.sink.datagrams, {}, &Sink::Datagram::number));
-  // A datagram is overtaken by at most the five trains that are sent in 40 us, and by the train that is being
-  // sent.
+  // At most six trains overtake a datagram: the five trains that are sent in 40 us, and the train that is
+  // being sent.
   for (std::size_t i = 1; i < kCount; ++i)
     BOOST_REQUIRE(world.sink.datagrams[i - 1].number < world.sink.datagrams[i].number + 6 * kPerTrain);
 }
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_leaves_an_untouched_train_with_the_caller_and_los
   BOOST_TEST(untouched.sink.datagrams.size() == kPerTrain);
 
   World struck({.duplicate = 200'000});
-  struck.sink.room = 1;  // The first part of the train passes.
+  struck.sink.room = 1;  // Only the first part of the train passes.
   BOOST_TEST(struck.send_train(0));
   struck.sink.room = ~std::size_t{0};
   struck.now = struck.now + seconds(1);

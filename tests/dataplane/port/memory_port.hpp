@@ -1,6 +1,6 @@
-// The common part of test ports without a driver: an address, flows that are only numbers, counters that stay
-// 0, and no waiting. Sent trains are accepted and discarded, and nothing arrives. A test that needs more
-// overrides send_burst and receive_burst. One thread.
+// The common part of test ports without a packet driver. It has an address, flows that are only numbers,
+// counters that stay 0, and a wait() that returns at once. It accepts and discards sent trains, and no train
+// arrives. A test that needs more overrides send_burst and receive_burst. Only one thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class MemoryPort : public Port {
     return udp_port == info_.address.port ? kSharedFlow : FlowId{udp_port - std::uint32_t{kBeforeFlows}};
   }
   void close_flow(FlowId) override { --open_flows; }
-  /// Numbers the flows from 1 again. The next process at this address then gets the same UDP port numbers.
+  /// Numbers the flows from 1 again. So the next process at this address gets the same UDP port numbers.
   void forget_flows() { flows_ = 0; }
 
   std::size_t send_burst(std::span<const TxTrain> trains) override { return trains.size(); }
@@ -38,8 +38,8 @@ class MemoryPort : public Port {
   void wake() noexcept override {}
   const PortCounters& counters() const noexcept override { return counters_; }
 
-  std::size_t open_flows = 0;         ///< The number of open flows without the shared flow.
-  std::size_t most_flows = SIZE_MAX;  ///< The maximum of open_flows.
+  std::size_t open_flows = 0;         ///< The number of open flows, without the shared flow.
+  std::size_t most_flows = SIZE_MAX;  ///< The limit of open_flows.
 
  private:
   static constexpr std::uint16_t kBeforeFlows = 50'000;

@@ -24,8 +24,8 @@ Registry with_module(std::string file) {
   return registry;
 }
 
-/// Checks that the automatic choice skips the module in `file` for a reason that contains `words`, and that a
-/// request by name is refused for the same reason.
+/// Checks two things: the automatic choice skips the module in `file` for a reason that contains `words`, and
+/// a request by name is refused for the same reason.
 void check_refused(std::string file, std::string_view words) {
   Registry registry = with_module(std::move(file));
   const auto opened = registry.open(kAutomatic, kOnDevice);

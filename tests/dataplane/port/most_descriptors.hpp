@@ -1,4 +1,4 @@
-// Limits the number of this process's file descriptors (ulimit -n) as long as the object exists.
+// Limits the number of this process's file descriptors (ulimit -n) while the object exists.
 #pragma once
 
 #include <sys/resource.h>

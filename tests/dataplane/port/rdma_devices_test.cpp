@@ -1,5 +1,5 @@
-// Simulates RDMA devices in sysfs by a directory of the test, and checks what the udp driver concludes from
-// them.
+// Checks what the udp driver concludes from the RDMA devices in sysfs. A directory of the test replaces
+// sysfs.
 #include "dataplane/port/rdma_devices.hpp"
 
 #include <fstream>

@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(the_choice_is_the_first_that_works_and_the_fallback_comes_l
     const auto opened = registry.open(kAutomatic, {});
     RC_ASSERT(opened.has_value());
     RC_ASSERT(opened->port->info().driver == expected);
-    // The reason names each driver that was not chosen, and why.
+    // The reason names each driver that was not chosen, and why it was not chosen.
     for (std::size_t i = 0; i < plans.size() && "d" + std::to_string(i) != expected; ++i) {
       const std::string name = "d" + std::to_string(i);
       RC_ASSERT(says(opened->reason, name + (plans[i].usable ? " failed: " + name + " broke"

@@ -14,7 +14,7 @@ using namespace rdmc::port;
 
 namespace {
 
-/// Places trains in the memory that the test gives.
+/// A planner that puts trains into the memory that the test has given.
 struct Planner final : ScatterPlanner {
   std::vector<iovec> scatter_list;
   std::vector<std::uint32_t> asked;
@@ -43,7 +43,7 @@ struct Received {
   std::vector<std::byte> bytes;
 };
 
-/// Receives everything that has arrived, in each of its turns.
+/// A process that receives everything that has arrived, in each of its turns.
 struct Member final : sim::Process {
   std::optional<SimPort> port;
   Planner planner;
@@ -120,10 +120,11 @@ BOOST_AUTO_TEST_CASE(without_offload_every_datagram_comes_alone) {
 
 BOOST_AUTO_TEST_CASE(a_train_ends_where_the_size_or_the_source_changes) {
   World world;
-  world.send(counting(2000), 1000);  // Segments of 1000 and 1000 bytes.
-  world.send(counting(1500), 1000);  // Segments of 1000 and 500 bytes. The shorter one ends the train.
-  world.send(counting(500), 500);    // 500 bytes.
-  world.send(counting(700), 700);    // 700 bytes, which is larger and cannot be merged.
+  world.send(counting(2000), 1000);  // The segments have 1000 and 1000 bytes.
+  // The segments have 1000 and 500 bytes. The shorter segment ends the merged train.
+  world.send(counting(1500), 1000);
+  world.send(counting(500), 500);  // The segment has 500 bytes.
+  world.send(counting(700), 700);  // The segment has 700 bytes. It is larger, so it cannot be merged.
   world.finish();
   std::vector<std::size_t> sizes;
   for (const auto& train : world.b.received) sizes.push_back(train.bytes.size());
@@ -171,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_planned_train_lands_where_the_planner_said_and_the_rest_i
   BOOST_TEST((train.bytes == bytes));
   BOOST_TEST(std::equal(header.begin(), header.end(), bytes.begin()));
   BOOST_TEST(std::equal(payload.begin(), payload.end(), bytes.begin() + 100));
-  // The planner was asked once more before the port found that no further datagram had arrived.
+  // The port called the planner once more before it found that no further datagram had arrived.
   BOOST_TEST((world.b.planner.asked == std::vector<std::uint32_t>{0, 1}));
 }
 
@@ -244,7 +245,7 @@ BOOST_AUTO_TEST_CASE(a_full_send_buffer_refuses_and_wakes_the_sender_when_there_
 BOOST_AUTO_TEST_CASE(a_datagram_larger_than_the_mtu_fails_as_a_socket_would) {
   World world({.mtu = 1500});
   BOOST_TEST(world.send(counting(1472), 1472));
-  BOOST_TEST(world.send(counting(1473), 1473));  // Accepted and dropped.
+  BOOST_TEST(world.send(counting(1473), 1473));  // The train is accepted and dropped.
   world.finish();
   BOOST_TEST(world.a.port->counters().send_failed == 1u);
   BOOST_TEST(world.b.received.size() == 1u);

@@ -1,4 +1,4 @@
-// A module for the test of module_driver.hpp. The build chooses its version.
+// A module for the tests of module_driver.hpp. The build sets its version.
 #include "tests/dataplane/port/fake_driver.hpp"
 
 extern "C" const char* rdmc_module_version() {

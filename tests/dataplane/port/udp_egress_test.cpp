@@ -1,4 +1,5 @@
-// Compares the port's limit with the kernel's own count of the bytes that wait in front of a slow link.
+// Compares the number of bytes that the port lets wait for a slow link with the kernel's own count of these
+// bytes.
 #include <sched.h>
 
 #include <array>
@@ -52,8 +53,8 @@ BOOST_AUTO_TEST_CASE(a_slow_links_queue_is_never_empty_and_stays_short_over_all_
   const auto port = open({.address = Address::ipv4(10, 9, 0, 1, 0)});
   const std::array flows{*port->open_flow(), *port->open_flow(), *port->open_flow()};
   std::uint64_t sent = 0, longest = 0;
-  // On a busy machine the link may drain between two turns of this test. Then the test sends and looks for
-  // longer.
+  // On a busy machine, the link's queue may become empty between two turns of this test. So the test then
+  // sends and checks for longer.
   const auto is_seen_full = [&] { return longest > EgressLimit::kLeastBytes / 2; };
   for (std::uint64_t next_look = 0; sent < 3'000'000 || (!is_seen_full() && sent < 20'000'000);) {
     const Sendable train(Bytes(kTrain), kSegment, Address::ipv4(10, 9, 0, 2, 4791), flows[sent / kTrain % 3]);

@@ -1,4 +1,5 @@
-// Each kernel feature that the driver uses can be missing. The same bytes must then arrive, only slower.
+// Any kernel feature that the driver uses can be missing. Without the feature, the same bytes must arrive,
+// only more slowly.
 #include "tests/dataplane/port/udp_fixture.hpp"
 
 BOOST_AUTO_TEST_SUITE(udp_fallback_test)

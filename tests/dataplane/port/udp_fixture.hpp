@@ -1,4 +1,4 @@
-// Common parts of the tests of the udp driver: ports on loopback addresses of their own, trains made from a
+// Common parts of the tests of the udp driver: ports with separate loopback addresses, trains made from a
 // pattern, and receive functions with a time limit.
 #pragma once
 

@@ -1,6 +1,6 @@
-// The ICRC covers the IPv4 identification. If a port predicts it wrongly, foreign endpoints reject every
-// packet. This test looks at the packets themselves. It uses a network namespace of its own, in which the
-// device cannot segment, so that the kernel must do it.
+// The ICRC covers the IPv4 identification. If a port predicts the identification wrongly, foreign endpoints
+// reject every packet. So this test examines the packets themselves. It uses its own network namespace, in
+// which the device cannot segment, so that the kernel must segment the trains.
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <linux/netlink.h>
@@ -28,8 +28,8 @@ using namespace rdmc::port::test;
 
 namespace {
 
-/// Makes the kernel cut trains before they reach the loopback device. Otherwise loopback carries a train
-/// uncut from socket to socket.
+/// Makes the kernel segment trains before the loopback device gets them. Normally, loopback carries a train
+/// from socket to socket as a whole.
 void forbid_trains_on_loopback() {
   struct {
     nlmsghdr header;
@@ -52,7 +52,7 @@ void forbid_trains_on_loopback() {
   close(control);
 }
 
-/// Enters a network namespace that contains only loopback. Returns false if that is not permitted.
+/// Enters a network namespace that contains only loopback. Returns false if this is not permitted.
 bool enter_own_network() {
   if (unshare(CLONE_NEWNET) != 0) return false;
   const int control = socket(AF_INET, SOCK_DGRAM, 0);

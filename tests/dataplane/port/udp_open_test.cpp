@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(many_flows_have_udp_ports_of_their_own) {
   const auto port = open(1);
   std::vector<std::uint16_t> numbers{port->udp_port(kSharedFlow)};
   for (int i = 0; i < 64; ++i) numbers.push_back(port->udp_port(*port->open_flow()));
-  // The numbers are in the range that RoCEv2 reserves for distinguishing flows, as long as one of the range
-  // is free.
+  // As long as a port number of the range is free, the numbers are from the range that RoCEv2 reserves for
+  // distinguishing flows.
   BOOST_TEST(std::ranges::all_of(std::span(numbers).subspan(1), [](int number) { return number >= 0xC000; }));
   std::ranges::sort(numbers);
   BOOST_TEST((std::ranges::adjacent_find(numbers) == numbers.end()));

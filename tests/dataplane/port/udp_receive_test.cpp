@@ -12,8 +12,8 @@ constexpr std::uint32_t kHeader = 16;
 constexpr std::uint32_t kPayload = 1000;
 constexpr std::uint32_t kSegment = kHeader + kPayload;
 
-/// A scatter list for trains of kSegment datagrams. The headers and the payloads go to separate memory, each
-/// without gaps.
+/// A scatter list for trains of kSegment datagrams. The headers go to one memory block and the payloads to
+/// another, without gaps.
 struct ScatteredMemory {
   explicit ScatteredMemory(std::size_t segments) : headers(segments * kHeader), payload(segments * kPayload) {
     for (std::size_t i = 0; i < segments; ++i) {
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_flow_that_gave_less_than_was_asked_for_is_not_asked_again
     send(*sender, random_bytes(100, round), 100, receiver->info().address);
     receive_until(*receiver, planner, [](const RxTrain&) { return true; });
     const auto before = receiver->counters().waits;
-    // If the flow might still hold something, wait() would return at once and not count.
+    // If the flow could still contain a datagram, wait() would return at once and count nothing.
     receiver->wait(Time{});
     BOOST_TEST(receiver->counters().waits == before + 1);
   }
@@ -227,7 +227,8 @@ BOOST_AUTO_TEST_CASE(a_closed_flow_receives_nothing_and_its_id_serves_again) {
   receiver->receive_burst(no_plan, trains);
   receiver->close_flow(first);
   send(*sender, Bytes(20), 20,
-       gone);  // The host's answer (ICMP port unreachable) must do no harm.
+       // The answer of the host (ICMP port unreachable) must cause no harm.
+       gone);
   const FlowId second = *receiver->open_flow();
   BOOST_TEST(value_of(second) == value_of(first));
   send(*sender, Bytes(30), 30, address_of(*receiver, second));
@@ -247,7 +248,7 @@ BOOST_AUTO_TEST_CASE(what_the_kernel_dropped_because_nobody_read_is_counted) {
   while (const std::size_t count = receiver->receive_burst(no_plan, trains)) received += count;
   BOOST_TEST(received < kSent);
   BOOST_TEST(received * 1000 >= receiver->info().receive_buffer_bytes / 2);
-  // This datagram also delivers the kernel's count of drops.
+  // With this datagram, the kernel also reports how many datagrams it has dropped.
   send(*sender, Bytes(1000), 1000, receiver->info().address);
   receive_datagrams(*receiver, 1);
   BOOST_TEST(receiver->counters().receive_dropped == kSent - received);

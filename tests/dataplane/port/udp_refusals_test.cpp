@@ -1,5 +1,5 @@
-// Tests kernels and devices that refuse what this kernel allows. The test replaces functions of the C library
-// under the driver, so that each refusal happens when the test requests it.
+// Tests kernels and devices that refuse what this kernel permits. The test replaces functions of the C
+// library below the driver, so that each refusal happens when the test requests it.
 #include <dlfcn.h>
 #include <liburing.h>
 #include <netinet/udp.h>
@@ -17,12 +17,12 @@ using namespace rdmc::port::test;
 namespace {
 
 struct Refusals {
-  int sends = 0;        // This number of sendmmsg calls fail.
-  int send_error = 0;   // The error with which they fail.
+  int sends = 0;        // The next `sends` calls of sendmmsg fail.
+  int send_error = 0;   // The error of these calls.
   bool trains = false;  // True if UDP_SEGMENT is refused.
   bool receive_trains = false;
   bool io_uring = false;
-  int truncate = 0;  // This number of received messages are reported as truncated.
+  int truncate = 0;  // The next `truncate` received messages are reported as truncated.
 } refusals;
 
 struct Refusing {

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_burst_keeps_the_order_of_its_trains_whatever_their_source
   const FlowId other = *sender->open_flow();
   std::deque<Sendable> sendables;
   std::vector<TxTrain> trains;
-  constexpr std::size_t kTrains = 100;  // More trains than one call accepts.
+  constexpr std::size_t kTrains = 100;  // One call does not accept all of them.
   for (std::size_t i = 0; i < kTrains; ++i) {
     const auto& made = sendables.emplace_back(Bytes(60, static_cast<std::byte>(i)), 20,
                                               receiver->info().address, i % 40 < 35 ? kSharedFlow : other);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(nobody_at_the_other_end_breaks_nothing) {
 
 namespace {
 
-/// A socket that receives the traffic class of each datagram.
+/// A socket that also receives the traffic class of each datagram.
 class Listener {
  public:
   explicit Listener(bool ipv6) : ipv6_(ipv6), socket_(socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, 0)) {
@@ -147,7 +147,7 @@ class Listener {
     BOOST_REQUIRE(recvmsg(socket_.get(), &message, 0) > 0);
     const cmsghdr* const first = CMSG_FIRSTHDR(&message);
     BOOST_REQUIRE(first != nullptr);
-    int value = 0;  // For IPv4 it is a byte, for IPv6 an int.
+    int value = 0;  // This is a byte for IPv4, and an int for IPv6.
     std::memcpy(&value, CMSG_DATA(first), ipv6_ ? sizeof value : 1);
     return value;
   }

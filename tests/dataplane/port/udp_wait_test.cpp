@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_wait_lasts_until_its_deadline_and_not_much_longe
   const Duration took = monotonic_now() - start;
   BOOST_TEST(took.ns >= milliseconds(20).ns);
   BOOST_TEST(took.ns < seconds(5).ns);
-  port->wait(start);  // The deadline is in the past, so this returns at once.
+  port->wait(start);  // The deadline is in the past, so this call returns at once.
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_wake_from_another_thread_ends_a_wait_without_a_deadline, Kind, Kinds) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_wake_before_the_wait_is_not_lost_and_ends_only_o
   std::array<RxTrain, 4> trains;
   port->wake();
   port->wake();
-  port->receive_burst(no_plan, trains);  // This must not consume the wake-up.
+  port->receive_burst(no_plan, trains);  // This call must not consume the wake-up.
   port->wait(Time::never());
   const Time start = monotonic_now();
   port->wait(start + milliseconds(5));

@@ -1,5 +1,5 @@
-// Compares the binomial pipeline with its published properties (RDMC, section 3), with the lower bound that
-// an exhaustive search finds, and with the figure in the paper.
+// Compares the binomial pipeline with three things: its published properties (RDMC, section 3), the lower
+// bound that an exhaustive search finds, and the figure in the paper.
 #include "dataplane/relay/binomial_pipeline.hpp"
 
 #include <bit>
@@ -28,9 +28,9 @@ BOOST_AUTO_TEST_CASE(the_step_count_is_the_lower_bound) {
   }
 }
 
-/// Finds the least number of steps after which `members` can hold `blocks`. In a step, each member sends at
-/// most one block that it holds, and receives at most one. All possibilities are tried. A member is
-/// represented by its set of blocks, and receivers are interchangeable.
+/// Finds the least number of steps after which `members` can hold `blocks`. In one step, each member sends at
+/// most one block that it holds, and receives at most one block. The search tries all possibilities. It
+/// represents a member by the set of its blocks. Members with the same set are interchangeable.
 class Search {
  public:
   Search(std::uint32_t members, std::uint32_t blocks) : full_((1U << blocks) - 1) {
@@ -50,8 +50,8 @@ class Search {
   }
 
  private:
-  /// Tries all possibilities for one receiver after the other: `receiver` gets nothing, or a block from a
-  /// sender that is not yet in `used`.
+  /// Tries all possibilities for the receivers from `receiver` on. A receiver gets either nothing, or a block
+  /// from a sender that is not yet in `used`.
   void expand(const std::vector<unsigned>& state, std::vector<unsigned>& after, std::size_t receiver,
               unsigned used, std::set<std::vector<unsigned>>& next) const {
     if (receiver == state.size()) {
@@ -91,18 +91,19 @@ BOOST_AUTO_TEST_CASE(no_plan_at_all_takes_fewer_steps) {
 BOOST_AUTO_TEST_CASE(eight_members_and_three_blocks_go_as_the_paper_describes) {
   const auto all = GroupPlan{Algorithm::binomial_pipeline, 8}.all();
   BOOST_TEST(all[0].steps(3) == 5u);
-  // The root sends a new block in each step, then repeats the last one (figure 3, centre and right).
+  // The root sends a new block in each step. When it has sent all blocks, it repeats the last one (figure 3,
+  // centre and right).
   const std::vector<Transfer> root{{Rank{1}, 0}, {Rank{2}, 1}, {Rank{4}, 2}, {Rank{1}, 2}, {Rank{2}, 2}};
   for (std::uint64_t step = 0; step < root.size(); ++step) {
     BOOST_CHECK(all[0].at(step, 3) == (StepTransfers{root[step], std::nullopt}));
   }
-  // In the second step the first receiver passes its block on. In the third step four members send, and then
-  // all have a block.
+  // In the second step, the first receiver passes its block on. In the third step, four members send. After
+  // that, every member has a block.
   BOOST_CHECK(all[1].at(1, 3).send == (Transfer{Rank{3}, 0}));
   const std::vector<Transfer> third{{Rank{4}, 2}, {Rank{5}, 0}, {Rank{6}, 1}, {Rank{7}, 0}};
   for (std::uint32_t rank = 0; rank < 4; ++rank) BOOST_CHECK(all[rank].at(2, 3).send == third[rank]);
   for (std::uint32_t rank = 4; rank < 8; ++rank) BOOST_CHECK(!all[rank].at(2, 3).send);
-  // After that, neighbours exchange the highest block that they hold.
+  // From then on, neighbours exchange the highest block that they hold.
   BOOST_CHECK(all[4].at(3, 3) == (StepTransfers{Transfer{Rank{5}, 2}, Transfer{Rank{5}, 0}}));
   BOOST_CHECK(all[6].at(3, 3) == (StepTransfers{Transfer{Rank{7}, 1}, Transfer{Rank{7}, 0}}));
 }
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(no_member_has_more_than_two_connections_for_each_dimension_
   }
 }
 
-/// The plan that chains racks relies on this property.
+/// The hybrid plan, which chains racks, relies on this property.
 BOOST_AUTO_TEST_CASE(the_spare_sender_holds_the_block_and_has_nothing_else_to_send) {
   for (std::uint32_t members = 1; members <= 130; ++members) {
     const BinomialPipeline root(Rank{0}, members);

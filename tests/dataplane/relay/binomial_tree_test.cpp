@@ -1,4 +1,4 @@
-// Properties of the binomial tree, in addition to those of every plan.
+// Tests properties that the binomial tree has in addition to the properties of every plan.
 #include "dataplane/relay/binomial_tree.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -12,7 +12,7 @@ using namespace rdmc::relay;
 
 namespace {
 
-/// A map, and the plain set that it must be equal to.
+/// A map, and the plain set that must have the same blocks.
 struct Model {
   BlockMap map;
   std::set<std::uint64_t> blocks;
@@ -122,20 +122,21 @@ BOOST_AUTO_TEST_CASE(any_bytes_are_refused_or_are_the_one_spelling_of_a_map) {
 
 BOOST_AUTO_TEST_CASE(malformed_maps_are_refused) {
   const std::vector<std::byte> cases[] = {
-      bytes({}),                            // No bytes.
+      bytes({}),                            // There are no bytes.
       bytes({10}),                          // The number of ranges is missing.
-      bytes({10, 1, 0}),                    // A range without a length.
-      bytes({10, 1, 0, 11}),                // A range that is longer than the file.
-      bytes({10, 1, 11, 1}),                // A range that begins after the end of the file.
-      bytes({10, 1, 0, 0}),                 // An empty range.
-      bytes({10, 2, 0, 1, 0, 1}),           // Two ranges that touch.
-      bytes({10, 1, 0, 1, 0}),              // More bytes than ranges.
-      bytes({11, 0}),                       // The map of another file.
-      bytes({0x8A, 0x00, 0}),               // The number 10 in two bytes.
-      bytes({10, 0xFF, 0xFF, 0xFF, 0x7F}),  // Two hundred million ranges.
+      bytes({10, 1, 0}),                    // The range has no length.
+      bytes({10, 1, 0, 11}),                // The range is longer than the file.
+      bytes({10, 1, 11, 1}),                // The range begins after the end of the file.
+      bytes({10, 1, 0, 0}),                 // The range is empty.
+      bytes({10, 2, 0, 1, 0, 1}),           // The two ranges touch.
+      bytes({10, 1, 0, 1, 0}),              // There are more bytes than ranges.
+      bytes({11, 0}),                       // This is the map of another file.
+      bytes({0x8A, 0x00, 0}),               // The number 10 uses two bytes.
+      bytes({10, 0xFF, 0xFF, 0xFF, 0x7F}),  // There are two hundred million ranges.
       bytes({10, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01,
-             2}),                                                           // A gap that would wrap around.
-      bytes({0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02}),  // A number of more than 64 bits.
+             2}),  // The gap would wrap around.
+      // The number has more than 64 bits.
+      bytes({0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02}),
   };
   for (const auto& input : cases)
     BOOST_TEST(!BlockMap::decode(input, 10).has_value(), "accepted " << input.size());

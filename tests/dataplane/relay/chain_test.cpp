@@ -1,4 +1,4 @@
-// Properties of the chain, in addition to those of every plan.
+// Tests properties that the chain has in addition to the properties of every plan.
 #include "dataplane/relay/chain.hpp"
 
 #include <boost/test/unit_test.hpp>

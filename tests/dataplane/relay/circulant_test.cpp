@@ -1,4 +1,4 @@
-// Properties of the circulant graph, in addition to those of every plan.
+// Tests properties that the circulant graph has in addition to the properties of every plan.
 #include "dataplane/relay/circulant.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(no_plan_takes_fewer_steps) {
 
 BOOST_AUTO_TEST_CASE(every_invariant_holds_for_each_group_to_2000) {
   for (std::uint32_t members = 2; members <= 2000; members += all_or(1U, 37U)) {
-    // All groups of one depth together cover each length up to a phase and a half.
+    // The groups with the same depth together test every length up to one and a half phases.
     for (const std::uint64_t blocks : {std::uint64_t{1}, 2 + members % (depth_of(members) * 3 / 2)}) {
       const GroupPlan plan{Algorithm::circulant, members};
       const std::string broken = Walk(plan, blocks).broken_invariant();
@@ -29,7 +29,8 @@ BOOST_AUTO_TEST_CASE(every_invariant_holds_for_each_group_to_2000) {
   }
 }
 
-/// Compares one member's steps with the steps of the members that it sends to and receives from.
+/// Compares the steps of one member with the steps of the members to which it sends and from which it
+/// receives.
 void check_alone(Rank rank, std::uint32_t members, std::uint64_t blocks) {
   const Circulant one(rank, members);
   std::set<std::uint64_t> held;
@@ -79,7 +80,8 @@ BOOST_AUTO_TEST_CASE(every_member_but_the_root_has_a_source_and_a_destination_fo
     for (std::uint32_t rank = 0; rank < members; ++rank) {
       const Circulant one(Rank{rank}, members);
       BOOST_REQUIRE_EQUAL(one.sources().size(), rank == 0 ? 0 : depth_of(members));
-      BOOST_REQUIRE_GE(one.destinations().size(), depth_of(members) - 1);  // No member sends to the root.
+      // No member sends to the root, so one destination may be missing.
+      BOOST_REQUIRE_GE(one.destinations().size(), depth_of(members) - 1);
       BOOST_REQUIRE_LE(one.destinations().size(), depth_of(members));
     }
   }

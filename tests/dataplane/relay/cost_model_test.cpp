@@ -1,5 +1,5 @@
-// Compares the cost model with the plans. If only bytes have a cost, a message costs the time of its steps.
-// Its busiest uplink carries the bytes that a walk over the plan counts.
+// Compares the cost model with the plans. If only bytes cost time, the cost of a message must be the time of
+// its steps. The model's busiest uplink must carry as many bytes as a walk over the plan counts.
 #include "dataplane/relay/cost_model.hpp"
 
 #include <rapidcheck.h>
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(the_busiest_uplink_carries_what_the_plan_sends_across) {
     }
     const double most = std::max(std::ranges::max(in), std::ranges::max(out)) / kBlocks;
     const double model = uplink_messages(plan.algorithm, {plan.members, plan.racks, 0});
-    // The first and the last steps differ from those in the middle.
+    // The model ignores that the first and the last steps differ from the steps in the middle.
     RC_ASSERT(std::abs(model - most) <= 0.05 * most + 0.05);
   }));
 }
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_block_grows_with_the_message_and_with_what_a_b
   BOOST_TEST(best(64 << 20, 1e-5) < best(64 << 20, 1e-3));
 }
 
-/// The choice of a file's sender that knows the rate of its links and the time of a hop.
+/// Returns the choice of a file's sender. The sender knows the rate of its links and the time of a hop.
 Choice choice_for(std::uint32_t members, std::uint64_t bytes, double bits_per_second, double hop_seconds) {
   PathParameters path = kUnmeasured;
   path.bits_per_second = bits_per_second;
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(blocks_grow_with_the_latency_until_those_in_flight_fill_the
   }
 }
 
-/// Larger blocks would wait at each hop until the window of a new connection is open.
+/// Larger blocks would wait at each hop until the congestion window of a new connection has grown.
 BOOST_AUTO_TEST_CASE(on_a_long_path_blocks_are_no_larger_than_new_windows) {
   for (const std::uint32_t members : {5U, 9U, 33U})
     for (const double hop_seconds : {3e-3, 10e-3})
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(an_empty_message_and_a_group_of_one_cost_what_they_must) {
   }
 }
 
-/// The simulated time is 1 at the lowest point. It grows by 0.2 for each doubling or halving of the block
+/// The simulated time is 1 at the lowest point. It is 0.2 longer for each doubling or halving of the block
 /// size.
 BOOST_AUTO_TEST_CASE(the_search_finds_the_lowest_point_of_a_valley_wherever_it_begins) {
   for (std::uint32_t from = kLeastAutoBlock; from <= kMostAutoBlock; from *= 2) {

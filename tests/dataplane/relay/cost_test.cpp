@@ -1,4 +1,5 @@
-// Long messages through small rings: block indices of more than 16 bits, and no allocation per block.
+// Tests long messages in small ring buffers: their block indices have more than 16 bits, and no block may
+// cost an allocation.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <new>
@@ -28,8 +29,8 @@ namespace {
 constexpr RemoteKey kKey{77};
 constexpr std::uint64_t kAddress = 0x10'0000'0000;
 
-/// Carries the blocks of a message from the root to the receiver of a group of two, one at a time, through
-/// small rings. Returns the number of allocations after both relays were set up.
+/// Carries the blocks of a message, one at a time, from the root to the receiver of a group of two, through
+/// small ring buffers. Returns the number of allocations after the setup of both relays.
 std::size_t carry(std::uint64_t length, std::uint32_t block_bytes, std::uint64_t blocks_to_carry) {
   Relay root = *Relay::create({.rank = Rank{0}, .members = 2, .block_bytes = block_bytes});
   Relay receiver =

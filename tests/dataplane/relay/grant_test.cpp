@@ -1,5 +1,5 @@
-// Tests the 32 bytes of a grant. Decoding restores what was encoded, and invalid bytes from a peer are
-// refused.
+// Tests the 32 bytes of a grant. Decoding must give the grant that was encoded. Invalid bytes from a peer
+// must be refused.
 #include "dataplane/relay/grant.hpp"
 
 #include <rapidcheck.h>

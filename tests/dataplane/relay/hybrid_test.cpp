@@ -1,4 +1,4 @@
-// Properties of the rack-aware plan, in addition to those of every plan.
+// Tests properties that the rack-aware plan has in addition to the properties of every plan.
 #include "dataplane/relay/hybrid.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -74,8 +74,8 @@ BOOST_AUTO_TEST_CASE(one_rack_is_the_binomial_pipeline) {
   }
 }
 
-/// Inside its rack, a member has the connections of the pipeline. Each member that sends to the next rack has
-/// one more connection.
+/// Inside its rack, a member has the connections of the pipeline. A member that sends to the next rack has
+/// one additional connection.
 BOOST_AUTO_TEST_CASE(connections_grow_as_the_logarithm_of_a_rack) {
   for (const auto& sizes : kSome) {
     const GroupPlan plan = in_racks(sizes);

@@ -1,6 +1,7 @@
-// A whole group of relays over a modelled network. It moves real bytes between modelled memories. As with a
-// queue pair, there is one FIFO for each pair of members and direction. A seeded generator chooses the order
-// of events. The mesh plays the part of the driver according to the rules and records the first error.
+// A whole group of relays over a modelled network. It moves real bytes between modelled memories. As with
+// queue pairs, there is one FIFO for each pair of members and each direction. A seeded generator chooses the
+// order of events. The mesh acts as the driver of the relays. It follows the driver's rules, and records the
+// first error.
 #pragma once
 
 #include <algorithm>
@@ -27,25 +28,25 @@ struct MeshOptions {
   std::uint32_t block_bytes = 1;
   std::uint32_t max_writes_in_flight = 4;
   std::uint32_t expected_writes_ahead = 4;
-  /// The slots that a ring has beyond the least number. ~0 means memory for the whole message.
+  /// The number of slots that a ring buffer has beyond its minimum. ~0 means memory for the whole message.
   std::uint64_t spare_slots = 0;
-  /// If true, the length is announced before the first block. That block is written to an arena if its source
-  /// does not depend on the length.
+  /// If true, members learn the length before the first block. If the source of the first block does not
+  /// depend on the length, this block is written to an arena.
   bool arenas = false;
-  /// How often the first possible event is chosen instead of a random one. This favours low ranks, so that
-  /// the members drift far apart.
+  /// The probability, in millionths, that the first possible event is chosen instead of a random one. This
+  /// favours low ranks, so the members drift far apart.
   std::uint32_t slow_per_million = 0;
-  /// How often a write arrives before earlier ones of its queue pair.
+  /// The probability, in millionths, that a write arrives before earlier writes of its queue pair.
   std::uint32_t overtake_per_million = 0;
   std::uint64_t seed = 1;
   /// If not 0, the rank of a member that stops working as soon as it holds idle_after blocks. From then on it
-  /// acknowledges what arrives and does nothing else.
+  /// only acknowledges the writes that arrive.
   std::uint32_t idle_rank = 0;
   std::uint64_t idle_after = 0;
-  /// The number of stragglers, which have the highest ranks. Items for them are delayed.
+  /// The number of stragglers. They have the highest ranks. Items for stragglers are delayed.
   std::uint32_t stragglers = 0;
-  /// On average, items for stragglers can be delivered only at one of this many events, or when nothing else
-  /// can happen.
+  /// Items for stragglers can be delivered only at one of this many events on average, and when no other
+  /// event is possible.
   std::uint32_t put_off = 20;
 };
 
@@ -57,7 +58,7 @@ class Mesh {
     for (std::uint32_t rank = 0; rank < options.members; ++rank) members_.push_back(make(rank));
   }
 
-  /// Runs until no event is possible any more. Returns a description of the first error, or an empty string.
+  /// Runs until no further event is possible. Returns a description of the first error, or an empty string.
   std::string run() {
     run_until_quiet();
     for (auto& member : members_) {
@@ -79,7 +80,7 @@ class Mesh {
   std::optional<Wait> wait_of(std::uint32_t rank) const { return members_[rank].relay.wait(); }
   bool is_complete(std::uint32_t rank) const { return members_[rank].relay.is_complete(); }
 
-  /// Runs until all members except the stragglers have every block. Returns as run() does.
+  /// Runs until all members except the stragglers have every block. The result is that of run().
   std::string run_until_others_have_all() {
     const auto lacks = [this](const Member& member) {
       return !is_straggler(member.rank) && !member.relay.is_delivered();
@@ -105,7 +106,8 @@ class Mesh {
     BlockWrite write;
     std::vector<std::byte> bytes;
   };
-  /// A write that overtook earlier ones. It has arrived, but is acknowledged in its original order.
+  /// A write that has overtaken earlier ones. Its bytes have arrived, but it is acknowledged in the order in
+  /// which it was sent.
   struct Arrived {
     BlockWrite write;
   };
@@ -118,7 +120,7 @@ class Mesh {
     std::uint64_t slots = 0;
     std::vector<std::byte> arena;
     std::vector<std::byte> file;            ///< The bytes that were consumed.
-    std::vector<std::uint64_t> unconsumed;  ///< Blocks that have arrived in memory.
+    std::vector<std::uint64_t> unconsumed;  ///< The blocks that are in memory and not consumed.
     std::set<std::uint64_t> omitted;
     std::map<Rank, std::deque<ExpectedWrite>> expected_writes;
     /// The slots of the blocks below this index were filled with garbage.
@@ -184,7 +186,8 @@ class Mesh {
     member.wants_memory = false;
   }
 
-  /// With the option `arenas` off, each receiver learns the length independently, at any time.
+  /// If the option `arenas` is off, lets a receiver learn the length. Each receiver learns the length
+  /// independently and at any time.
   void start_somebody() {
     Member& member = members_[1 + random_.below(members_.size() - 1)];
     if (is_idle(member)) return;
@@ -198,8 +201,8 @@ class Mesh {
     if (is_new) announce(member);
   }
 
-  /// If `arenas` is on but the algorithm allows no arena, sends the length to the members whose first source
-  /// is this member. It is sent before anything else.
+  /// Sends the length to the members whose first source is this member. Does this only if `arenas` is on and
+  /// the algorithm allows no arena. The length is sent before anything else.
   void announce(const Member& member) {
     if (!options_.arenas || !first_source_needs_length(options_.algorithm)) return;
     const Schedule& schedule = member.relay.schedule();
@@ -252,7 +255,7 @@ class Mesh {
            std::equal(bytes.begin(), bytes.end(), message_.begin() + std::ptrdiff_t(start));
   }
 
-  /// Lets one event happen at any member. Returns false if no event is possible.
+  /// Makes one event happen at any member. Returns false if no event is possible.
   bool happen() {
     choices_.clear();
     const bool puts_off = options_.stragglers > 0 && random_.below(options_.put_off) != 0;
@@ -282,7 +285,7 @@ class Mesh {
     if (choices_.empty() && puts_off) add_wires(true);
     if (choices_.empty()) return false;
     std::uint64_t pick = random_.below(choices_.size());
-    // Favours low ranks, so that the others fall behind.
+    // Choosing the first event favours low ranks, so the other members lag.
     if (random_.chance(options_.slow_per_million)) pick = 0;
     choices_[pick]();
     for (auto& member : members_) wipe_released(member);
@@ -409,7 +412,7 @@ class Mesh {
     root.relay.on_available(root.read_ahead);
   }
 
-  /// Fills released slots with garbage, because the application may use them for anything.
+  /// Fills released slots with garbage, because the application may use this memory for anything.
   void wipe_released(Member& member) {
     for (; member.wiped < member.relay.released_limit(); ++member.wiped) {
       std::fill_n(member.memory.begin() + std::ptrdiff_t(member.relay.offset_of(member.wiped)),

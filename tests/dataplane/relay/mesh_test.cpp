@@ -1,5 +1,5 @@
-// Whole groups of relays with random orders of events. Every member must finish, with the right length and
-// the right bytes.
+// Runs whole groups of relays with random orders of events. Every member must finish with the right length
+// and the right bytes.
 #include "tests/dataplane/relay/mesh.hpp"
 
 #include <rapidcheck.h>
@@ -106,13 +106,14 @@ BOOST_AUTO_TEST_CASE(a_longer_ring_takes_fewer_grants) {
   };
   const std::uint64_t whole = grants(kWhole);
   const std::uint64_t ring = grants(61);
-  BOOST_TEST(whole == 21u);  // One grant for each of three sources of each of seven receivers.
+  // There is one grant for each of the three sources of each of the seven receivers.
+  BOOST_TEST(whole == 21u);
   BOOST_TEST(ring <= 21 * (2 + 200 / 16));
   BOOST_TEST(ring < grants(0) / 4);
 }
 
-/// Returns the number of steps if all members go in step. Between two steps each write arrives, is
-/// acknowledged and consumed, and the grants are delivered.
+/// Returns the number of steps if all members make each step at the same time. After each step, all writes
+/// arrive, are acknowledged and consumed, and all grants are delivered.
 std::uint64_t lockstep_steps(const GroupPlan& plan, std::uint64_t blocks, std::uint64_t slots) {
   const std::uint32_t members = plan.members;
   std::vector<Relay> group;

@@ -1,5 +1,5 @@
-// Tests that the parameters of a group's paths are learned from the times that messages took. Where these
-// times say nothing, the initial guess stays.
+// Tests how the parameters of a group's paths are learned from the times of its messages. A parameter about
+// which these times give no information keeps its initial value.
 #include "dataplane/relay/path_fit.hpp"
 
 #include <rapidcheck.h>
@@ -115,8 +115,8 @@ struct Case {
   double last = 0;
 };
 
-/// Learning the paths costs time at first and nothing later. But the search can end at a local optimum, which
-/// happens in few networks. In a queue of messages, only those that are held back as trials are timed.
+/// In a few networks, the search may end at a local optimum. In all others, learning costs time only at the
+/// beginning. In a queue of messages, only the messages that are held back as trials are timed.
 BOOST_AUTO_TEST_CASE(what_is_automatic_soon_travels_by_what_is_cheapest_alone_or_in_a_queue) {
   constexpr int kNetworks = 1000, kQueue = 50;
   int dearer = 0, much_dearer = 0, dearer_in_a_queue = 0, held_back = 0, most_held_back = 0;

@@ -40,7 +40,7 @@ inline GroupPlan in_hosts(const std::vector<std::uint32_t>& sizes,
   return in_racks(sizes, algorithm);
 }
 
-/// Walks through a group's plan of one message, step by step. Keeps a description of the first broken
+/// Goes through a group's plan of one message, step by step. Stores a description of the first broken
 /// invariant.
 class Walk {
  public:
@@ -116,14 +116,15 @@ class Walk {
   std::string broken_;
 };
 
-/// Returns the number of slots with which no member ever waits for a free slot if all members go in step. A
-/// block may be received in step t only if the slot is free: this member must not send or receive the block
-/// that had the slot before, or an earlier block, in step t or later.
+/// Returns the number of slots with which no member waits for a free slot, if all members make each step at
+/// the same time. A block may be received in step t only if its slot is free. The slot is free if this member
+/// neither sends nor receives, in step t or later, the block that had the slot before or an earlier block.
 inline std::uint64_t slots_needed(const GroupPlan& plan, std::uint64_t blocks) {
   std::uint64_t most = 1;
   for (const Schedule& one : plan.all()) {
     if (one.is_root()) continue;
-    std::uint64_t lowest_ahead = blocks;  // The lowest block in this step and all later ones.
+    // The lowest block that is sent or received in this step or a later one.
+    std::uint64_t lowest_ahead = blocks;
     for (std::uint64_t step = one.steps(blocks); step-- > 0;) {
       const auto [send, receive] = one.at(step, blocks);
       if (send) lowest_ahead = std::min(lowest_ahead, send->block);

@@ -1,4 +1,4 @@
-// Tests the value type Racks.
+// Tests the class Racks.
 #include "dataplane/relay/racks.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Tests of a single relay: exact lengths in all special cases, and the input that it refuses.
+// Tests a single relay: the exact lengths in all special cases, and the input that the relay must refuse.
 #include "dataplane/relay/relay.hpp"
 
 #include <algorithm>
@@ -120,7 +120,8 @@ BOOST_AUTO_TEST_CASE(no_write_goes_past_a_destination_of_exactly_the_message_len
 }
 
 BOOST_AUTO_TEST_CASE(a_member_whose_first_block_is_the_last_and_short_keeps_and_relays_the_exact_length) {
-  // Rank 2 of 8 receives block 1 first. In a message of two blocks, this is the last block and has 5 bytes.
+  // Rank 2 of 8 receives block 1 before all other blocks. In a message of two blocks, this is the last block,
+  // and it has 5 bytes.
   Relay relay = ready(2, 8, 100, 105, 2);
   BOOST_REQUIRE(relay.first_block() == 1);
   grants_of(relay);
@@ -136,8 +137,8 @@ BOOST_AUTO_TEST_CASE(a_member_whose_first_block_is_the_last_and_short_keeps_and_
 }
 
 BOOST_AUTO_TEST_CASE(back_to_back_messages_of_different_block_counts_share_the_same_first_grant) {
-  // The arena for the next message is granted before its length is known. The grant goes to the same source
-  // for any length.
+  // The arena for the next message is granted before the length of this message is known. For every length,
+  // the grant goes to the same source.
   for (const std::uint64_t length : {1ULL, 250ULL, 100'000ULL}) {
     Relay relay = relay_of(2, 8, 100);
     BOOST_REQUIRE(relay.offer_arena(0x9000, RemoteKey{5}).has_value());
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(back_to_back_messages_of_different_block_counts_share_the_s
     BOOST_TEST(block == std::min<std::uint64_t>(1, relay.block_count() - 1));
     BOOST_TEST(relay.on_block(grants[0].first, immediate_of(0, block), relay.block_length(block)).value() ==
                block);
-    // The block is relayed from the arena before the application has set its memory.
+    // The first block must be relayed from the arena as long as the application has not set the memory.
     for (const Rank to : relay.schedule().destinations())
       BOOST_REQUIRE(relay.on_grant(to, kWholeMemory).has_value());
     BlockWrite write;
@@ -182,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_grant_for_the_next_message_is_kept_until_that_message_sta
   BOOST_TEST(write.into_arena);
   BOOST_TEST(write.remote_address == kArena.remote_address);
   BOOST_TEST(write.immediate == 0x0003'0000u);
-  // The arena takes one block. The rest waits for the memory.
+  // The arena has space for one block. All other blocks wait for the memory.
   BOOST_TEST(!next.poll_write(write));
   BOOST_REQUIRE(next.on_grant(Rank{1}, kWholeMemory).has_value());
   BOOST_REQUIRE(next.poll_write(write));
@@ -214,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_message_falls_silent_and_says_when_its_memory_i
 
 BOOST_AUTO_TEST_CASE(a_block_that_is_not_due_is_refused_and_changes_nothing) {
   Relay relay = ready(1, 4, 100, 1000, 10);
-  // No memory is granted yet.
+  // No memory has been granted yet.
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 100), Errc::protocol_error));
   grants_of(relay);
   // The sender is not a neighbour.
@@ -224,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_is_not_due_is_refused_and_changes_nothing) {
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 1, 100), Errc::protocol_error));
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 99), Errc::protocol_error));   // The block is too short.
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0, 101), Errc::protocol_error));  // The block is too long.
-  // The slot id is that of another message.
+  // The message id is that of another message.
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 0x0100'0000, 100), Errc::protocol_error));
   BOOST_TEST(relay.blocks_held() == 0u);
   BOOST_TEST(relay.on_block(Rank{0}, 0, 100).value() == 0u);
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(the_first_write_to_a_destination_keeps_its_place) {
   BOOST_REQUIRE(relay.on_grant(Rank{2}, kWholeMemory).has_value());
   BOOST_TEST(relay.on_block(Rank{0}, 1, 100).value() == 1u);
   BlockWrite write;
-  BOOST_TEST(!relay.poll_write(write));  // The arena of the destination takes only the first block.
+  BOOST_TEST(!relay.poll_write(write));  // The destination's arena is only for the first block.
   BOOST_TEST(relay.on_block(Rank{0}, 0, 100).value() == 0u);
   BOOST_REQUIRE(relay.poll_write(write));
   BOOST_TEST((write.block == 0 && write.into_arena));
@@ -285,11 +286,11 @@ BOOST_AUTO_TEST_CASE(a_block_beyond_the_granted_window_or_after_the_last_is_refu
   BOOST_TEST(relay.on_block(Rank{0}, 1, 100).value() == 1u);
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 2, 100), Errc::protocol_error));
   relay.on_consumed(1);
-  // Blocks were consumed out of order. The ring is released from its oldest block on.
+  // The blocks were consumed out of order. The ring buffer can only be released from its oldest block on.
   BOOST_TEST(relay.released_limit() == 0u);
   relay.on_consumed(0);
   BOOST_TEST(relay.released_limit() == 2u);
-  // The slot is free, but it was not granted.
+  // The slot is free, but it has not been granted.
   BOOST_TEST(is_error(relay.on_block(Rank{0}, 2, 100), Errc::protocol_error));
   for (std::uint64_t block = 2; block < 5; ++block) {
     grants_of(relay);
@@ -400,7 +401,8 @@ BOOST_AUTO_TEST_CASE(misuse_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_first_grant_holds_up_every_later_write) {
-  Relay root = ready(0, 8, 100, 1000, 10);  // The root sends 0 to 1, 1 to 2, 2 to 4, 3 to 1, ...
+  // The root sends block 0 to rank 1, block 1 to rank 2, block 2 to rank 4, block 3 to rank 1, and so on.
+  Relay root = ready(0, 8, 100, 1000, 10);
   BOOST_REQUIRE(root.on_grant(Rank{2}, kWholeMemory).has_value());
   BOOST_REQUIRE(root.on_grant(Rank{4}, kWholeMemory).has_value());
   BlockWrite write;
@@ -413,12 +415,13 @@ BOOST_AUTO_TEST_CASE(a_missing_first_grant_holds_up_every_later_write) {
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_block_is_overtaken_by_writes_to_others_but_not_to_the_same_destination) {
-  // Rank 3 of 8 has received all blocks that are due, except those from rank 1.
+  // Rank 3 of 8 has received all blocks that are due, except the blocks from rank 1.
   const Schedule plan(Algorithm::binomial_pipeline, Rank{3}, 8);
   Relay relay = ready(3, 8, 100, 1000, 10);
   grants_of(relay);
   for (const Rank to : plan.destinations()) BOOST_REQUIRE(relay.on_grant(to, kWholeMemory).has_value());
-  // The sends that can be made. After a block is missing for a destination, no later block is sent to it.
+  // The sends that are possible. If a block is missing for a destination, no later block is sent to this
+  // destination.
   std::vector<Transfer> due;
   std::vector<Rank> stuck;
   std::vector<bool> held(10, false);
@@ -445,7 +448,7 @@ BOOST_AUTO_TEST_CASE(a_missing_block_is_overtaken_by_writes_to_others_but_not_to
   BOOST_CHECK(sent == due);
 }
 
-/// One of two destinations acknowledges nothing, or has no space in its ring.
+/// One of the two destinations either acknowledges nothing or has no space in its ring buffer.
 BOOST_AUTO_TEST_CASE(a_slow_destination_holds_up_no_other_as_long_as_its_blocks_have_slots) {
   constexpr std::uint64_t kBlocks = 2000, kRing = 9;
   for (const bool acknowledges : {false, true}) {

@@ -27,7 +27,7 @@ std::vector<std::uint32_t> some_racks(std::uint32_t most_racks, std::uint32_t mo
 
 BOOST_AUTO_TEST_CASE(every_invariant_holds_for_each_group_to_130_and_each_message_to_24_blocks) {
   for (const Algorithm algorithm : kAlgorithms) {
-    // A sequential plan has so many steps that only a few lengths are tested.
+    // A sequential plan has many steps, so only a few lengths are tested.
     const std::uint64_t thin = algorithm == Algorithm::sequential ? 5 : 1;
     for (std::uint32_t members = 1; members <= 130; members += kStride) {
       for (std::uint64_t blocks = 1; blocks <= 24; ++blocks) {
@@ -98,8 +98,8 @@ BOOST_AUTO_TEST_CASE(a_group_of_one_takes_no_step_and_knows_nobody) {
   }
 }
 
-/// Checks the first receive of messages of 1 to 12 blocks. The shape of a plan changes at some of these
-/// lengths.
+/// Checks the first receive in messages of 1 to 12 blocks. At some of these lengths, the shape of a plan
+/// changes.
 void check_first_source(const GroupPlan& plan) {
   for (const Schedule& one : plan.all()) {
     const auto longest = one.first_receive(kMaxBlocks);
@@ -212,8 +212,8 @@ BOOST_AUTO_TEST_CASE(the_least_ring_is_exactly_what_the_plan_needs) {
   }
 }
 
-/// The message has hundreds of terabytes in small blocks. No function may iterate over its steps, and nothing
-/// may overflow.
+/// The message has hundreds of terabytes in small blocks. So no function may iterate over its steps, and no
+/// calculation may overflow.
 BOOST_AUTO_TEST_CASE(the_longest_message_is_planned_without_walking_there) {
   for (const Algorithm algorithm : kAlgorithms) {
     const GroupPlan plan{algorithm, 9, *Racks::of(std::vector<std::uint32_t>{4, 3, 2})};

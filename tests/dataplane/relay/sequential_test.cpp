@@ -1,4 +1,4 @@
-// Properties of the sequential plan, in addition to those of every plan.
+// Tests properties that the sequential plan has in addition to the properties of every plan.
 #include "dataplane/relay/sequential.hpp"
 
 #include <boost/test/unit_test.hpp>

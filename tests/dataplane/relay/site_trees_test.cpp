@@ -1,5 +1,5 @@
-// Two trees in each site, each of which feeds the next site. Tests their properties, in addition to those of
-// every plan.
+// Tests properties that the site trees have in addition to the properties of every plan. Each site has two
+// trees, and each of the trees feeds the next site.
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_member_has_two_sources_and_two_destinations_at_most) {
   }));
 }
 
-/// Therefore no member waits for a member that is alone behind a slow link.
+/// So no member waits for a member that is alone behind a slow link.
 BOOST_AUTO_TEST_CASE(a_last_site_of_one_member_passes_nothing_on) {
   for (std::uint32_t first = 1; first <= 20; ++first)
     BOOST_TEST(in_sites({first, 1}).of(first).destinations().empty());

@@ -1,5 +1,5 @@
-// The plans without a common clock: how long they take if blocks have latency, how far apart members finish,
-// and what one slow path costs all members.
+// Tests plans without a common clock: how long they take if blocks have a latency, how far apart in time
+// members finish, and how much one slow path costs all members.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/relay/timed_group.hpp"
@@ -28,7 +28,8 @@ BOOST_AUTO_TEST_CASE(every_plan_takes_its_steps_and_the_latency_of_its_hops) {
   }
 }
 
-/// A published property of the binomial pipeline: members finish within one or two steps of each other.
+/// Checks a published property of the binomial pipeline: all members finish within one or two steps of each
+/// other.
 BOOST_AUTO_TEST_CASE(members_of_a_pipeline_finish_together) {
   for (const std::uint32_t members : {8U, 64U}) {
     const auto delivered =
@@ -38,10 +39,10 @@ BOOST_AUTO_TEST_CASE(members_of_a_pipeline_finish_together) {
   }
 }
 
-/// A path of half the speed is used once in log2(n) steps and costs one further step each time. So 64 members
-/// keep 6/7 of their bandwidth (85.6 % according to the later RDMC paper, DSN 2018). A chain keeps half. If
-/// fewer writes are in flight than in the product, a pipeline loses more: 18 % with four writes in flight and
-/// memory for the whole message.
+/// The pipeline uses a path once in log2(n) steps. If the path has half the speed, each use costs one further
+/// step. So 64 members keep 6/7 of their bandwidth (85.6 % according to the later RDMC paper, DSN 2018). A
+/// chain keeps only half. If fewer writes are in flight than in the product, a pipeline loses more: 18 % with
+/// four writes in flight and memory for the whole message.
 BOOST_AUTO_TEST_CASE(one_way_of_half_the_speed_leaves_a_pipeline_of_64_most_of_its_bandwidth) {
   const auto time = [](Algorithm algorithm, double factor) {
     return last(TimedGroup({.plan = {algorithm, 64},

@@ -1,4 +1,5 @@
-// Tests stragglers. A member that sends to one omits blocks before the straggler can delay the other members.
+// Tests stragglers. A member that sends to a straggler must omit blocks before the straggler can delay the
+// other members.
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +12,8 @@ namespace {
 
 constexpr std::uint32_t kBlock = 4;
 
-/// Returns the options for a group of `others` members, followed by the stragglers, with rings of `slots`.
+/// Returns the options for a group of `others` members and the stragglers after them. Ring buffers have
+/// `slots` slots.
 MeshOptions group(std::uint32_t others, std::uint32_t stragglers, std::uint64_t blocks, std::uint64_t slots) {
   MeshOptions options{.algorithm = Algorithm::site_trees,
                       .members = others + stragglers,
@@ -60,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_straggler_holds_up_nobody_and_gets_what_it_can_take) {
   BOOST_TEST(mesh.is_complete(15));
 }
 
-/// The ring is longer than the backlog that a random order of events causes.
+/// The ring buffer has space for more blocks than a random order of events leaves behind.
 BOOST_AUTO_TEST_CASE(one_that_keeps_pace_lacks_nothing) {
   auto options = group(15, 1, 2000, 1500);
   options.put_off = 1;
@@ -144,7 +146,8 @@ BOOST_AUTO_TEST_CASE(whoever_is_no_straggler_refuses_an_omitted_block) {
   BOOST_TEST(!Relay::create({.rank = Rank{1}, .members = 2, .stragglers = 2}).has_value());
 }
 
-/// The root sends to two members. The blocks that stay in its ring show which of the two is slow.
+/// The root sends to two members. The numbers of blocks that wait in its ring buffer show which member is
+/// slow.
 BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
   struct Case {
     std::uint64_t written_to_first, written_to_second;
@@ -174,7 +177,7 @@ BOOST_AUTO_TEST_CASE(who_holds_up_a_ring_is_named) {
   }
 }
 
-/// Lets the relay grant rank 0 all the space that it has. Sets `granted` to the limit of the last grant.
+/// Makes the relay grant all its free space to rank 0. Sets `granted` to the limit of the last grant.
 void grant_room(Relay& relay, std::uint64_t& granted) {
   Rank to{};
   for (BlockGrant grant; relay.poll_grant(to, grant);) granted = grant.limit;
@@ -200,7 +203,7 @@ Relay middle_of_chain(std::uint64_t slots, std::uint64_t granted) {
   return std::move(*relay);
 }
 
-/// Tests rings with many slots and rings with few.
+/// Tests ring buffers with many slots and with few slots.
 BOOST_AUTO_TEST_CASE(a_member_names_a_destination_that_takes_nothing) {
   struct Case {
     std::uint64_t slots, most;
@@ -214,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_member_names_a_destination_that_takes_nothing) {
   }
 }
 
-/// `behind` blocks are always in flight on the path to the destination.
+/// The path to the destination always has `behind` blocks in flight.
 BOOST_AUTO_TEST_CASE(a_destination_behind_a_long_path_that_keeps_pace_holds_up_nobody) {
   constexpr std::uint64_t kSlots = 256;
   for (const std::uint64_t behind : {40U, 90U, 110U}) {
@@ -233,9 +236,9 @@ BOOST_AUTO_TEST_CASE(a_destination_behind_a_long_path_that_keeps_pace_holds_up_n
   }
 }
 
-/// A straggler grants no more space. Its blocks leave the ring as soon as they are omitted. The straggler is
-/// informed of the omitted blocks when it grants space again, and only then the message is complete. A relay
-/// remembers at most 4096 such sends. If more are pending, it waits for the straggler.
+/// The straggler stops granting space. Blocks for it leave the ring buffer as soon as they are omitted. The
+/// straggler is informed of the omitted blocks when it grants space again. The message is complete only after
+/// that. A relay remembers at most 4096 such sends. If more are pending, the relay waits for the straggler.
 BOOST_AUTO_TEST_CASE(what_a_straggler_has_not_granted_holds_up_nobody) {
   constexpr std::uint64_t kSlots = 32, kGranted = 16, kMostSends = 4096;
   for (const std::uint64_t blocks : {500U, 6000U}) {

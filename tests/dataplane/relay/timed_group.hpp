@@ -1,6 +1,7 @@
-// A whole group of relays in virtual time. A block occupies its sender's outgoing link and its receiver's
-// incoming link for one block time, in the order in which it was posted. It arrives one latency later. Grants
-// and acknowledgements take one latency. One pair of members may have a slower path.
+// A whole group of relays in virtual time. A block occupies the outgoing link of its sender for one block
+// time, and then the incoming link of its receiver for one block time. Each link carries blocks in the order
+// in which they were posted. A block arrives one latency later. Grants and acknowledgements take one latency.
+// One pair of members may have a slower path.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace rdmc::relay {
 struct TimedOptions {
   GroupPlan plan;
   std::uint64_t blocks = 1;
-  /// The slots of a receiver's ring. If the message has fewer blocks, the number of its blocks.
+  /// The number of slots in a receiver's ring buffer. It is limited to the number of blocks of the message.
   std::uint64_t slots = ~std::uint64_t{0};
   std::uint32_t writes_in_flight = 16;
   double latency = 0.1;  ///< The latency in block times.
@@ -42,8 +43,8 @@ class TimedGroup {
     members_[0].relay.on_available(options.blocks);
   }
 
-  /// Returns for each receiver, in the order of ranks, the time at which it has the last block, in block
-  /// times. 0 means never.
+  /// Returns for each receiver the time at which it has the last block, in block times. The receivers are in
+  /// the order of their ranks. 0 means that the receiver never has the last block.
   std::vector<double> run() {
     std::vector<double> delivered(members_.size(), 0.0);
     for (std::size_t i = 0; i < members_.size(); ++i) drain(i);
@@ -103,7 +104,7 @@ class TimedGroup {
     const double time = block_time(from, to);
     double& out = members_[from].out_free;
     out = std::max(out, now_) + time;
-    // The transfer is streamed: the incoming link is occupied while the block arrives.
+    // The block is streamed: the incoming link is already occupied while the block arrives.
     post(out - time + options_.latency, to, [this, from, to, write, time] {
       double& in = members_[to].in_free;
       in = std::max(in, now_) + time;

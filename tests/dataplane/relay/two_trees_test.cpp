@@ -1,4 +1,4 @@
-// Properties of the two trees, in addition to those of every plan.
+// Tests properties that the two trees have in addition to the properties of every plan.
 #include "dataplane/relay/two_trees.hpp"
 
 #include <array>
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(every_member_has_two_sources_at_most_two_destinations_and_t
   }
 }
 
-/// Covers the steps from when both trees have reached the member until one tree has no blocks left.
+/// Checks the steps in the middle: both trees have reached the member, and both still have blocks to send.
 BOOST_AUTO_TEST_CASE(in_between_every_member_takes_a_block_each_step_from_its_sources_in_turn) {
   constexpr std::uint64_t kBlocks = 100;
   for (const std::uint32_t members : {3U, 4U, 16U, 33U, 130U}) {

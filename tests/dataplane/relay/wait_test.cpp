@@ -1,5 +1,5 @@
-// Tests which member is named when a group makes no progress. The wait with the lowest step of all members
-// names the idle member as its peer.
+// Tests which member is named when a group makes no progress. Of the waits of all members, the one with the
+// lowest step must name the idle member as its peer.
 #include <rapidcheck.h>
 
 #include <boost/test/unit_test.hpp>
@@ -11,8 +11,8 @@ namespace rdmc::relay {
 BOOST_AUTO_TEST_SUITE(wait_test)
 namespace {
 
-/// Returns the earliest wait of all members except the idle one. In the same step, a wait for memory counts
-/// as earlier than a wait for a block.
+/// Returns the earliest wait of all members except the idle one. If two waits have the same step, a wait for
+/// memory counts as the earlier one, before a wait for a block.
 std::optional<Wait> earliest_wait(const Mesh& mesh, const MeshOptions& options) {
   std::optional<Wait> earliest;
   const auto key = [](const Wait& wait) { return std::tuple(wait.step, wait.what); };

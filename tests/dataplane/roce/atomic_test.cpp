@@ -1,5 +1,5 @@
-// COMPARE & SWAP and FETCH & ADD are executed once, and answered as often as they are requested (IBTA vol. 1,
-// 9.4.5).
+// Tests that COMPARE & SWAP and FETCH & ADD are executed once, and answered each time they are requested
+// (IBTA vol. 1, 9.4.5).
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"
@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(an_atomic_returns_the_value_before_it) {
   Script s;
   s.in(add(0, 5));
   s.in(swap(1, 5, 100));
-  s.in(swap(2, 5, 200));  // The value is no longer 5.
+  s.in(swap(2, 5, 200));  // The value is 100 by now, so nothing is swapped.
   s.in(add(3, UINT64_MAX));
   CHECK_LINES(s.out(), "atomic 0 msn 1 was 0", "atomic 1 msn 2 was 5", "atomic 2 msn 3 was 100",
               "atomic 3 msn 4 was 100");
@@ -44,7 +44,8 @@ BOOST_AUTO_TEST_CASE(a_duplicate_atomic_is_answered_again_and_not_executed_again
   s.in(swap(1, 5, 9));
   CHECK_LINES(s.out(), "atomic 0 msn 1 was 0", "atomic 1 msn 2 was 5");
   BOOST_TEST(value_at(s, 8) == 9u);
-  BOOST_TEST((s.in(swap(0, 0, 7)).verdict == Verdict::duplicate));  // PSN 0 was another atomic.
+  // PSN 0 was another atomic, so this is no repetition of it.
+  BOOST_TEST((s.in(swap(0, 0, 7)).verdict == Verdict::duplicate));
   CHECK_LINES(s.out());
   BOOST_TEST(value_at(s, 8) == 9u);
 }
@@ -55,7 +56,8 @@ BOOST_AUTO_TEST_CASE(as_many_results_are_kept_as_atomics_may_be_under_way) {
     s.in(add(psn, 1));
     s.out();
   }
-  s.in(add(1, 1));  // The peer cannot be waiting for this answer any more.
+  // The peer has requested three more atomics since then, so it cannot be waiting for this answer.
+  s.in(add(1, 1));
   CHECK_LINES(s.out());
   for (int psn : {2, 3, 4}) s.in(add(psn, 1));
   CHECK_LINES(s.out(), "atomic 2 msn 3 was 2", "atomic 3 msn 4 was 3", "atomic 4 msn 5 was 4");
@@ -66,8 +68,8 @@ BOOST_AUTO_TEST_CASE(atomics_where_they_may_not_be_are_refused) {
   std::vector<std::byte> memory(64);
   const RemoteKey no_atomics{5}, askew{6};
   const std::vector<std::pair<In, std::string>> bad{
-      {add(0, 1, 4), "invalid"},                 // Not at a multiple of 8.
-      {add(0, 1, (1 << 16) - 8 + 8), "access"},  // After the end of the region.
+      {add(0, 1, 4), "invalid"},                 // This address is no multiple of 8.
+      {add(0, 1, (1 << 16) - 8 + 8), "access"},  // This address is after the end of the region.
       {[&] {
          In p = add(0, 1, 8);
          p.key = no_atomics;

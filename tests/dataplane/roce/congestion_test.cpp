@@ -1,4 +1,4 @@
-// Marks, notifications, and their effect on the sender (IBTA Annex A17.9; DCQCN).
+// Tests marks and notifications, and their effect on the sender (IBTA Annex A17.9; DCQCN).
 #include "dataplane/roce/congestion.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
   }
   const auto pause = [&] { return s.connection().next_deadline() - s.now(); };
   s.notify();
-  s.notify();  // The second one is for the same congestion.
+  s.notify();  // This one is for the same congestion.
   BOOST_TEST(s.sent().size() == 16u);
   BOOST_TEST((pause() > microseconds(20) && pause() < microseconds(40)));
   s.wait(pause());
@@ -133,9 +133,9 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
 
 namespace {
 
-/// Returns how many packets are in flight at once after a round trip of 0.1 ms and 64 round trips of 5 ms. In
-/// each of the 64, a packet waits for `egress` in this host, and its acknowledgement waits for `back` on its
-/// path back.
+/// Returns how many packets are in flight after one round trip of 0.1 ms and 64 round trips of 5 ms. In each
+/// of the 64 round trips, a packet waits for `egress` in this host, and its acknowledgement waits for `back`
+/// on the path back.
 std::size_t packets_under_way(Duration egress, Duration back = {}) {
   Script s({.path_mtu = 4096, .selective_repeat = true, .congestion_control = true});
   std::size_t under_way = 0;
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(the_queue_on_one_way_is_told_by_two_clocks_that_wrap_and_dr
     std::uint64_t drift = 0;
     const auto sample = [&](std::int64_t waited) {
       now = now + milliseconds(10);
-      drift += 500;  // 50 ppm of 10 ms.
+      drift += 500;  // This is 50 ppm of 10 ms.
       const auto departure = static_cast<std::uint32_t>(now.ns);
       const auto arrival =
           departure + ahead + static_cast<std::uint32_t>(40'000 + waited) + static_cast<std::uint32_t>(drift);
@@ -209,8 +209,8 @@ BOOST_AUTO_TEST_CASE(a_slow_link_is_given_the_time_of_half_a_megabyte) {
 
 namespace {
 
-/// Returns the window after eight round trips on a path of `least`, each of which meets a queue of `queue`.
-/// `link` is in bytes per second.
+/// Returns the window after eight round trips. The path takes `least`, and each round trip also waits for
+/// `queue` in a queue. `link` is the rate of the host's own link in bytes per second.
 std::uint32_t opened_window(Duration least, Duration queue, std::uint64_t link = 0) {
   Congestion congestion(
       {.enabled = true, .selective_repeat = true, .path_mtu = 8192, .window_bytes = 64 << 20});
@@ -236,7 +236,8 @@ BOOST_AUTO_TEST_CASE(on_a_path_of_some_length_a_window_opens_through_a_queue_sho
     BOOST_TEST(opened_window(least, kTargetDelay + kScalingRange) < 1U << 20);
   }
   BOOST_TEST(opened_window(milliseconds(1), kTargetDelay) < 1U << 20);
-  // On this link half a megabyte takes 4.2 ms. So a round trip of 4 ms may be the queue of other flows.
+  // On this link, half a megabyte takes 4.2 ms. So a least round trip of 4 ms may contain a queue of other
+  // flows.
   constexpr std::uint64_t kGigabit = 125'000'000;
   BOOST_TEST(opened_window(milliseconds(4), kTargetDelay, kGigabit) < 1U << 20);
   BOOST_TEST(opened_window(milliseconds(5), kTargetDelay, kGigabit) > 16U << 20);

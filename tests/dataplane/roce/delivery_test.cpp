@@ -1,6 +1,8 @@
-// Whatever the network does, every message arrives intact, every READ returns the peer's bytes, every atomic
-// is executed once, and nothing hangs. Every completion comes once and in order, except those of unordered
-// WRITEs. The tests cover both modes, every path MTU, both directions at once, and the wrap of the PSN.
+// Tests these properties, whatever the network does:
+// - Every message arrives intact, every READ returns the peer's bytes, and every atomic is executed once.
+// - No work request waits for ever.
+// - Every work request has one completion. The completions are in order, except those of unordered WRITEs.
+// The tests use both modes, every path MTU, both directions at the same time, and the wrap of the PSN.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -19,7 +21,7 @@ struct Message {
   std::uint32_t immediate;
   std::size_t place;                    ///< For a WRITE or READ: the offset in the receiver's memory.
   std::vector<std::byte> read_bytes;    ///< The bytes that a READ has read.
-  std::uint64_t add = 0, original = 0;  ///< For an atomic: the change, and the value that it must find.
+  std::uint64_t add = 0, original = 0;  ///< For an atomic: the change, and the value before it.
   bool has_completed = false;           ///< The message has completed at the receiver.
 
   bool write() const { return opcode == SendOpcode::write || opcode == SendOpcode::write_immediate; }
@@ -31,22 +33,22 @@ constexpr std::array kOpcodes{
     SendOpcode::send, SendOpcode::send_immediate, SendOpcode::write,     SendOpcode::write_immediate,
     SendOpcode::read, SendOpcode::read,           SendOpcode::fetch_add, SendOpcode::compare_swap};
 
-// One direction: its messages, the memory that they are written to, and the receives that they use.
+// One direction: its messages, the memory into which they are written, and the receives that they use.
 struct Stream {
   std::vector<Message> messages;
   std::vector<std::byte> memory;
-  alignas(8) std::array<std::byte, 8> counter{};  ///< The bytes that atomics work on.
+  alignas(8) std::array<std::byte, 8> counter{};  ///< The 8 bytes that atomics change.
   std::vector<std::vector<std::byte>> receives;   ///< One for each message that needs a receive.
   std::size_t posted_sends = 0, posted_receives = 0, sent = 0, received = 0;
   std::size_t next = 0;    ///< The first message that may still need a receive.
-  bool unordered = false;  ///< Its WRITEs with immediate are unordered.
+  bool unordered = false;  ///< If true, WRITEs with immediate are unordered.
   std::size_t overtook = 0;
 
   Stream(Random& random, std::size_t count, bool without_order) : unordered(without_order) {
     std::size_t used = 0;
     std::uint64_t count_to = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      // Big messages are rarer, so that a run has many messages of all kinds.
+      // Long messages are less frequent, so that a run has many messages of all kinds.
       const auto size =
           static_cast<std::size_t>(kSizes[random.below(random.chance(60'000) ? kSizes.size() : 11)]);
       Message m{kOpcodes[random.below(kOpcodes.size())], std::vector<std::byte>(size),
@@ -74,7 +76,7 @@ struct Stream {
   }
   bool done() const { return sent == messages.size() && received == receives.size(); }
 
-  /// Returns the message that completed with this receive.
+  /// Returns the message that has completed with this receive.
   const Message& completed(const WorkCompletion& c) {
     const auto is_open = [&](const Message& m) { return m.receives() && !m.has_completed; };
     while (next < messages.size() && !is_open(messages[next])) ++next;
@@ -133,7 +135,7 @@ void post(Pair& pair, int from, Stream& stream, Random& random) {
   }
 }
 
-// Checks that each completion is the next one of its kind, and that its bytes are there.
+// Checks that each completion is the next one of its kind, and that the bytes of its message have arrived.
 void check(Pair& pair, int end, Stream& out, Stream& in) {
   for (const WorkCompletion& c : std::exchange(pair.completions(end), {})) {
     BOOST_REQUIRE(c.cause == FailureCause::none);
@@ -190,7 +192,8 @@ void deliver(const Case& c, Totals& totals) {
         .max_dest_rd_atomic = 8,
         .read_window_bytes = static_cast<std::uint32_t>(random.between(4 * c.mtu, 1 << 20)),
         .end_to_end_credits = random.chance(500'000),
-        .ack_timeout = milliseconds(200),  // Long, because the peer is alive and only the loss is heavy.
+        // The timeout is long, because the peer is alive and only many packets are lost.
+        .ack_timeout = milliseconds(200),
         .retry_limit = 30,
         .rnr_timer = static_cast<std::uint8_t>(random.between(1, 14))};
     const auto configs = mirrored(common, 0xFFFFF0);

@@ -1,4 +1,4 @@
-// The cost of loss, queues and a silent peer on a 1 Gb/s link, in virtual time.
+// Tests how much loss, queues and a silent peer cost on a 1 Gb/s link, in virtual time.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/pair.hpp"
@@ -26,8 +26,8 @@ struct Transfer {
     });
     BOOST_REQUIRE(done);
   }
-  /// Sends single packets, one after the other. Returns how many packets have been sent again since the
-  /// transfer began.
+  /// Sends `count` single packets, one after the other. Returns how many packets have been sent again since
+  /// the beginning of the transfer.
   std::uint64_t exchange(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       BOOST_REQUIRE(pair.connection(0).post_send(
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_path_longer_than_the_longest_timeout_is_filled_without_se
   transfer.exchange(1);
   transfer.run(100);
   const ConnectionCounters& counters = transfer.pair.connection(0).counters();
-  BOOST_TEST(counters.retransmitted <= counters.timeouts);  // Each timeout sends one packet.
+  BOOST_TEST(counters.retransmitted <= counters.timeouts);  // Each timeout sends only one packet again.
   BOOST_TEST(transfer.bits_per_second() > 0.2e9);
 }
 
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(one_percent_loss_costs_go_back_n_less_than_forty_percent) {
 }
 
 BOOST_AUTO_TEST_CASE(congestion_control_keeps_the_queue_short) {
-  // Without congestion control, the whole window of 1 MB waits in the queue: 8 ms. With it, a packet takes
-  // the target and little more.
+  // Without congestion control, the whole window of 1 MB waits in the queue, for 8 ms. With congestion
+  // control, a packet waits little longer than the target.
   Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, kGigabit);
   transfer.run(20);
   const Time posted = transfer.pair.now();
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(congestion_control_keeps_the_queue_short) {
   BOOST_TEST((transfer.pair.now() - posted).seconds() < alone + 0.004);
 }
 
-/// The whole window of the other direction is in the queue that acknowledgements must pass: 8 ms.
+/// Acknowledgements must pass a queue that contains the whole window of the other direction, 8 ms.
 BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_not_for_the_way_there_to_make_shorter) {
   std::vector<std::byte> from(kBlock), there(kBlock), back(kBlock);
   auto configs = mirrored({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, 0xFFFFF0);
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_queue_on_the_way_back_is_not_for_the_way_there_to_make_sh
   BOOST_TEST(double(kWrites * kBlock) * 8 / (pair.now() - Time{}).seconds() > 0.9e9);
 }
 
-/// A queue that never runs empty must not be taken for a longer path after some time.
+/// A queue that is never empty must not count as a longer path after some time.
 BOOST_AUTO_TEST_CASE(a_queue_stays_short_for_as_long_as_the_link_is_filled) {
   Link link = kGigabit;
   link.bits_per_second = 1e8;
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_queue_stays_short_for_as_long_as_the_link_is_filled) {
     return (transfer.pair.now() - posted).seconds();
   };
   const double at_first = of_one_more(20);
-  // This is 95 s later, which is more than three times kLeastRoundTripPeriod.
+  // These writes take 95 s, which is more than three times kLeastRoundTripPeriod.
   BOOST_TEST(of_one_more(1200) < at_first + 0.004);
 }
 

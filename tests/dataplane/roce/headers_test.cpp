@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(random_bytes_never_make_the_parser_look_outside_them) {
     // The memory has exactly this size, so that the address sanitizer finds every access beyond it.
     const auto bytes = std::make_unique<std::byte[]>(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(random.next());
-    // Most of the time the bytes pass the first checks.
+    // Most of the datagrams pass the first checks.
     if (size >= kBthBytes && random.below(4) != 0) {
       bytes[0] = static_cast<std::byte>(testing::kOpcodes[random.below(testing::kOpcodes.size())]);
       bytes[1] &= std::byte{0xF0};
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(each_defect_has_its_name) {
   expect(ParseError::bad_length,
          with(Opcode::acknowledge, 0, [](Bytes& d) { d.insert(d.end(), 4, std::byte{0}); }));
   expect(ParseError::bad_pad, with(Opcode::send_only, 0, [](Bytes& d) { d[1] |= std::byte{0x10}; }));
-  // Lengths that contradict each other.
+  // In these packets, two lengths contradict each other.
   constexpr std::size_t kRemaining = kBthBytes + 16, kWords = kBthBytes + kAethBytes + 3;
   expect(ParseError::bad_length,
          with(Opcode::x_write_last, 8, [](Bytes& d) { store_be(&d[kRemaining], 9u); }));

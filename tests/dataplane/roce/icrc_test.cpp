@@ -21,7 +21,8 @@ std::vector<std::byte> bytes_of(std::string_view hex) {
   return bytes;
 }
 
-/// Computes the CRC bit by bit, as the specification defines it. Other results are compared with this one.
+/// Computes the CRC bit by bit, as the specification defines it. The tests compare other results with this
+/// one.
 std::uint32_t slow_crc(std::span<const std::byte> bytes) {
   std::uint32_t crc = ~0u;
   for (const std::byte byte : bytes)
@@ -51,7 +52,8 @@ Address random_address(Random& random, bool ipv6) {
 BOOST_AUTO_TEST_CASE(the_congestion_notification_of_a_connectx_4_has_its_icrc) {
   const auto packet = bytes_of("8100ffff40000118000000000000000000000000000000000000000082fd002a");
   const Icrc icrc(Address::ipv4(10, 0, 17, 1, 0), Address::ipv4(10, 0, 18, 1, 4791));
-  BOOST_TEST(icrc_of(icrc, 0x718C, packet, kBthBytes) == 0x2A00FD82);  // Stored little endian: 82 fd 00 2a.
+  // The packet contains it in little endian: 82 fd 00 2a.
+  BOOST_TEST(icrc_of(icrc, 0x718C, packet, kBthBytes) == 0x2A00FD82);
 }
 
 BOOST_AUTO_TEST_CASE(the_published_send_only_packet_has_its_icrc) {
@@ -71,7 +73,7 @@ BOOST_AUTO_TEST_CASE(it_covers_what_the_specification_says_bit_for_bit) {
     const auto sample = testing::make_sample(testing::kOpcodes[random.below(testing::kOpcodes.size())],
                                              random.below(600), random);
 
-    // The packet with all ones in every field that a router may change.
+    // This packet has ones in all bits of every field that a router may change.
     std::vector<std::byte> packet(8, std::byte{0xFF});
     const auto put = [&](std::uint64_t value, int size) {
       while (size-- > 0) packet.push_back(static_cast<std::byte>(value >> 8 * size));
@@ -131,8 +133,8 @@ BOOST_AUTO_TEST_CASE(crcs_of_two_parts_combine_to_that_of_the_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(combining_over_gigabytes_equals_combining_step_by_step) {
-  // The CRC of 2^36 zero bytes is computed in two ways: by doubling the run of zeros again and again, and
-  // mebibyte by mebibyte.
+  // The CRC of 2^36 zero bytes is computed by two methods: by doubling the run of zeros repeatedly, and by
+  // adding one mebibyte after the other.
   const std::vector<std::byte> zeros(1 << 20);
   const std::uint32_t mebibyte = payload_crc(zeros, 0);
   std::uint32_t crc = mebibyte;
@@ -154,10 +156,10 @@ BOOST_AUTO_TEST_CASE(a_strangers_identification_is_solved_for_and_a_corrupt_data
         const std::uint32_t received = icrc_of(icrc, id, datagram, kBthBytes);
         const std::uint32_t computed = icrc_of(icrc, tried, datagram, kBthBytes);
         RC_ASSERT(icrc.solve_identification(tried, computed, received, datagram.size()) == id);
-        // One covered bit is wrong. No identification explains that.
+        // One bit that the ICRC covers is wrong. No identification gives this ICRC.
         const std::size_t covered = datagram.size() - kIcrcBytes;
         const std::size_t at = random.next() % covered;
-        if (at == 4) return;  // This byte is masked.
+        if (at == 4) return;  // The ICRC does not cover this byte.
         datagram[at] ^= static_cast<std::byte>(1 << random.next() % 8);
         const std::uint32_t changed = icrc_of(icrc, tried, datagram, kBthBytes);
         RC_ASSERT(!icrc.solve_identification(tried, changed, received, datagram.size()));

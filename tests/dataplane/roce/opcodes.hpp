@@ -1,4 +1,5 @@
-// All opcodes that the codec knows, in the order of their numbers. Tests use all of them or pick some.
+// All opcodes that the codec knows, in the order of their numbers. Some tests use all of them, others choose
+// some.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Well-formed datagrams for tests, one of each opcode. They are built with the writers of headers.hpp from a
-// seeded generator.
+// Well-formed datagrams for tests, one for each opcode. A seeded generator chooses the values, and the
+// functions of headers.hpp write them.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ inline bool has_immediate(Opcode o) {
          o == Opcode::write_last_immediate || o == Opcode::write_only_immediate;
 }
 
-/// The values that were written, for comparison with the parsed ones.
+/// The values that were written. Tests compare them with the values that the parser returns.
 struct Sample {
   Bth bth;
   Reth reth;
@@ -46,7 +46,7 @@ struct Sample {
   std::size_t header_bytes = 0;
   std::vector<std::byte> payload;
   std::vector<std::byte> bitmap;
-  std::vector<std::byte> datagram;  ///< Has four zero bytes in place of the ICRC.
+  std::vector<std::byte> datagram;  ///< The last four bytes are zero, in place of the ICRC.
 };
 
 inline std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
@@ -121,7 +121,7 @@ inline Sample make_sample(Opcode opcode, std::size_t payload_bytes, Random& rand
   }
   auto& datagram = s.datagram;
   s.header_bytes = at + s.bitmap.size();
-  // The exact size, so that the address sanitizer finds every access beyond it.
+  // The capacity has the exact size, so that the address sanitizer finds every access beyond it.
   datagram.reserve(s.header_bytes + payload_bytes + s.bth.pad_bytes + kIcrcBytes);
   datagram.assign(out.begin(), out.begin() + at);
   datagram.insert(datagram.end(), s.bitmap.begin(), s.bitmap.end());

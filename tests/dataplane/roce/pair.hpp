@@ -1,7 +1,8 @@
 // Two connections and the network between them, in virtual time. Each direction has a queue at the link's
-// rate, and a delay after it. Packets are lost, duplicated, reordered and corrupted at random, from a seed.
-// The ICRC turns corruption into loss. The class also does the fabric's part: it copies payloads to their
-// destinations and ends bursts. At every step it checks what must always hold.
+// rate, and a delay after the queue. A seeded generator chooses the packets that are lost, duplicated,
+// reordered and corrupted. A corrupted packet is dropped, because its ICRC would be wrong. The class also
+// does the fabric's work: it copies payloads to their destinations and ends bursts. At every step it checks
+// the invariants.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +22,7 @@ namespace rdmc::roce::testing {
 
 struct Faults {
   std::uint32_t lose = 0, duplicate = 0, reorder = 0, corrupt = 0;  ///< Parts per million.
-  Duration reorder_by = microseconds(300);  ///< The most that a packet is delayed by reordering.
+  Duration reorder_by = microseconds(300);  ///< The longest delay of a reordered packet.
 };
 
 struct Link {
@@ -35,7 +36,7 @@ struct Struck {
   std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0, overflowed = 0;
 };
 
-/// The bytes around a packet: Ethernet (with preamble and gap), IPv4, UDP, ICRC.
+/// The number of bytes that a packet has in addition: Ethernet (with preamble and gap), IPv4, UDP and ICRC.
 inline constexpr std::size_t kAroundPacket = 38 + 20 + 8 + 4;
 
 class Pair {
@@ -50,15 +51,14 @@ class Pair {
   const Struck& struck() const { return struck_; }
   void set_link(const Link& link) { link_ = link; }
 
-  /// A frozen end runs no code. Arriving packets wait in its socket.
+  /// Stops an end, so that it runs no code. Packets that arrive wait in its socket.
   void freeze(int end) { ends_[end].frozen = true; }
   void thaw(int end) {
     ends_[end].frozen = false;
     deliver(end, std::exchange(ends_[end].socket, {}));
   }
 
-  /// Runs until `done` returns true, and returns true then. At the time `until` it returns the result of
-  /// `done`.
+  /// Runs until `done` returns true or the time is `until`. Returns the last result of `done`.
   template <typename Done>
   bool run(Time until, Done done) {
     while (!done()) {
@@ -80,7 +80,7 @@ class Pair {
     RegionTable regions;
     Connection connection;
     std::vector<WorkCompletion> completions;
-    std::set<std::uint32_t> placed;  ///< The PSNs of the X_WRITEs that were placed.
+    std::set<std::uint32_t> placed;  ///< The PSNs of the X_WRITEs whose payload was placed.
     std::vector<std::vector<std::byte>> socket;
     bool frozen = false;
     Time link_free{};
@@ -186,7 +186,7 @@ class Pair {
   Struck struck_;
 };
 
-/// Returns the configurations of both ends, which mirror each other. `psn` is the first PSN of end 0.
+/// Returns the configurations of the two ends. Each one mirrors the other. `psn` is the first PSN of end 0.
 inline std::array<ConnectionConfig, 2> mirrored(ConnectionConfig common, std::uint32_t psn) {
   ConnectionConfig a = common, b = common;
   a.local_qpn = b.remote_qpn = Qpn{0x11};

@@ -1,4 +1,5 @@
-// The predicted memory of the next packets. It is right when nothing is lost, and it never holds valid bytes.
+// Tests the predicted memory of the next packets. The prediction must be right when no packet is lost, and it
+// must never name memory with valid bytes.
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/roce/constants.hpp"
@@ -33,7 +34,8 @@ BOOST_AUTO_TEST_CASE(the_message_under_way_goes_on_behind_the_highest_psn) {
   CHECK_LINES(predicted(s, 2, 1), "1512:256", "1768:256");
   s.in(part(2, 1512, 2 * kMtu + 10));
   CHECK_LINES(predicted(s), "1768:256", "2024:10");
-  s.in(part(1, 1256, 3 * kMtu + 10));  // The packet fills a gap, so the prediction stays the same.
+  // This packet only fills a gap, so the prediction stays the same.
+  s.in(part(1, 1256, 3 * kMtu + 10));
   CHECK_LINES(predicted(s), "1768:256", "2024:10");
 }
 
@@ -49,7 +51,7 @@ BOOST_AUTO_TEST_CASE(expected_writes_follow_and_go_when_their_first_packet_comes
   CHECK_LINES(predicted(s, 8, 6));
   s.in(part(0, 0, 2 * kMtu));
   CHECK_LINES(predicted(s, 2), "256:256", "4096:256");
-  // The second message is lost as a whole. The next one to arrive is the third.
+  // All packets of the second message are lost. A packet of the third message arrives next.
   s.in(part(3, 8192, kMtu + 1));
   CHECK_LINES(predicted(s), "8448:1");
   CHECK_LINES(predicted(s, 8, 1), "9999:256");
@@ -70,13 +72,13 @@ BOOST_AUTO_TEST_CASE(what_may_be_another_peers_is_not_scattered_where_a_peer_may
     s.connection().expect_write(s.memory().subspan(2048 - kMtu, 2 * kMtu));
     s.connection().expect_write(s.memory().subspan(4096, kMtu));
     CHECK_LINES(predicted(s), "1024:256", "1280:256", "1792:256", "2048:256", "4096:256");
-    // The part of the second hint that no peer may read is not predicted either, because a claim is predicted
-    // as a whole.
+    // The first part of the second hint is memory that no peer may read. It is not predicted either, because
+    // a claim is predicted only as a whole.
     BOOST_TEST(for_others() == 2u);
     s.regions().revoke(RemoteKey{99});
     CHECK_LINES(predicted(s), "1024:256", "1280:256", "4096:256");
     BOOST_TEST(for_others() == 3u);
-    // The current message.
+    // The current message is in memory that a peer may read, so it is not predicted either.
     BOOST_REQUIRE(s.regions().add(RemoteKey{98}, 0, s.memory().subspan(16'384, 1024), access));
     s.in(part(0, 16'128, 3 * kMtu));
     BOOST_TEST(!predicted(s).empty());
@@ -86,7 +88,7 @@ BOOST_AUTO_TEST_CASE(what_may_be_another_peers_is_not_scattered_where_a_peer_may
 
 BOOST_AUTO_TEST_CASE(a_write_of_no_bytes_uses_up_its_hint) {
   Script s(kSelective);
-  // A first-block arena. It is granted before the message's length is known.
+  // This hint is for a first-block arena, which is granted before the length of the message is known.
   s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));
   s.in({Opcode::x_write_last, 0, 0, false, 512, 0});
   CHECK_LINES(predicted(s));
@@ -95,9 +97,10 @@ BOOST_AUTO_TEST_CASE(a_write_of_no_bytes_uses_up_its_hint) {
 BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
   Script s(kSelective);
   s.in(part(0, 512, 3 * kMtu));
-  s.connection().expect_write(s.memory().subspan(512, 3 * kMtu));  // Too late: the message has begun.
+  // This hint is too late, because the message has already started.
+  s.connection().expect_write(s.memory().subspan(512, 3 * kMtu));
   CHECK_LINES(predicted(s), "768:256", "1024:256");
-  // A hint whose message arrives after a gap, with a PSN below the highest one.
+  // The message of this hint has a PSN below the highest one. It arrives late, after a gap.
   s.connection().expect_write(s.memory().subspan(4096, kMtu));
   s.in({Opcode::x_write_last, 9, kMtu, false, 16384});
   CHECK_LINES(predicted(s), "4096:256");
@@ -108,7 +111,7 @@ BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
 BOOST_AUTO_TEST_CASE(hints_that_nothing_came_for_are_gone_when_their_memory_is_written_after_all) {
   Script s(kSelective);
   const auto first = s.memory().first(kMtu), second = s.memory().subspan(4096, kMtu);
-  // Hints of a grant that ended unused.
+  // These hints are from a grant that ended unused.
   for (const auto& where : {first, second}) s.connection().expect_write(where);
   for (const auto& where : {second, first}) s.connection().expect_write(where);
   s.in({Opcode::x_write_last, 0, kMtu, false, 4096});
@@ -134,7 +137,7 @@ BOOST_AUTO_TEST_CASE(hints_of_revoked_memory_make_room_for_new_ones) {
   Script s(kSelective);
   for (std::size_t i = 0; i < kExpectedWrites; ++i) s.connection().expect_write(s.memory().first(kMtu));
   s.connection().expect_write(s.memory().subspan(4096, kMtu));
-  // At most kExpectedWrites packets are predicted.
+  // No further packet is predicted, because the limit is kExpectedWrites packets.
   CHECK_LINES(predicted(s, 1, kExpectedWrites));
   s.regions().revoke(kKey);
   BOOST_TEST(s.regions().add(RemoteKey{99}, kBase, s.memory()));
@@ -169,7 +172,8 @@ BOOST_AUTO_TEST_CASE(memory_that_another_connection_has_written_is_not_predicted
   CHECK_LINES(predicted(s), "4096:256");
   s.in(part(0, 8192, 4 * kMtu));
   CHECK_LINES(predicted(s, 3), "8448:256", "8704:256", "8960:256");
-  s.arrives_at_other(8704, kMtu, 0, 1);  // In the middle of the current message.
+  // This packet arrives in the middle of the memory of the current message.
+  s.arrives_at_other(8704, kMtu, 0, 1);
   CHECK_LINES(predicted(s));
 }
 
@@ -219,10 +223,11 @@ BOOST_AUTO_TEST_CASE(a_peer_that_changes_a_messages_length_gets_no_prediction_be
 BOOST_AUTO_TEST_CASE(a_hint_of_memory_in_which_a_part_of_a_message_lies_is_not_used) {
   Script s(kSelective);
   s.in(
-      {Opcode::x_write_last, 2, kMtu, false, 512 + kMtu});  // PSN 1, the first part of this message, is lost.
+      // PSN 1, which is lost, is the first part of this message.
+      {Opcode::x_write_last, 2, kMtu, false, 512 + kMtu});
   s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));
   CHECK_LINES(predicted(s));
-  // PSN 1 continues this message. PSN 2 belongs to another one.
+  // PSN 1 belongs to this message. PSN 2 belongs to another message.
   s.in(part(0, 2048, 3 * kMtu));
   s.connection().expect_write(s.memory().subspan(2048, 3 * kMtu));
   CHECK_LINES(predicted(s));
@@ -230,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_hint_of_memory_in_which_a_part_of_a_message_lies_is_not_u
   CHECK_LINES(predicted(s), "4096:256");
 }
 
-// Regions and connections are added and removed, and packets overtake each other.
+// Regions and connections are added and removed at random, and packets overtake each other.
 BOOST_AUTO_TEST_CASE(no_connection_ever_guesses_memory_that_has_become_somebody_elses) {
   std::size_t guessed = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

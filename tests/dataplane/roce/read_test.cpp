@@ -1,5 +1,5 @@
-// READ on both sides: the request, its responses, and the recovery from lost ones (IBTA vol. 1, 9.4.4 and
-// 9.7.5.1).
+// Tests READ on both sides: the request, its responses, and the recovery of lost responses (IBTA vol. 1,
+// 9.4.4 and 9.7.5.1).
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/roce/constants.hpp"
@@ -23,7 +23,7 @@ void post(Script& s, SendOpcode opcode, std::size_t bytes, std::uint64_t work_id
 
 }  // namespace
 
-// The responder.
+// Tests of the responder.
 
 BOOST_AUTO_TEST_CASE(a_read_is_answered_from_its_memory_one_psn_for_each_response) {
   Script s;
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(an_acknowledgement_waits_for_the_responses_before_it) {
 BOOST_AUTO_TEST_CASE(a_nak_waits_for_the_responses_before_it) {
   Script s;
   s.in(ask(0, 0, 2 * kMtu));
-  s.in({Opcode::send_only, 2, 1, true});  // No receive is posted.
+  s.in({Opcode::send_only, 2, 1, true});  // No receive is posted for it.
   CHECK_LINES(s.out(), "first 0:256 msn 1@0", "last 1:256 msn 1@256", "rnr 2");
   s.in(ask(2, 0, 1));
   s.in({Opcode::send_middle, 3, 1});
@@ -110,7 +110,8 @@ BOOST_AUTO_TEST_CASE(a_new_read_is_taken_while_the_answer_that_made_room_for_it_
   s.in(ask(0, 0, 2 * kMtu));
   s.in(ask(2, 0, 1));
   s.out();
-  s.in(ask(0, 0, 2 * kMtu));  // A late duplicate: the peer has its answer, and asks for more.
+  // This duplicate is late. The peer already has the answer, and sends its next request.
+  s.in(ask(0, 0, 2 * kMtu));
   BOOST_TEST((s.in(ask(3, 8, 1)).verdict == Verdict::accepted));
   CHECK_LINES(s.out(), "only 3:1 msn 3@8");
 }
@@ -154,12 +155,12 @@ BOOST_AUTO_TEST_CASE(with_selective_repeat_a_read_takes_its_turn_and_its_psns) {
   s.in(ask(1, 0, 2 * kMtu));
   // The acknowledgement is for requests only, and it is sent first.
   CHECK_LINES(s.out(), "ack 3 msn 3 newest 1 []", "first 1:256 msn 2@0", "last 2:256 msn 2@256");
-  // A WRITE that uses a PSN of a READ's responses.
+  // This WRITE uses a PSN that belongs to the responses of the next READ.
   s.in({Opcode::x_write_last, 6, 4, false, 0});
   BOOST_TEST((s.in(ask(4, 0, 3 * kMtu)).verdict == Verdict::refused));
 }
 
-// The requester.
+// Tests of the requester.
 
 BOOST_AUTO_TEST_CASE(responses_are_placed_in_order_and_complete_the_read) {
   Script s;
@@ -239,7 +240,8 @@ BOOST_AUTO_TEST_CASE(an_acknowledgement_of_something_later_says_that_a_response_
   s.ack(2);
   CHECK_LINES(s.completions());
   CHECK_LINES(s.out(), "read 0@0 of 512 ask", "write_only 2:4 of 4 ask");
-  s.ack(2);  // The READ is requested again only once. After that only the timer repeats it.
+  // The READ is requested again only once. From here on, only the timer repeats it.
+  s.ack(2);
   CHECK_LINES(s.out());
 }
 
@@ -249,7 +251,8 @@ BOOST_AUTO_TEST_CASE(with_selective_repeat_only_the_read_is_asked_for_again) {
   for (std::uint64_t id : {2, 3, 4, 5}) post(s, SendOpcode::write, 4, id);
   s.out();
   s.wait(microseconds(100));
-  s.x_ack(5, 5);  // The peer has received everything, but its responses have not arrived.
+  // The peer has received all requests, but the responses of the READ have not arrived.
+  s.x_ack(5, 5);
   CHECK_LINES(s.out());
   s.response(Opcode::read_response_last, 1, kMtu);
   CHECK_LINES(s.out(), "read 0@0 of 512 ask");

@@ -1,5 +1,5 @@
-// The packets that the requester sends to a foreign endpoint, and how it handles the answers (IBTA vol. 1,
-// 9.7 and 9.9).
+// Tests the packets that the requester sends to a foreign endpoint, and how the requester handles the answers
+// (IBTA vol. 1, 9.7 and 9.9).
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"
@@ -12,8 +12,8 @@ void post(Script& s, SendOpcode opcode, std::size_t bytes, std::uint64_t work_id
   BOOST_REQUIRE(s.post(opcode, bytes, work_id).has_value());
 }
 
-/// Lets `span` pass in steps and calls the connection at each deadline, as an engine does. Returns all
-/// packets that were sent.
+/// Lets `span` pass, and calls the connection at each deadline, as an engine does. Returns all packets that
+/// the connection has sent.
 Lines pass(Script& s, Duration span) {
   Lines all;
   const Time end = s.now() + span;
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(acknowledgements_are_cumulative_and_complete_in_order) {
   CHECK_LINES(s.completions());
   s.ack(5);
   CHECK_LINES(s.completions(), "send 2 257", "send 3 257");
-  s.ack(4);  // A late answer.
+  s.ack(4);  // This answer is late.
   BOOST_TEST((s.connection().next_deadline() == Time::never()));
 }
 
@@ -97,9 +97,10 @@ BOOST_AUTO_TEST_CASE(after_an_rnr_nak_nothing_leaves_until_its_timer) {
   Script s;
   for (std::uint64_t id : {1, 2, 3}) post(s, SendOpcode::send, 1, id);
   s.out();
-  s.ack(1, rnr_syndrome(14));  // 1.28 ms
+  s.ack(1, rnr_syndrome(14));  // This code means 1.28 ms.
   CHECK_LINES(s.completions(), "send 1 1");
-  s.ack(1, rnr_syndrome(14));  // the same NAK, duplicated by the network
+  // This is the same NAK, which the network has duplicated.
+  s.ack(1, rnr_syndrome(14));
   BOOST_TEST((s.connection().next_deadline() == s.now() + microseconds(1280)));
   s.wait(microseconds(1279));
   CHECK_LINES(s.out());
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_never_posts_a_receive_is_given_up_in_time_howev
     s.out();
     const Time start = s.now();
     while (!s.connection().failed() && s.now() - start < seconds(60)) {
-      s.ack(0, rnr_syndrome(31));  // Wait for 491.52 ms.
+      s.ack(0, rnr_syndrome(31));  // This code means 491.52 ms.
       s.wait(rnr_delay(31));
       s.out();
     }
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_receive_posted_now_and_then_is_patience_enough) {
     post(s, SendOpcode::send, 1);
     s.out();
     for (int refusal = 0; refusal < 2; ++refusal) {
-      s.ack(psn, rnr_syndrome(24));  // 40.96 ms
+      s.ack(psn, rnr_syndrome(24));  // This code means 40.96 ms.
       s.wait(rnr_delay(24));
       BOOST_TEST(s.out().size() == 1);
     }
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_lost_last_packet_is_sent_again_by_the_timer) {
   s.out();
   s.wait(microseconds(50));
   s.ack(0);
-  // The minimum applies, because the measured round trip is short.
+  // The measured round trip is short, so the timeout is the minimum.
   BOOST_TEST((s.connection().next_deadline() == s.now() + milliseconds(4)));
   s.wait(milliseconds(4));
   CHECK_LINES(s.out(), "send_only 1:1 ask");
@@ -206,7 +207,8 @@ BOOST_AUTO_TEST_CASE(a_doubled_timeout_stays_until_a_round_trip_is_measured_anew
   s.wait(milliseconds(4));
   CHECK_LINES(s.out(), "send_only 1:1 ask");
   s.wait(microseconds(50));
-  s.ack(1);  // It is unknown which of the two transmissions is answered.
+  // Nobody knows which of the two transmissions this answers.
+  s.ack(1);
   post(s, SendOpcode::send, 1);
   s.out();
   BOOST_TEST((s.connection().next_deadline() == s.now() + milliseconds(8)));
@@ -228,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_dead_peer_is_given_up_after_retry_limit_and_one_timeouts)
     BOOST_TEST(!s.connection().failed());
     pass(s, milliseconds(2));
     BOOST_TEST((s.connection().cause() == FailureCause::retry_exceeded));
-    BOOST_TEST((s.now() - start == milliseconds(537)));  // 8 x 67 ms
+    BOOST_TEST((s.now() - start == milliseconds(537)));  // 8 x 67 ms have passed.
     BOOST_TEST(s.connection().counters().timeouts >= 7);
     CHECK_LINES(s.completions(), "write 1 failed", "write 2 flushed");
   }
@@ -252,7 +254,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_was_frozen_for_days_asks_on_at_the_configured_p
   post(s, SendOpcode::send, 1);
   s.out();
   s.wait(seconds(3 * 86'400));
-  // A round trip of three days. Doubled sixteen times, it is more than a Duration holds.
+  // This measures a round trip of three days. After sixteen doublings, it would not fit into a Duration.
   s.ack(0);
   post(s, SendOpcode::send, 1);
   s.out();
@@ -282,7 +284,7 @@ BOOST_AUTO_TEST_CASE(the_window_holds_and_its_last_packet_asks) {
       Script s({.selective_repeat = selective, .window_bytes = window});
       post(s, SendOpcode::write, 1 << 20);
       const Lines lines = s.out();
-      // A packet of 256 bytes is charged kMinimumCharge bytes.
+      // A packet of 256 bytes counts as kMinimumCharge bytes.
       BOOST_TEST(lines.size() == std::min<std::size_t>(window / 512, selective ? 1024 : 128));
       BOOST_TEST(lines.back().ends_with("ask"));
       std::size_t without = 0;

@@ -1,4 +1,4 @@
-// The answers of the responder to a foreign endpoint, packet by packet (IBTA vol. 1, 9.7 and 9.9).
+// Tests the answers of the responder to a foreign endpoint, packet by packet (IBTA vol. 1, 9.7 and 9.9).
 #include <boost/test/unit_test.hpp>
 
 #include "tests/dataplane/roce/script.hpp"
@@ -13,7 +13,7 @@ bool is_ramp(std::span<const std::byte> bytes) {
   return true;
 }
 
-/// Checks the NAK that one request gets, and the error state after it.
+/// Checks the NAK that answers `packet`, and the error state after it.
 void check_refused(Script& s, const In& packet, const std::string& nak, FailureCause cause) {
   BOOST_TEST((s.in(packet).verdict == Verdict::refused));
   CHECK_LINES(s.out(), fmt::format("{} {}", nak, packet.psn));
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_last_acknowledgement_that_got_lost_is_sent_again_when_the
   s.receive(kMtu + 1, 3);
   s.in({Opcode::send_first, 0, kMtu});
   s.in({Opcode::send_last, 1, 1, true});
-  CHECK_LINES(s.out(), "ack 1 msn 1");  // This answer is lost.
+  CHECK_LINES(s.out(), "ack 1 msn 1");  // This answer gets lost.
   CHECK_LINES(s.completions(), "receive 3 257");
   s.wait(milliseconds(4));
   s.in({Opcode::send_first, 0, kMtu});
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(opcodes_out_of_sequence_and_wrong_lengths_are_invalid) {
       {Opcode::send_only, 0, kMtu + 4},                // ONLY must have at most one path MTU.
       {Opcode::write_first, 0, kMtu, false, 0, kMtu},  // FIRST must leave bytes for later packets.
       {Opcode::write_only, 0, 4, false, 0, 8},         // ONLY must have all bytes.
-      {Opcode::x_write_last, 0, 4},                    // An opcode of rdmc that was not agreed.
+      {Opcode::x_write_last, 0, 4},                    // The peers have not agreed on this opcode of rdmc.
   };
   for (const In& packet : firsts) {
     Script s;
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(opcodes_out_of_sequence_and_wrong_lengths_are_invalid) {
   }
   const std::vector<In> seconds_of_write{{Opcode::write_last, 1, 9},  // 10 bytes are left.
                                          {Opcode::write_last, 1, 11},
-                                         {Opcode::write_middle, 1, kMtu},  // More bytes than are left.
+                                         {Opcode::write_middle, 1, kMtu},  // Only 10 bytes are left.
                                          {Opcode::send_last, 1, 10}};
   for (const In& packet : seconds_of_write) {
     Script s;

@@ -1,6 +1,7 @@
-// A script for one connection. A test hands in packets as values of In, and it gets sent packets as lines of
-// text, so that it can compare whole exchanges. PSNs count from the first one of their direction. Arriving
-// payloads are a ramp of bytes (0, 1, 2, …) and are copied to the connection's destination.
+// A script for one connection. A test gives packets to the connection as values of In, and gets the sent
+// packets as lines of text. So it can compare whole exchanges. PSNs count from the first PSN of their
+// direction. The payloads that arrive are a ramp of bytes (0, 1, 2, …). They are copied to the connection's
+// destination.
 #pragma once
 
 #include <fmt/format.h>
@@ -34,11 +35,13 @@ struct In {
   bool ask = false;
   std::uint64_t at = 0;  ///< The remote address minus kBase.
   std::uint32_t length =
-      0;  ///< The RETH's length or an X_WRITE's `remaining`. 0 in an X_WRITE means this packet's bytes.
+      /// The length in the RETH, or `remaining` of an X_WRITE. 0 in an X_WRITE means the number of bytes in
+      /// this packet.
+      0;
   std::uint32_t immediate = 0;
-  RemoteKey key = kKey;  ///< Also the key that a SEND invalidates.
+  RemoteKey key = kKey;  ///< For a SEND with invalidate, this is the key to invalidate.
   std::uint64_t swap_or_add = 0, compare = 0;
-  bool marked = false;  ///< A congested switch has marked the packet.
+  bool marked = false;  ///< True if a congested switch has marked the packet.
   bool begins_unordered = false;
 };
 
@@ -61,15 +64,15 @@ class Script {
   }
 
   Connection& connection() { return connection_; }
-  /// Sets the queue that packets wait in on this host from now on.
+  /// Sets the queue in which packets wait on this host, for all later packets.
   void set_egress(const Egress& egress) { egress_ = egress; }
-  /// The delay in the latest selective acknowledgement that was sent, in ns.
+  /// Returns the delay in the last selective acknowledgement that was sent, in ns.
   std::uint32_t acknowledgement_delay() const { return acknowledgement_delay_; }
   RegionTable& regions() { return regions_; }
   std::span<std::byte> memory() { return memory_; }
   Time now() const { return now_; }
 
-  // Actions of the peer.
+  // Actions of the peer follow.
   Arrival in(const In& p) {
     std::vector<std::byte> bytes(64);
     std::byte* at = bytes.data();
@@ -97,7 +100,7 @@ class Script {
     bytes.resize(bytes.size() + pad + kIcrcBytes);
     return hand_in(bytes, p.marked);
   }
-  /// Hands in a congestion notification.
+  /// Gives a congestion notification to the connection.
   void notify() {
     std::vector<std::byte> bytes(kBthBytes + kNotificationBytes + kIcrcBytes);
     write_bth(bytes.data(), {.opcode = Opcode::congestion_notification, .becn = true});
@@ -109,7 +112,7 @@ class Script {
     write_aeth(bytes.data() + kBthBytes, {syndrome, msn});
     hand_in(bytes);
   }
-  /// Hands in a READ response. Its payload is a ramp.
+  /// Gives a READ response to the connection. The payload is a ramp.
   Arrival response(Opcode opcode, int psn, std::size_t payload, std::uint8_t syndrome = kAckSyndrome,
                    std::uint32_t msn = 0) {
     std::vector<std::byte> bytes(kBthBytes + kAethBytes);
@@ -129,8 +132,8 @@ class Script {
     write_original(bytes.data() + kBthBytes + kAethBytes, original);
     hand_in(bytes);
   }
-  /// Hands in a selective acknowledgement of all packets up to `cumulative`, and of those that are '1' in
-  /// `bitmap`. `before` is the time since the arrival of the packet `newest`.
+  /// Gives a selective acknowledgement to the connection. It acknowledges all packets up to `cumulative`, and
+  /// the packets with a '1' in `bitmap`. `before` is the time since the packet `newest` arrived at the peer.
   void x_ack(int cumulative, int newest, const std::string& bitmap = "", Duration before = {}) {
     std::vector<std::byte> bytes(kBthBytes + kAethBytes + kXAckFixedBytes);
     write_bth(bytes.data(), {.opcode = Opcode::x_acknowledge, .psn = send_first_ + cumulative});
@@ -151,7 +154,7 @@ class Script {
     hand_in(bytes);
   }
 
-  // Actions of the local application.
+  // Actions of the local application follow.
   Result<void> post(SendOpcode opcode, std::size_t bytes, std::uint64_t work_id = 0) {
     return connection_.post_send({.work_id = work_id,
                                   .opcode = opcode,
@@ -160,7 +163,7 @@ class Script {
                                   .remote_key = kKey,
                                   .immediate = 0x77});
   }
-  /// Posts a READ and returns its destination, which is filled with 0xEE.
+  /// Posts a READ. Returns the destination of the READ, which was filled with 0xEE.
   std::span<std::byte> read(std::size_t bytes, std::uint64_t work_id = 0) {
     auto& buffer = receives_.at(receives_used_++);
     buffer.assign(bytes, std::byte{0xEE});
@@ -184,7 +187,7 @@ class Script {
     return buffer;
   }
 
-  // Time and sent packets.
+  // Functions for the time and for the sent packets follow.
   void wait(Duration span) { now_ = now_ + span; }
   /// Ends the burst, runs the timer if it is due, and returns the packets that are sent.
   Lines out() {
@@ -192,7 +195,7 @@ class Script {
     if (connection_.next_deadline() <= now_) connection_.on_timer(now_);
     return sent();
   }
-  /// Returns the packets that are sent, at most `room` of them.
+  /// Returns the packets that the connection sends, at most `room` of them.
   Lines sent(std::size_t room = 2048) {
     Lines lines;
     std::array<TxPacket, 2048> packets;
@@ -264,7 +267,7 @@ class Script {
     if (packet->bth.ack_request) line += " ask";
     return line;
   }
-  /// Describes the requests that are not among the first twelve opcodes of table 38.
+  /// Describes a request that is not among the first twelve opcodes of table 38.
   std::string describe_rd_atomic(const Packet& packet) const {
     const auto psn = packet.bth.psn - send_first_;
     switch (packet.bth.opcode) {
@@ -327,12 +330,13 @@ class Script {
   RegionTable regions_;
   Connection connection_;
   Time now_ = Time{} + seconds(1);
-  const std::byte* last_payload_ = nullptr;  ///< The payload of the packet that is being described.
+  const std::byte* last_payload_ = nullptr;  ///< The payload of the packet that was described last.
 };
 
 }  // namespace rdmc::roce::testing
 
-/// Checks that two lists of lines are equal. A macro, so that Boost.Test reports the line of the test.
+/// Checks that two lists of lines are equal. This is a macro, so that Boost.Test reports the line of the
+/// test.
 #define CHECK_LINES(actual, ...)                                                                    \
   do {                                                                                              \
     const ::rdmc::roce::testing::Lines actual_lines = (actual), expected_lines{__VA_ARGS__};        \

@@ -1,4 +1,5 @@
-// The extension: X_WRITEs out of order, selective acknowledgements, and the packets that are sent again.
+// Tests the extension of rdmc: X_WRITEs out of order, selective acknowledgements, and which packets are sent
+// again.
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/roce/constants.hpp"
@@ -60,7 +61,8 @@ In unordered(In packet) {
 BOOST_AUTO_TEST_CASE(an_unordered_write_completes_when_all_of_it_is_here) {
   Script s(kSelective);
   for (std::uint64_t id = 1; id <= 4; ++id) s.receive(0, id);
-  // PSN 0 is an unordered WRITE, 1 a WRITE, 2 and 3 an unordered WRITE, 4 a WRITE, 5 an unordered WRITE.
+  // PSN 0 is an unordered WRITE. PSN 1 is a WRITE. PSNs 2 and 3 are an unordered WRITE. PSN 4 is a WRITE. PSN
+  // 5 is an unordered WRITE.
   s.in(last_immediate(3, 5, 1256, 33));
   s.in(last_immediate(4, 4, 0, 44));
   CHECK_LINES(s.completions());
@@ -138,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_write_that_meets_no_receive_is_refused_for_now_but_keeps_
   BOOST_TEST((again.verdict == Verdict::accepted));
   BOOST_TEST(again.destination == nullptr);
   BOOST_TEST(s.out().front() == "rnr 0");
-  s.receive(0, 5);  // The bytes need not arrive a third time.
+  s.receive(0, 5);  // The bytes have arrived, and need not be sent a third time.
   CHECK_LINES(s.completions(), "receive_write 5 4 immediate 1");
   BOOST_TEST((s.connection().next_deadline() <= s.now()));
   CHECK_LINES(s.out(), "rnr 1", "ack 0 msn 1 newest 0 []");
@@ -225,12 +227,13 @@ BOOST_AUTO_TEST_CASE(only_what_is_missing_is_sent_again) {
   Script s(kSelective);
   post(s, SendOpcode::write, 10 * kMtu, 1);
   s.out();
-  // PSN 2 is missing. But PSN 4 was sent only two transmissions later, so PSN 2 may still arrive.
+  // PSN 2 is missing. PSN 4 was sent only two transmissions later, so PSN 2 may still arrive.
   s.x_ack(1, 4, "011");
   CHECK_LINES(s.sent());
   s.x_ack(1, 5, "0111");
   CHECK_LINES(s.sent(), "x_write 2:256@512/2048 ask");
-  // The retransmission is lost too. A packet that was sent three transmissions later shows this.
+  // The retransmission is lost, too. An acknowledgement of a packet that was sent three transmissions later
+  // shows this.
   post(s, SendOpcode::write, 4 * kMtu, 2);
   BOOST_TEST(s.sent().size() == 4);
   s.x_ack(1, 11, "0111111111");
@@ -244,7 +247,8 @@ BOOST_AUTO_TEST_CASE(only_what_is_missing_is_sent_again) {
 
 namespace {
 
-/// Sends five packets. The first is answered after 100 us, the others are not, and the second is sent again.
+/// Sends five packets. Only the first packet is answered, after 100 us. The second packet is sent again after
+/// the timeout.
 void probe_a_silent_tail(Script& s) {
   post(s, SendOpcode::write, 5 * kMtu, 1);
   s.out();
@@ -273,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_lost_tail_whose_probe_is_answered_sooner_than_any_round_t
   CHECK_LINES(s.out());
   s.wait(rdmc::roce::kMinimumProbeTimeout * 2 - microseconds(1));
   post(s, SendOpcode::write, kMtu, 2);
-  // PSN 5 is new and has not waited for long, so it is not sent again below.
+  // PSN 5 is new and has not waited for long. So it is not sent again below.
   CHECK_LINES(s.out(), "x_write_last 5:256@0/256 ask");
   s.wait(microseconds(1));
   CHECK_LINES(s.out(), "x_write 2:256@512/768 ask", "x_write 3:256@768/512 ask",
@@ -286,7 +290,7 @@ BOOST_AUTO_TEST_CASE(before_a_round_trip_is_known_the_answer_to_a_probe_may_be_t
   s.out();
   s.wait(rdmc::roce::kInitialTimeout);
   CHECK_LINES(s.out(), "x_write 0:256@0/2048 ask");
-  s.wait(milliseconds(2));  // The path is longer than the first timeout.
+  s.wait(milliseconds(2));  // The round trip is longer than the first timeout.
   s.x_ack(0, 0);
   CHECK_LINES(s.out());
   s.x_ack(3, 3);
@@ -299,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_tail_is_given_up_when_only_probes_were_answered_for_longe
   Script s(kSelective);
   post(s, SendOpcode::write, 20 * kMtu, 1);
   s.out();
-  const std::array<std::size_t, 3> sent{1, 1, 18};  // After 3, 9 and 21 ms.
+  const std::array<std::size_t, 3> sent{1, 1, 18};  // They are sent after 3, 9 and 21 ms.
   for (int probed = 0; probed < 3; ++probed) {
     s.wait(s.connection().next_deadline() - s.now());
     BOOST_TEST(s.out().size() == sent[probed]);
@@ -327,7 +331,7 @@ BOOST_AUTO_TEST_CASE(what_is_sent_after_a_probed_packet_was_answered_is_not_give
 
 namespace {
 
-/// Returns the timeout after an answer that took 100 us, with one more packet in flight.
+/// Returns the timeout with one packet in flight, after an earlier packet was answered in 100 us.
 Duration first_timeout(const Egress& egress, bool read = false) {
   Script s(kSelective);
   s.set_egress(egress);
@@ -351,7 +355,7 @@ BOOST_AUTO_TEST_CASE(a_probe_comes_early_and_later_on_a_slow_link_and_what_follo
   BOOST_TEST(first_timeout({.bytes_per_second = 125'000'000}).ns ==
              kMinimumProbeTimeout.ns + std::int64_t{kTargetBytes} * 4);
   BOOST_TEST(first_timeout({.bytes_per_second = 1}).ns == (kMinimumProbeTimeout + kMostLinkTime / 2).ns);
-  // The timeout for a READ is long, because all its responses would be sent again.
+  // The timeout for a READ is longer, because all responses of the READ would be sent again.
   BOOST_TEST(first_timeout({}, true).ns == kMinimumTimeout.ns);
   Script s(kSelective);
   post(s, SendOpcode::write, kMtu, 1);
@@ -375,9 +379,9 @@ BOOST_AUTO_TEST_CASE(reordering_that_was_taken_for_loss_makes_it_more_patient) {
   s.wait(microseconds(100));
   s.x_ack(-1, 3, "0001");
   BOOST_TEST(s.sent().size() == 1);  // PSN 0 is sent again, because PSN 3 has arrived.
-  // PSN 0 was only late: its answer comes sooner than a round trip.
+  // PSN 0 was only late: the answer arrives sooner than a round trip after the retransmission.
   s.x_ack(0, 0, "001");
-  // PSN 1 and PSN 2 were sent six and five transmissions before PSN 7.
+  // PSN 1 was sent six transmissions before PSN 7, and PSN 2 was sent five transmissions before PSN 7.
   s.x_ack(0, 7, "0011111");
   CHECK_LINES(s.sent(), "x_write 1:256@256/9984 ask");
 }
@@ -391,12 +395,12 @@ BOOST_AUTO_TEST_CASE(after_an_rnr_nak_that_packet_alone_goes_again) {
   CHECK_LINES(s.out());
   s.wait(microseconds(1280));
   CHECK_LINES(s.out(), "x_write_last_immediate 0:4@0/4 ask");
-  // PSN 1 had been acknowledged, and it is refused when its turn comes.
+  // PSN 1 had been acknowledged. It is nevertheless refused when the responder needs a receive for it.
   s.ack(1, rnr_syndrome(14));
   CHECK_LINES(s.completions(), "write 1 4");
   s.wait(microseconds(1280));
   CHECK_LINES(s.out(), "x_write_last_immediate 1:4@0/4 ask");
-  // A receive was posted in the meantime, so the requester does not wait for the timer.
+  // Meanwhile a receive was posted, so the requester does not wait for the timer.
   s.ack(2, rnr_syndrome(14));
   post(s, SendOpcode::write, 4, 4);
   CHECK_LINES(s.out());

@@ -1,8 +1,8 @@
-// Several connections that share regions of one memory, with random events. A model knows for each byte which
-// connection may have packets scattered over it. A connection may do so while it expects the byte. It expects
-// the byte from its hint on, or from the first packet of a message that covers the byte. It stops expecting
-// the byte when any packet is placed there, when another hint covers the byte, or when the byte's
-// registration changes.
+// Several connections that share the regions of one memory, with random events. A model knows for each byte
+// which connection expects it. Only this connection may have packets scattered over the byte. A connection
+// starts to expect a byte in two cases: it gets a hint that covers the byte, or it receives the first packet
+// of a message that covers the byte. It stops when any packet is placed on the byte, when another hint covers
+// the byte, or when the registration of the byte changes.
 #pragma once
 
 #include <algorithm>
@@ -48,8 +48,8 @@ class SharedMemoryWorld {
     }
   }
 
-  /// True if no connection predicts a byte that it does not expect or that no peer may write. Then no two
-  /// connections predict the same byte.
+  /// Returns true if each connection predicts only bytes that it expects and that a peer may write. Then no
+  /// byte is predicted by two connections.
   bool every_guess_is_harmless() {
     for (std::size_t c = 0; c < kConnections; ++c) {
       std::array<std::span<std::byte>, 32> guesses;
@@ -70,7 +70,7 @@ class SharedMemoryWorld {
     for (Member& member : connections_) member.connection.reset();
   }
 
-  std::size_t guessed = 0;  ///< Packets that were predicted.
+  std::size_t guessed = 0;  ///< The number of packets that were predicted.
 
  private:
   static constexpr std::size_t kNobody = SIZE_MAX;
@@ -87,19 +87,19 @@ class SharedMemoryWorld {
   struct Pending {
     int psn = 0;
     RemoteKey key{};
-    Range message;  ///< From this packet's first byte to the message's end.
+    Range message;  ///< The bytes from this packet's first byte to the end of the message.
     std::size_t bytes = 0;
   };
   struct Member {
     std::unique_ptr<Connection> connection;
     std::deque<Pending> pending;
     int next_psn = 0, highest = -1;
-    /// The message of the highest PSN, from its first byte that was seen. nullopt once another event touches
-    /// it.
+    /// The message with the highest PSN, from its first byte that has arrived. nullopt after another event
+    /// has touched the message.
     std::optional<Range> message;
     RemoteKey key{};
-    std::uint64_t next = 0;  ///< The remote address after the last byte of the highest PSN's packet.
-    std::size_t rest = 0;    ///< The bytes of the message from `next` on.
+    std::uint64_t next = 0;  ///< The remote address after the last byte of the packet with the highest PSN.
+    std::size_t rest = 0;    ///< The number of bytes of the message from `next` on.
   };
 
   std::size_t offset_of(const std::byte* at) const { return static_cast<std::size_t>(at - memory_.data()); }
@@ -118,7 +118,8 @@ class SharedMemoryWorld {
     });
   }
 
-  /// No connection expects a byte in `range` any more, except `spared` in its current message.
+  /// From now on, no connection expects a byte in `range`. The exception is the current message of the
+  /// connection `spared`.
   void touch(const Range& range, std::size_t spared = kNobody) {
     std::vector<std::size_t> kept;
     if (spared != kNobody && connections_[spared].message) {
@@ -146,7 +147,7 @@ class SharedMemoryWorld {
     connections_[c].connection =
         std::make_unique<Connection>(ConnectionConfig{.path_mtu = kMtu, .selective_repeat = true}, regions_);
   }
-  /// Keys are used again, as random keys might be.
+  /// Adds a region. The keys may have been used before, as can happen with random keys.
   void add_region() {
     static constexpr std::uint32_t kKeys = 6;
     const Region region{.key = RemoteKey{static_cast<std::uint32_t>(random_.below(kKeys))},
@@ -184,7 +185,7 @@ class SharedMemoryWorld {
                          [](const Region& one) { return permits(one.access, RemoteAccess::write); });
     if (open.empty()) return;
     const Region& region = open[random_.below(open.size())];
-    // In half of the cases, the message goes to memory where the connection expects one.
+    // In half of the cases, the message is for memory where the connection expects a message.
     Range range = random_range(region.range.end - region.range.begin);
     const auto hinted = std::ranges::find(expects_, c);
     if (random_.below(2) == 0 && hinted != expects_.end())
@@ -196,7 +197,8 @@ class SharedMemoryWorld {
       member.pending.push_back(
           {member.next_psn++, region.key, {at, range.end}, std::min<std::size_t>(kMtu, range.end - at)});
   }
-  /// Delivers one of the next packets. It may have overtaken others, or may have been lost and sent again.
+  /// Delivers one of the next packets. So a packet may overtake others, or arrive late as if it had been lost
+  /// and sent again.
   void deliver(std::size_t c) {
     Member& member = connections_[c];
     if (member.pending.empty()) return;
@@ -212,11 +214,11 @@ class SharedMemoryWorld {
                   .x_write = {.address = address, .key = one.key, .remaining = remaining},
                   .payload = std::span(payload_).first(one.bytes)};
     const Arrival arrival = member.connection->on_packet(packet, Time{}, false);
-    if (member.connection->failed()) return renew(c);  // The packet's region was removed.
+    if (member.connection->failed()) return renew(c);  // The region of the packet was removed.
     if (arrival.destination != nullptr)
       on_placed(c, one, offset_of(arrival.destination), address, remaining);
     else if (arrival.verdict != Arrival::Verdict::accepted)
-      member.pending.push_front(one);  // The packet was dropped, and its sender repeats it.
+      member.pending.push_front(one);  // The packet was dropped. Its sender sends it again.
   }
   void on_placed(std::size_t c, const Pending& one, std::size_t at, std::uint64_t address,
                  std::size_t remaining) {
@@ -241,7 +243,7 @@ class SharedMemoryWorld {
                 expects_.begin() + static_cast<std::ptrdiff_t>(at + one.bytes), kNobody);
     if (member.rest == 0) end_message(c);
   }
-  /// Delivers a standard-mode WRITE of one packet from a foreign endpoint.
+  /// Delivers a WRITE of one packet in standard mode, from a foreign endpoint.
   void write_from_stranger() {
     if (live_.empty()) return;
     const Region& region = live_[random_.below(live_.size())];
@@ -258,7 +260,7 @@ class SharedMemoryWorld {
 
   Random random_;
   std::vector<std::byte> memory_;
-  std::vector<std::size_t> expects_;  ///< For each byte: the connection that expects it.
+  std::vector<std::size_t> expects_;  ///< The connection that expects the byte, for each byte.
   std::array<std::byte, kMtu> payload_{};
   RegionTable regions_;
   std::vector<Region> live_;

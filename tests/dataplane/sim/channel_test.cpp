@@ -14,7 +14,7 @@ using namespace rdmc::sim;
 
 namespace {
 
-/// Records the bytes that arrive, and the times.
+/// Records the bytes that arrive and the times of their arrival.
 struct Reader final : Process {
   ChannelEnd* end = nullptr;
   std::vector<std::byte> got;

@@ -13,7 +13,7 @@ using namespace rdmc::sim;
 
 namespace {
 
-constexpr std::uint64_t kEightGigabit = 8'000'000'000;  // One byte takes a nanosecond.
+constexpr std::uint64_t kEightGigabit = 8'000'000'000;  // One byte takes one nanosecond.
 
 struct Inbox final : FluidEndpoint {
   struct Entry {
@@ -110,8 +110,8 @@ BOOST_AUTO_TEST_CASE(a_signal_waits_for_no_transfer_that_has_not_left) {
   BOOST_TEST(world.arrival(b) == 1000);
 }
 
-// The transfers of each pair of hosts stay in order. None is lost or duplicated. No host sends or receives
-// above its rate.
+// Checks three things: the transfers of each pair of hosts stay in order, none is lost or duplicated, and no
+// host sends or receives faster than its rate.
 BOOST_AUTO_TEST_CASE(every_transfer_arrives_once_and_in_order_and_the_same_seed_does_it_again) {
   const bool held = rc::check("transfers", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();

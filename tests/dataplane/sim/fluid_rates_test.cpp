@@ -42,8 +42,8 @@ class Links {
     rates_.start(flow, started.through, started.limit);
   }
 
-  /// Checks that the rates are max-min fair: no flow can be raised without lowering a flow whose rate is not
-  /// higher (Bertsekas and Gallager, 6.5.2).
+  /// Checks that the rates are max-min fair: the rate of a flow can be raised only by lowering another flow
+  /// whose rate is not higher (Bertsekas and Gallager, 6.5.2).
   void check() {
     const auto changed = rates_.balance();
     for (const std::uint32_t flow : changed) told_[flow] = rates_.rate(flow);

@@ -44,7 +44,7 @@ struct Inbox final : Socket {
   std::vector<Message> messages;
 };
 
-/// Hosts with one idle process and one socket each.
+/// Hosts, each with one idle process and one socket.
 struct World {
   explicit World(std::uint64_t seed = 1) : simulation(seed), network(simulation) {}
 
@@ -83,7 +83,7 @@ struct World {
 };
 
 const LinkOptions kLink{.bits_per_second = kTenGigabit, .delay = microseconds(5)};
-/// The payload of a datagram that has 1250 bytes on the wire and takes 1 us at 10 Gb/s.
+/// The payload size of a datagram that has 1250 bytes on the wire. Such a datagram takes 1 us at 10 Gb/s.
 constexpr std::uint32_t kMicrosecondPayload = 1250 - kDatagramOverhead;
 
 }  // namespace
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(one_datagram_takes_two_transmissions_and_two_delays) {
 BOOST_AUTO_TEST_CASE(a_long_stream_runs_at_exactly_the_link_rate_in_order) {
   World world;
   LinkOptions link = kLink;
-  // A rate that does not divide evenly: 1250 bytes take 3333.3… ns.
+  // At this rate, 1250 bytes take 3333.3… ns, so the times are no whole numbers.
   link.bits_per_second = 3'000'000'000;
   link.queue_bytes = 1 << 30;
   const HostId a = world.add(link), b = world.add(link);
@@ -142,9 +142,9 @@ BOOST_AUTO_TEST_CASE(hosts_of_different_racks_meet_at_the_uplink) {
   world.finish();
   BOOST_TEST((world.network.delay(a, c) == microseconds(20)));
   BOOST_TEST((world.received(b).back().at == Time{(100 + 1 + 10) * 1000}));
-  // The first datagram takes 1 us on the sender's link. The two uplinks have a tenth of the rate and work as
-  // a pipeline, so 50 datagrams take 51 times 10 us. The receiver's link takes 1 us, and the delays are 20 us
-  // together.
+  // The first datagram takes 1 us on the sender's link. The two uplinks have a tenth of the rate and form a
+  // pipeline, so 50 datagrams take 51 times 10 us. The receiver's link takes 1 us. The delays add up to 20
+  // us.
   BOOST_TEST((world.received(c).back().at == Time{(1 + 51 * 10 + 1 + 20) * 1000}));
 }
 
@@ -281,7 +281,8 @@ BOOST_AUTO_TEST_CASE(a_dead_process_frees_its_port_and_gets_nothing) {
   world.finish();
   BOOST_TEST(world.network.counters().unreachable == 1u);
   BOOST_TEST(world.network.bind(next, kPort, successor));
-  world.network.unbind(world.processes[1], kPort, *world.inboxes[1]);  // The dead process is cleaned up late.
+  // The socket of the dead process is removed only now, after the new process has bound the port.
+  world.network.unbind(world.processes[1], kPort, *world.inboxes[1]);
   world.send(a, b, 100, 2);
   world.finish();
   BOOST_TEST(world.received(b).empty());

@@ -59,7 +59,8 @@ BOOST_AUTO_TEST_CASE(a_process_runs_at_once_when_woken_and_at_its_deadline) {
   simulation.at(at_us(20), [&] { simulation.wake(id); });
   simulation.run_until(at_us(49));
   BOOST_TEST((process.turns == std::vector<Time>{at_us(0), at_us(20)}));
-  process.deadline = Time::never();  // Too late: the simulation asked for the deadline after the last turn.
+  // This is too late, because the simulation has read the deadline after the last turn.
+  process.deadline = Time::never();
   simulation.run_until(at_us(1000));
   BOOST_TEST((process.turns == std::vector<Time>{at_us(0), at_us(20), at_us(50)}));
 }

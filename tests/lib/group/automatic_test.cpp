@@ -1,6 +1,6 @@
-// A group whose root chooses the plan of each message. In every network the root soon chooses the quickest
-// plan, and all other members follow. Hosts that several members share are found, and each such host gets
-// each byte once.
+// Tests a group whose root chooses the plan of each message. In every network, the root must soon choose the
+// fastest plan, and all other members must follow. The root must find hosts that several members share. Each
+// such host must get each byte only once.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -22,8 +22,8 @@ struct Scene {
   std::uint64_t bytes = 0;
   sim::LinkOptions link{};
   std::vector<std::uint32_t> racks{};  // The number of members in each rack.
-  sim::LinkOptions uplink{};           // The uplinks of the racks.
-  // The number of members on each host. Empty if each member has a host of its own.
+  sim::LinkOptions uplink{};           // The uplinks that the racks have.
+  // The number of members on each host. Empty if each member has its own host.
   std::vector<std::uint32_t> hosts{};
 
   relay::Racks layout() const {
@@ -57,8 +57,8 @@ struct Outcome {
   Duration took;
 };
 
-/// Sends `messages` messages of equal length. Each is sent when all members have the one before. Returns the
-/// plan and the duration of the last one.
+/// Sends `messages` messages of equal length. Each message is sent when every member has the previous one.
+/// Returns the plan and the duration of the last message.
 Outcome last_of(const Scene& scene, int messages, std::optional<relay::MessagePlan> fixed) {
   World world(1, scene.members, {}, placed(scene), {.mtu = 9000});
   GroupConfig config{.racks = scene.layout(), .confirms = true, .small_bytes = 1000};
@@ -83,9 +83,10 @@ Outcome last_of(const Scene& scene, int messages, std::optional<relay::MessagePl
   return last;
 }
 
-/// Checks that after some messages the automatic choice is less than 10 % slower than the first message by
-/// the best fixed plan. Returns the algorithm that was chosen. Later messages by a fixed plan are not
-/// measured, because their first blocks may go into memory that was granted in advance.
+/// Checks that the automatic choice becomes good: after some messages, it may be at most 10 % slower than the
+/// first message with the best fixed plan. Returns the chosen algorithm. With a fixed plan, only the first
+/// message is measured, because the first block of a later message may go into memory that was granted in
+/// advance.
 relay::Algorithm settled_algorithm(const Scene& scene) {
   Duration best = seconds(100);
   relay::MessagePlan which{};
@@ -111,7 +112,7 @@ constexpr sim::LinkOptions kNear{.queue_bytes = kQueue},
     kFar{.delay = milliseconds(2), .queue_bytes = kQueue},
     kSlow{.bits_per_second = 5'000'000'000, .queue_bytes = kQueue};
 
-/// The members as applications see them. NodeId 0 is the root. `ids` may be in any order.
+/// The members, with the interface that applications use. NodeId 0 is the root. `ids` may be in any order.
 struct Applications {
   Applications(const Scene& scene, const std::vector<NodeId>& ids)
       : world(7, scene.members, {}, placed(scene), {.mtu = 9000}), members(ids.size()) {
@@ -140,7 +141,7 @@ struct Applications {
     world.processes[0]->wake();
     ++sent;
   }
-  /// Returns the time until all members know that all messages are stable.
+  /// Returns how long it takes until all members know that all messages are stable.
   Duration settle() {
     const Time begin = world.simulation.now();
     const auto all_know = [&] {
@@ -161,14 +162,14 @@ BOOST_AUTO_TEST_CASE(each_algorithm_is_chosen_where_it_is_quickest) {
   BOOST_CHECK(settled_algorithm({.members = 5, .bytes = 100'000, .link = kFar}) == sequential);
   if (is_sampled()) return;
   const auto of_many = settled_algorithm({.members = 16, .bytes = 2 << 20, .link = kNear});
-  BOOST_CHECK(of_many == binomial_pipeline || of_many == two_trees);  // They are almost equally quick.
+  BOOST_CHECK(of_many == binomial_pipeline || of_many == two_trees);  // Both are almost equally fast.
   BOOST_CHECK(settled_algorithm({.members = 4, .bytes = 2 << 20, .link = kNear}) == chain);
-  // Here a tree and a pipeline are almost equally quick.
+  // In this case, a tree and a pipeline are almost equally fast, so the algorithm is not checked.
   settled_algorithm({.members = 8, .bytes = 60'000, .link = kNear});
   const auto of_racks = settled_algorithm(
       {.members = 12, .bytes = 2 << 20, .link = kNear, .racks = {4, 4, 4}, .uplink = kSlow});
   BOOST_CHECK(of_racks == hybrid || of_racks == site_trees);
-  // Each of these algorithms sends each block to each host once.
+  // Each of these algorithms sends each block only once to each host.
   const auto of_hosts =
       settled_algorithm({.members = 9, .bytes = 2 << 20, .link = kNear, .hosts = {3, 3, 3}});
   const bool is_once = relay::is_for_hosts(of_hosts) || of_hosts == site_trees || of_hosts == hybrid;
@@ -228,7 +229,7 @@ BOOST_AUTO_TEST_CASE(an_application_that_keeps_a_queue_learns_what_one_that_wait
   BOOST_TEST(in_a_queue < 1.25 * alone);
 }
 
-/// A message that waits to be sent must be sent before the group is closed.
+/// The messages that still wait at the root must be sent before the group is closed.
 BOOST_AUTO_TEST_CASE(a_group_that_is_destroyed_behind_a_queue_closes_when_all_have_all_of_it) {
   Applications group({.members = 3, .link = kFar}, {NodeId{0}, NodeId{1}, NodeId{2}});
   const std::vector<std::byte> large(100'000);
@@ -244,7 +245,8 @@ BOOST_AUTO_TEST_CASE(a_group_that_is_destroyed_behind_a_queue_closes_when_all_ha
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_for_an_applications_memory_says_nothing_about_the_network) {
-  for (const std::size_t late : {1, 11}) {  // A child of the root, and a member farther down.
+  // Member 1 is a child of the root, and member 11 is farther down the tree.
+  for (const std::size_t late : {1, 11}) {
     World world(1, 12, {}, placed({.members = 12, .link = kNear}), {.mtu = 9000});
     std::vector<std::uint32_t> members(12);
     std::iota(members.begin(), members.end(), 0u);

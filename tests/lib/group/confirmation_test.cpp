@@ -16,8 +16,8 @@ using namespace rdmc::group;
 
 namespace {
 
-/// All members of a group. The reports and verdicts on one edge arrive in order. Those on different edges
-/// arrive in any order.
+/// All members of a group. On each edge of the tree, reports and verdicts arrive in order. On different
+/// edges, they arrive in any order.
 struct Members {
   explicit Members(std::uint32_t count) {
     for (std::uint32_t rank = 0; rank < count; ++rank) {
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_stable_or_closed_before_all_have_it_and_in_the_e
         return std::invoke(field, *std::ranges::min_element(all.own, {}, field));
       };
       const Report gathered = all.parts[0].gathered();
-      // If every member has delivered a message that waited, the root must know that it has waited.
+      // If a message had to wait and every member has delivered it, the root must know that it had to wait.
       for (const Report& own : all.own)
         RC_ASSERT(gathered.delivered < own.waited || gathered.waited >= own.waited);
       for (const Confirmation& part : all.parts) {
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_stable_or_closed_before_all_have_it_and_in_the_e
     for (int step = 0; step < 600; ++step) {
       const auto rank = static_cast<std::uint32_t>(random.below(count));
       Report& own = all.own[rank];
-      // A receiver has at most what the root has sent.
+      // A receiver cannot have more messages than the root has sent.
       const std::uint64_t most = rank == 0 ? kMessages : all.own[0].delivered;
       if (random.below(6) == 0 && rank != 0 && own.delivered < most) own.waited = own.delivered + 1;
       if (random.below(3) == 0 && own.delivered < most) ++own.delivered;

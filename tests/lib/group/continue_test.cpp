@@ -1,7 +1,7 @@
-// Any member is killed at any step of any message, and one or two more are killed while the survivors
-// recover. The survivors go on with the same messages in the same order, lose nothing that a survivor has
-// delivered, and never hang. With RDMC_EVERY_STEP=1 the tests try every member at every step, and 3000 cases
-// with several deaths, instead of a sample.
+// Kills any member at any step of any message. Then kills one or two more members while the survivors
+// recover. The survivors must continue with the same messages in the same order. They must lose no message
+// that a survivor has delivered, and must never hang. The tests run a sample of the cases. With
+// RDMC_EVERY_STEP=1 they try every member at every step, and 3000 cases with several deaths.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -19,20 +19,20 @@ namespace bdata = boost::unit_test::data;
 
 namespace {
 
-/// The victim is killed at this step. A step is a turn of its process.
+/// The victim and the step at which it is killed. A step is a turn of the victim's process.
 struct Death {
   std::size_t victim = 0;
   std::uint64_t step = 0;
 };
 
-// The number of partial messages that failures reported, over all runs.
+// The number of partial messages that failures have reported in all runs.
 int partial_messages = 0;
 
 std::uint64_t turns_of(Survivors& group, std::size_t victim) {
   return group.world.simulation.turns(group.members[victim].process->process());
 }
 
-/// Checks that every member has the messages that were sent, in order and once.
+/// Checks that every member has the messages that were sent, in order and without duplicates.
 void check(Survivors& group, const std::string& what) {
   for (const Member& member : group.members) {
     const auto i = static_cast<std::size_t>(&member - group.members.data());
@@ -56,7 +56,7 @@ void check_complete(Survivors& group, const std::string& what) {
   }
 }
 
-/// Returns false if the first victim never reached its step.
+/// Returns false if the first victim never reaches its step.
 bool die(std::uint64_t seed, std::size_t count, std::uint64_t blocks, const std::vector<Death>& deaths) {
   std::string what =
       std::to_string(count) + " members, " + std::to_string(blocks) + " blocks, seed " + std::to_string(seed);
@@ -79,14 +79,15 @@ bool die(std::uint64_t seed, std::size_t count, std::uint64_t blocks, const std:
   }
   const Time killed = simulation.now();
   const auto is_settled = [&] { return group.is_settled(); };
-  simulation.run_until(killed + milliseconds(1500));  // By then all members know it.
+  simulation.run_until(killed + milliseconds(1500));  // By then, all members know of the death.
   const bool settled = simulation.run_until(is_settled, killed + seconds(6));
   BOOST_TEST(settled, what << ": not settled");
   check(group, what);
   partial_messages += group.partial_messages;
-  // If the root is dead, no member had messages in progress, so none has noticed the death.
+  // If the root is dead and the members are settled, no member had messages in progress. So no member has
+  // noticed the death.
   if (!settled || !group.members[group.root()].is_alive) return true;
-  // The survivors go on: all of them must get what the root sends now.
+  // Checks that the survivors continue: all of them must get the next messages of the root.
   for (const std::uint64_t bytes : {std::uint64_t{5}, 2 * kBlock + 1ul}) group.send(bytes);
   BOOST_TEST(simulation.run_until(is_settled, simulation.now() + seconds(8)), what << ": does not go on");
   check(group, what);
@@ -137,9 +138,9 @@ BOOST_DATA_TEST_CASE(more_may_die_while_they_get_over_it, bdata::xrange(3, 9), m
 
 namespace {
 
-/// The root dies at this step. The next root dies after it has sent a new message. Member `unaware` has some
-/// blocks of an older message with the same number, which the recovery has made void. It is not told that the
-/// group goes on. Returns true if this case has occurred.
+/// The root dies at `step`. The next root dies after it has sent a new message. Meanwhile the member
+/// `unaware` has some blocks of an older message with the same number, which the recovery has made void. It
+/// does not learn that the group continues under the next root. Returns true if this case has occurred.
 bool die_unheard(std::uint64_t step, std::size_t unaware) {
   const std::string what = "killed at " + std::to_string(step) + ", unaware: " + std::to_string(unaware);
   Survivors group(step, 4, true);
@@ -213,19 +214,20 @@ BOOST_AUTO_TEST_CASE(a_representative_that_dies_is_replaced_and_its_host_gets_li
   }
 }
 
-// With the default options of an application.
+// The application uses the default options.
 BOOST_AUTO_TEST_CASE(an_application_that_is_slow_for_minutes_holds_the_root_back_and_loses_nothing) {
   constexpr std::uint64_t kFew = 20;
   Survivors group(5, 3, true);
   Member &root = group.members[0], &slow = group.members[2];
-  slow.gives = Gives::one_buffer;  // The slow member has posted no buffer.
+  // This member has not posted any buffer yet.
+  slow.gives = Gives::one_buffer;
   for (std::uint64_t i = 0; i < kFew; ++i) group.send(i % 2 == 0 ? 300 : 2 * kBlock);
   group.world.run_for(seconds(all_or(300, 30)));
   for (const Member& member : group.members) BOOST_TEST(member.failures.empty());
   BOOST_TEST(slow.delivered.empty());
   BOOST_REQUIRE(root.held_up_by.has_value());
   BOOST_TEST((*root.held_up_by == std::pair(NodeId{2}, std::uint64_t{0})));
-  // The root may send until its queue is full.
+  // The root may send until its send queue is full.
   const std::vector<std::byte> one(1);
   std::uint64_t queued = kFew;
   Result<std::uint64_t> sent = queued;
@@ -236,7 +238,7 @@ BOOST_AUTO_TEST_CASE(an_application_that_is_slow_for_minutes_holds_the_root_back
   BOOST_TEST(queued == NodeGroup::kMostQueued);
   BOOST_REQUIRE(!sent);
   BOOST_TEST((sent.error().code == Errc::would_block));
-  slow.post();  // It posts another buffer after each message.
+  slow.post();  // From here on, it posts another buffer after each message.
   root.process->wake();
   const auto has_all = [&] {
     return slow.delivered.size() == group.sent.size() && root.reusable == group.sent.size();

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_group_may_take_any_time_to_be_made_and_everybody_who_wait
   const auto told = [&](Time now) {
     std::vector<PeerId> peers;
     while (const auto waits = early.next_to_tell(now)) {
-      // A peer that is not marked as told is returned again.
+      // Until set_told() is called for a peer, the same peer is returned again.
       BOOST_TEST((early.next_to_tell(now)->peer == waits->peer));
       peers.push_back(waits->peer);
       early.set_told(waits->name);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The example of the group interface, run as its users run it: four processes, all deliver both messages, all exit 0.
-With --installed it is compiled first, against nothing but what `meson install` has put into an empty directory."""
+"""Runs the example of the group interface as its users run it. The four processes must all deliver both messages and
+exit with 0. With --installed, the test first compiles the example, with only the files that `meson install` has put
+into an empty directory."""
 import os
 import pathlib
 import socket
@@ -16,7 +17,8 @@ COUNT = 4
 
 
 def free_ports(count):
-    """The first of `count` TCP ports in a row that are free at 127.0.0.1 now. Tests beside us look elsewhere first."""
+    """Returns the first of `count` consecutive TCP port numbers that are free at 127.0.0.1 now. Tests that run at the
+    same time start their search at other numbers."""
     places = range(17000, 32000, count)
     for turn in range(len(places)):
         first = places[(os.getpid() + turn) % len(places)]
@@ -31,7 +33,7 @@ def free_ports(count):
 
 
 def build_with_installed(build, source, directory):
-    """Installs into `directory`, compiles `source` there, and says how to run it."""
+    """Installs librdmc into `directory` and compiles `source` there. Returns the command line that runs the program."""
     example = os.path.join(directory, "example")
     subprocess.run([os.environ["CXX"], source, *installed.install(build, directory), "-o", example], check=True, cwd=directory)
     return example

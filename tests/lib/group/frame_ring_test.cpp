@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::uint32_t kRing = 4096, kMostFrames = 16;
 
-/// A writer and a reader, with a wire between them. The wire delivers in order, when the test says so.
+/// A writer and a reader, with a wire between them. The wire delivers frames in order, and only when the test
+/// requests it.
 struct Pair {
   FrameWriter writer{kRing, kMostFrames};
   FrameReader reader{kRing};
@@ -23,7 +24,7 @@ struct Pair {
   };
   std::deque<Frame> on_wire;
   std::uint32_t unwritten = 0, sent = 0, read = 0;
-  // The number of the frame to which each byte belongs, from 1.
+  // For each byte, the number of the frame to which it belongs. Frames are numbered from 1.
   std::vector<std::uint32_t> memory = std::vector<std::uint32_t>(kRing);
 
   bool write(std::uint32_t least, std::uint32_t most, bool urgent = false) {
@@ -31,7 +32,8 @@ struct Pair {
     if (!room) return false;
     RC_ASSERT(room->bytes >= least && room->bytes <= most && room->offset + room->bytes <= kRing);
     ++sent;
-    // The peer must have read what was there before, and no frame in flight may be there.
+    // The peer must already have read the earlier bytes at this position, so that no frame in flight is
+    // overwritten.
     for (std::uint32_t i = 0; i < room->bytes; ++i) RC_ASSERT(memory[room->offset + i] <= read);
     for (std::uint32_t i = 0; i < room->bytes; ++i) memory[room->offset + i] = sent;
     writer.wrote(*room, room->bytes);

@@ -1,5 +1,4 @@
-// One member's end of a group in a test. It receives every message into memory of its own, and it records
-// every upcall.
+// One member's end of a group in a test. It gives each message its own memory, and it records every upcall.
 #pragma once
 
 #include <functional>
@@ -55,7 +54,7 @@ class GroupEnd : public Observer {
     return true;
   }
 
-  /// Gives memory to all announced messages that have none. From now on every message gets memory at once.
+  /// Gives memory to all announced messages that have none. From now on, every message gets memory at once.
   void accept_waiting() {
     if (std::exchange(accept_at_once, true)) return;
     for (const auto& [message, bytes] : announced) {
@@ -63,8 +62,8 @@ class GroupEnd : public Observer {
     }
   }
 
-  /// Makes the memory of a message. It is page aligned, exactly as long as requested, and followed by a guard
-  /// that must not be written.
+  /// Makes the memory of a message. The memory is page aligned and exactly as long as requested. A guard
+  /// follows it, which nothing may write.
   Store& store_for(std::uint64_t message, std::uint64_t bytes) {
     return store_for(message, bytes, group_->plan_of(message).block_bytes);
   }
@@ -91,8 +90,8 @@ class GroupEnd : public Observer {
     const auto guard = kept.arena.bytes().subspan(kept.bytes.size());
     return std::ranges::all_of(guard, [](std::byte b) { return b == std::byte{0}; });
   }
-  /// True if this member has received the first `count` messages as `root` has sent them, in order and once,
-  /// and if no guard was written.
+  /// Returns true if this member has received the first `count` messages as `root` has sent them, in order
+  /// and without duplicates. No guard may have been written.
   bool has_all(std::uint64_t count, GroupEnd& root) {
     std::vector<std::uint64_t> in_order;
     for (std::uint64_t m = 0; m < count; ++m) in_order.push_back(m);
@@ -122,7 +121,7 @@ class GroupEnd : public Observer {
     std::span<std::byte> bytes;
     std::unique_ptr<MemoryStore> store;
   };
-  std::map<std::uint64_t, Kept> messages_;  // Must outlive the group.
+  std::map<std::uint64_t, Kept> messages_;  // Declared before `group_`, because it must outlive the group.
   std::uint64_t sent_ = 0;
   std::unique_ptr<Group> group_;
 };

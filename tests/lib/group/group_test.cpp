@@ -67,19 +67,19 @@ BOOST_AUTO_TEST_CASE(on_a_clean_network_bulk_payload_lands_in_place_and_only_fir
   for (std::size_t rank = 1; rank < 4; ++rank) {
     const auto& counters = group[rank].fabric().counters();
     BOOST_TEST(counters.packets_in_place > 0u);
-    // A SEND between two trains costs one repair, which is a few of 256 packets.
+    // A SEND between two trains costs one repair, which concerns only a few of 256 packets.
     BOOST_TEST(counters.packets_repaired * 10 < counters.packets_in_place);
     BOOST_TEST(group[rank].group().counters().bytes_copied <= 64u * 1024);
   }
 }
 
-/// Whether a page exchange is quicker than a copy depends on the machine. On some kernels it is slower.
+/// A page exchange is faster than a copy on most machines. On some kernels it is slower.
 BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_where_that_is_quicker) {
   constexpr std::uint32_t kBlock = 4 << 20;
   const auto exchange = memory::PageExchange::make(kBlock);
   const bool is_quicker = exchange && exchange->break_even_bytes() < kBlock / 2;
   SimGroup group(3, group_of(4, kBlock), {.mtu = 9000});
-  // For the second message the arena is granted before the length is known.
+  // The arena for the second message is granted before the length of this message is known.
   for (int i = 0; i < 2; ++i) {
     group.send(2 * kBlock);
     BOOST_REQUIRE(group.run_to_completion(kLimit));
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_where_that_
     BOOST_TEST(counters.first_blocks_exchanged + counters.first_blocks_copied == 1u);
     BOOST_TEST(counters.bytes_copied == counters.first_blocks_copied * kBlock);
     if (is_quicker) BOOST_TEST(counters.first_blocks_exchanged == 1u);
-    // The bytes are at the address that the application gave.
+    // The bytes must be at the address that the application has given.
     BOOST_TEST(std::ranges::equal(group[rank].bytes(1), group.root().bytes(1)));
   }
 }
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(over_shared_memory_a_first_block_whose_place_is_known_in_ti
   }
   for (std::size_t i = 1; i < 4; ++i) {
     const GroupCounters& counters = all.ends[i].group().counters();
-    // The first message does not count, because its memory is granted at once.
+    // The memory of the first message is granted at once, so its first block does not count.
     BOOST_TEST(counters.first_blocks_exchanged + counters.first_blocks_copied == kMessages - 1);
     BOOST_TEST(counters.first_blocks_copied == (i == 3 ? 1U : 0U));
     BOOST_TEST(counters.bytes_copied == (i == 3 ? kBlock : 0U));

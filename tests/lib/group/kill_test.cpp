@@ -1,6 +1,6 @@
-// Any member is killed at any step of any message. Within a second every other member knows which member it
-// was, and has exactly the messages that it was told it has. RDMC_EVERY_STEP=1 tries every member at every
-// step instead of a sample.
+// Kills any member at any step of any message. Within a second, every other member must know which member was
+// killed. It must have exactly the messages that were reported to it. The tests run a sample of the cases.
+// With RDMC_EVERY_STEP=1, they try every member at every step.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -19,16 +19,16 @@ namespace {
 constexpr std::uint32_t kBlock = 4096;
 const PeersConfig kPeers{.link = {.ring_bytes = 16 * 1024}, .keepalive = milliseconds(150), .early = {}};
 
-/// The steps of a member so far: the blocks and small messages that it has sent and received, over all
-/// messages.
+/// Returns the number of steps of a member so far. Each block and each small message that the member has sent
+/// or received is a step.
 std::uint64_t steps_of(GroupEnd& end) {
   const GroupCounters& c = end.group().counters();
   return c.blocks_sent + c.blocks_received + c.smalls_sent + c.smalls_delivered;
 }
 
-/// Sends a large message of `blocks` blocks, a small one, and another large one. With `automatic` each
-/// message has a random algorithm. `victim` dies when it has done `step` steps. Returns false if it never
-/// reached that step.
+/// Sends a large message of `blocks` blocks, a small message, and another large message. If `automatic` is
+/// true, each message has a random algorithm. Kills `victim` when it has done `step` steps. Returns false if
+/// it never reaches this number of steps.
 bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::size_t victim,
              std::uint64_t step, bool automatic = false) {
   World world(seed, count, kPeers);
@@ -49,8 +49,8 @@ bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::s
   world.simulation.kill(world.processes[victim]->process());
   const Time killed = world.simulation.now();
 
-  // True if the root has died and its first packet has reached no member. Then no message has begun that a
-  // member could miss.
+  // Returns true if the root has died and none of its packets has reached a member. Then no message has
+  // started at another member.
   const auto nobody_knows = [&] {
     for (std::size_t rank = 0; rank < count; ++rank)
       if (rank != victim && group.ends[rank]->group().is_busy()) return false;
@@ -65,7 +65,7 @@ bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::s
       if (!is_settled(rank)) return false;
     return true;
   };
-  world.run_for(milliseconds(10));  // Lets the packets in flight arrive.
+  world.run_for(milliseconds(10));  // The packets in flight arrive in this time.
   if (nobody_knows()) return true;
   BOOST_TEST(world.simulation.run_until(all_settled, killed + seconds(1)),
              count << " members, " << blocks << " blocks, " << victim << " killed at step " << step);
@@ -78,7 +78,8 @@ bool kill_at(std::uint64_t seed, std::size_t count, std::uint64_t blocks, std::s
     BOOST_TEST((end.failed_peer == Rank{static_cast<std::uint32_t>(victim)}));
     BOOST_TEST(end.failures == 1);
     BOOST_TEST(end.releases == 1);
-    BOOST_TEST(end.group().delivered() == delivered[rank]);  // Nothing is delivered after failed().
+    // Nothing may be delivered after failed().
+    BOOST_TEST(end.group().delivered() == delivered[rank]);
     if (rank == 0) continue;
     std::vector<std::uint64_t> in_order(delivered[rank]);
     std::iota(in_order.begin(), in_order.end(), std::uint64_t{0});

@@ -1,4 +1,4 @@
-// Mapped messages, which receivers on the root's host read in the root's memory.
+// Tests mapped messages. Receivers on the root's host read them in the root's memory.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -68,15 +68,15 @@ Result<std::unique_ptr<Node>> node(NodeId id) {
       {.id = id, .address = Address::ipv4(127, 0, 3, static_cast<std::uint8_t>(value_of(id) + 1), 0)});
 }
 
-/// Node 2, in a process of its own. It is in a group with nodes 0 and 1 of this process. It is killed at the
-/// end.
+/// Node 2, in a separate process. It is in a group with nodes 0 and 1, which are in this process. The
+/// destructor kills it.
 class Child {
  public:
   explicit Child(NodeId root) {
     BOOST_REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets_) == 0);
     pid_ = fork();
     if (pid_ == 0) live(root);
-    // Closed here, so that the test notices if the child ends early.
+    // This process closes its copy of the child's end. So receive() notices if the child ends early.
     close(std::exchange(sockets_[1], -1));
   }
   ~Child() {
@@ -107,13 +107,13 @@ class Child {
            static_cast<ssize_t>(bytes.size());
   }
   [[noreturn]] void live(NodeId root) const {
-    close(sockets_[0]);  // The parent's end closes when the parent dies.
+    close(sockets_[0]);  // If the parent dies, its end closes.
     const auto self = node(kChild);
     for (const NodeId other : {NodeId{0}, NodeId{1}}) {
       if (!self || !send(1, *(*self)->offer(other)) || !(*self)->connect(other, receive(1))) _exit(1);
     }
     GroupCallbacks on;
-    // Only for an empty message.
+    // The only message that needs memory is an empty one.
     on.incoming = [](std::uint64_t, std::uint64_t) { return std::span<std::byte>(); };
     std::binary_semaphore is_introduced(0);
     on.stable = [&](std::uint64_t count) {
@@ -142,17 +142,17 @@ class Child {
 
 BOOST_AUTO_TEST_CASE(a_message_is_read_where_it_lies_and_no_byte_of_it_is_copied_until_all_have_released_it) {
   memory::Arena arena;
-  Viewers group(11);  // With 11 members the tree is not a star.
+  Viewers group(11);  // With 11 members, the tree is not a star.
   const auto message = group.message(arena);
   const std::uint64_t before = group.bytes_copied();
   BOOST_REQUIRE((group.ends[0].group().try_show(message) == 1));
   BOOST_REQUIRE(group.run_until([&] { return group.have_delivered(2); }));
-  BOOST_TEST(group.bytes_copied() - before < 16'384);  // Only records were copied.
+  BOOST_TEST(group.bytes_copied() - before < 16'384);  // Only records may have been copied.
   for (std::size_t i = 1; i < group.ends.size(); ++i) {
     const std::span<const std::byte> view = group.ends[i].mapped_messages.at(1).bytes;
     BOOST_TEST((view.data() != message.data() && std::ranges::equal(view, message)));
     void* const page = const_cast<std::byte*>(view.data());
-    // The mapping can never be made writable.
+    // It must be impossible to make the mapping writable.
     BOOST_TEST(mprotect(page, memory::kPageBytes, PROT_READ | PROT_WRITE) != 0);
   }
   const auto& completed = group.ends[0].completed_messages;
@@ -287,7 +287,7 @@ BOOST_DATA_TEST_CASE(whoever_dies_while_something_is_shown_all_others_know_it_an
     BOOST_REQUIRE(one.wait_until([&] { return one.failures.size() == 1; }));
     BOOST_TEST((one.failures[0].node == kChild));
   }
-  // The root drops its memory and is destroyed.
+  // The root's memory is unmapped, and the root is destroyed.
   if (!root_dies) {
     BOOST_REQUIRE(nodes[0]->destroy_group(kGroup, heard[0].on_destroyed()));
     BOOST_TEST(heard[0].wait_until([&] { return heard[0].destroyed.has_value(); }));

@@ -39,7 +39,7 @@ struct Party {
   explicit Party(std::uint32_t count, std::uint16_t port, bool encrypt = false) {
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto address = Address::ipv4(127, 0, 4, static_cast<std::uint8_t>(i + 1), 0);
-      // Each node stands for a process of its own.
+      // Each node acts as a separate process.
       nodes.push_back(std::move(*Node::create({.id = NodeId{i},
                                                .address = address,
                                                .fabric = "udp",
@@ -83,11 +83,11 @@ BOOST_AUTO_TEST_CASE(all_who_hold_the_key_are_connected_and_can_make_encrypted_g
 
 BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_named_to_all_others_at_once) {
   const KeyFile key(unique("rdmc-mesh-one-").c_str()), other(unique("rdmc-mesh-two-").c_str());
-  // The member with the other key dials all others, or dials one and is dialled by the other, or is dialled
-  // by all.
+  // Tests three cases for the member with the other key: it dials both others; it dials one and is dialled by
+  // the other; or it is dialled by both.
   for (const std::size_t odd : {2U, 1U, 0U}) {
     Party party(3, static_cast<std::uint16_t>(7820 + odd));
-    // The timeout is much longer than the test takes.
+    // The timeout is so long that it cannot end the test.
     std::vector<MeshOptions> options(3, {.key_file = key.path, .timeout = seconds(600)});
     options[odd].key_file = other.path;
     party.join(options);
@@ -103,11 +103,11 @@ BOOST_AUTO_TEST_CASE(whoever_has_another_key_is_named_to_all_others_at_once) {
 
 namespace {
 
-/// A process with this key that the test controls. It plays a member that sends and does what the test wants.
+/// A process with this key. It acts as a member, and the test decides what it sends and does.
 struct PlayedMember {
   explicit PlayedMember(const std::filesystem::path& key)
       : peers(context->peers({.key_file = key, .certificates = {}, .insecure = false}).value()) {}
-  /// Dials the process that listens at the member's address. Repeats this until a process listens there.
+  /// Dials the process that listens at the address of a member. Repeats this until a process listens there.
   Result<peer::Peer> dial(const MeshMember& whom) {
     for (;;) {
       std::promise<Result<peer::Peer>> found;
@@ -130,8 +130,9 @@ BOOST_AUTO_TEST_CASE(
   const std::vector<MeshMember> members{
       {NodeId{0}, "127.0.4.1", 7830}, {NodeId{1}, "127.0.4.2", 7830}, {NodeId{2}, "127.0.4.3", 7830}};
   PlayedMember odd(another.path), right(key.path);
-  // The member with the other key connects to this node. As soon as this node has dialled that member, the
-  // mesh fails. Then the member with the right key sends a request that has to wait for a turn of the node.
+  // First the member with the other key connects to this node, so the mesh fails as soon as this node has
+  // dialled that member. Then the member with the right key sends a request. This request has to wait for a
+  // turn of the node.
   std::promise<void> has_asked;
   const auto door =
       odd.peers->listen(*parse_address(members[1].host, members[1].port), {.channel = odd.peers->options()},
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_member_with_another_key_is_named_even_if_its_door_is_clos
   PlayedMember odd(another.path);
   std::optional<control::Listener> door;
   std::jthread others([&] {
-    // The member accepts the first connection and closes it without sending anything.
+    // The member accepts the first connection and closes it without sending any byte.
     const auto listen = [&] {
       return control::listen_on(*parse_address(members[1].host, members[1].port)).value();
     };
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apar
     return connect_mesh(**node, members, {.insecure = true, .job = job});
   };
   // Both jobs have a node 1 at 127.0.4.2. The node that runs there belongs to the first job. It only dials
-  // its node 0, which does not run yet.
+  // node 0 of its job, which does not run yet.
   const std::vector ours{place(0, 1), place(1, 2)}, theirs{place(1, 2), place(2, 3)};
   Result<void> first, second;
   std::jthread waiting([&] { first = join(ours, 1, "64.0"); });
@@ -235,13 +236,13 @@ BOOST_AUTO_TEST_CASE(another_job_that_listens_where_a_member_should_is_told_apar
 namespace {
 
 /// Dials a member and opens a channel. Sends `says`, or closes the channel at once if `says` is empty. Then
-/// waits until the peer has closed the channel. Returns false if no process listened for 10 seconds.
+/// waits until the peer has closed the channel. Returns false if no process listens for 10 seconds.
 bool visit(control::ControlLoop& loop, const MeshMember& whom, std::vector<std::byte> says) {
   control::Connecting connecting;
   std::optional<control::Channel> channel;
   bool was_there = false;
   for (const Time end = monotonic_now() + seconds(10); !was_there && monotonic_now() < end;) {
-    std::promise<bool> over;  // False if no process listens yet.
+    std::promise<bool> over;  // The value is false if no process listens yet.
     const auto on_channel = [&](Result<control::Channel> made) {
       if (!made) return over.set_value(false);
       channel.emplace(std::move(*made));

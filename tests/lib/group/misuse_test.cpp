@@ -1,5 +1,5 @@
-// Errors of an application, correct calls that look like errors, and wrong records of a neighbour. Each error
-// has a name, and nothing else is lost.
+// Tests errors of an application, correct calls that look like errors, and wrong records from a neighbour.
+// Each error must have a name, and must have no other effect.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,8 @@ bool failed_with(const Result<T>& result, Errc code) {
   return !result && result.error().code == code;
 }
 
-/// Reports the memory and slots that it is given, even if they do not fit together.
+/// A store that reports the memory and the number of slots that it was given, even if they do not fit
+/// together.
 class LyingStore final : public Store {
  public:
   LyingStore(std::span<std::byte> memory, std::uint64_t slots) : memory_(memory), slots_(slots) {}
@@ -47,7 +48,7 @@ BOOST_DATA_TEST_CASE(a_send_that_was_refused_leaves_no_trace, bdata::make({false
   SimGroup group(21, group_of(3));
   auto small = *memory::Arena::make(4096);
   LyingStore store(small.bytes(), 64), empty({}, 0), vast(small.bytes(), std::uint64_t{1} << 60);
-  // Then the receivers have already granted memory for the first block of the next message.
+  // After this message, the receivers have granted memory for the first block of the next message.
   if (behind_a_large_one) {
     group.send(1 << 20);
     BOOST_TEST(group.run_to_completion(kLimit));
@@ -132,8 +133,8 @@ BOOST_AUTO_TEST_CASE(an_ended_group_refuses_every_call_by_name) {
 
 namespace {
 
-/// A group whose members are told the plan of each message. It has one block size, and all algorithms that
-/// need no racks.
+/// Returns the configuration of a group whose members get the plan of each message from the root. It has one
+/// block size, and all algorithms that need no racks.
 GroupConfig automatic_group_of(std::uint32_t members) {
   GroupConfig config = group_of(members);
   config.automatic = relay::AutoConfig{.fixed = {.block_bytes = config.block_bytes}};
@@ -169,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_message_announced_to_travel_as_the_group_does_not_is_its_
   tell(fixed, 0, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{binomial_pipeline, 16384}}});
   BOOST_TEST(blames(fixed, 1, 0));
   tell(second, 2, 1, Announcement{.message = 0, .bytes = 100'000, .plan = {{chain, 16384}}});
-  BOOST_TEST(blames(second, 1, 2));  // In the chain, the source of member 1 is member 0.
+  BOOST_TEST(blames(second, 1, 2));  // In the chain, member 1 gets its blocks from member 0.
   const Announcement good{.message = 0, .bytes = 100'000, .plan = {{chain, 16384}}};
   tell(twice, 0, 1, good);
   BOOST_TEST(twice[1].failures == 0);
@@ -209,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_grant_that_was_kept_and_is_none_is_its_granters_fault_and
 BOOST_AUTO_TEST_CASE(grants_that_come_before_their_message_are_kept_as_far_as_messages_can_be_under_way) {
   SimGroup group(28, automatic_group_of(4));
   for (int again = 0; again < 2000; ++again) tell(group, 2, 1, GrantRecord{5, some_grant()});
-  BOOST_TEST(group[1].failures == 0);  // Only the last grant counts.
+  BOOST_TEST(group[1].failures == 0);  // Only the last grant of a message counts.
   for (std::uint64_t message = 0; message < Group::kMessagesInFlight; ++message)
     tell(group, 2, 1, GrantRecord{10 * message + 5, some_grant()});
   BOOST_TEST(group[1].failures == 0);
@@ -218,7 +219,8 @@ BOOST_AUTO_TEST_CASE(grants_that_come_before_their_message_are_kept_as_far_as_me
   tell(group, 2, 1, GrantRecord{6, some_grant()});
   BOOST_TEST(blames(group, 1, 2));
   SimGroup root(29, automatic_group_of(4));
-  tell(root, 2, 0, GrantRecord{0, some_grant()});  // A grant for a message that the root has not sent.
+  // The root has not sent the message of this grant.
+  tell(root, 2, 0, GrantRecord{0, some_grant()});
   BOOST_TEST(blames(root, 0, 2));
 }
 

@@ -1,6 +1,6 @@
-// Groups while the fabric thread of one member runs out of memory, at each allocation in turn. No thread
-// ends, and nothing hangs. Every member is told the error with which the group has failed. The same nodes
-// then make another group, in which everything arrives.
+// Tests groups while the fabric thread of one member runs out of memory. Each of its allocations fails in one
+// of the cases. No thread may end, and no call may hang. Every member must get the error with which the group
+// has failed. The same nodes then make another group, in which all messages must arrive.
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <deque>
@@ -26,7 +26,7 @@ std::function<Answer(Arguments...)> with_memory(std::function<Answer(Arguments..
   };
 }
 
-/// The upcalls that the members of one group get. Recording them takes memory that never fails.
+/// The upcalls of the members of one group. The allocations that record the upcalls never fail.
 struct HeardByAll {
   GroupCallbacks callbacks(std::size_t member) {
     GroupCallbacks on = members[member].callbacks();
@@ -40,7 +40,7 @@ struct HeardByAll {
   std::array<Heard, kMembers> members;
 };
 
-/// Nodes with one thread each, and their groups, one after the other.
+/// Some nodes with one thread each. They make one group after the other.
 struct Groups {
   Groups() {
     for (std::uint8_t i = 0; i < kMembers; ++i) {
@@ -48,7 +48,7 @@ struct Groups {
       threads.push_back(
           peer::Context::of_process()->fabric_thread({.fabric = "udp", .address = address}).value());
     }
-    // These are the threads of the nodes.
+    // There are no other threads than those of the nodes.
     BOOST_TEST_REQUIRE(peer::Context::of_process()->threads() == kMembers);
   }
 
@@ -83,8 +83,8 @@ struct Groups {
     }
   }
 
-  /// Makes a group in which allocations of the thread of `member` fail. Returns false if the thread has
-  /// allocated so little that none failed.
+  /// Makes a group in which allocations of the thread of `member` fail. Returns false if the thread has made
+  /// so few allocations that none failed.
   bool meets_failures(std::size_t member, long spared, long count) {
     HeardByAll& heard = make_group();
     threads[member]->call([&] { fail_allocations(spared, count); });
@@ -98,7 +98,7 @@ struct Groups {
       BOOST_TEST_REQUIRE(one.wait_until([&] { return !one.failures.empty(); }));
       BOOST_TEST_REQUIRE(one.failures.size() == 1U);
       const Errc code = one.failures[0].error.code;
-      // The other members learn this from a record or from the end of the connection.
+      // The other members learn of the failure either from a record or from the end of the connection.
       BOOST_TEST_REQUIRE((code == Errc::resource_limit || (i != member && code == Errc::peer_failed)),
                          i << ": " << one.failures[0].error.what);
     }
@@ -145,7 +145,7 @@ BOOST_DATA_TEST_CASE(a_group_whose_members_thread_lacks_memory_fails_by_name_and
   BOOST_TEST(spared > 0);
 }
 
-/// The objects that the callbacks hold must be destroyed with the group.
+/// When the group has ended, the objects that its callbacks hold must be destroyed.
 BOOST_AUTO_TEST_CASE(a_group_that_is_over_goes_although_its_nodes_thread_has_no_memory) {
   std::promise<void> gone;
   Groups groups;

@@ -1,4 +1,5 @@
-// Wrong input and failures at the application's interface. Each has a named error, and nothing hangs.
+// Tests wrong input and failures at the application's interface. Each error must have a name, and no call may
+// hang.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/lib/group/nodes.hpp"
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_receive_buffer_that_is_too_small_ends_the_group_everywher
     }
     BOOST_TEST(heard[1].failures[0].delivered == 0u);
     BOOST_TEST(failed_with(nodes[0].send(kGroup, message), Errc::peer_failed));
-    // The memory is the application's again when the failed group is destroyed.
+    // After the failed group is destroyed, the memory belongs to the application again.
     for (std::uint32_t i = 0; i < 3; ++i) {
       BOOST_REQUIRE(nodes[i].destroy_group(kGroup, heard[i].on_destroyed()));
       BOOST_TEST(heard[i].wait_until([&] { return heard[i].destroyed.has_value(); }));

@@ -1,4 +1,5 @@
-// The application's interface, over real sockets: messages, receive buffers, the closing barrier, threads.
+// Tests the application's interface over real sockets: messages, receive buffers, the closing barrier, and
+// threads.
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
@@ -17,7 +18,7 @@ std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
   return message;
 }
 
-/// Messages with lengths below and above the limit of small messages.
+/// Returns messages whose lengths are below and above the limit of small messages.
 std::vector<std::vector<std::byte>> some_messages(int count) {
   std::vector<std::vector<std::byte>> messages;
   for (int i = 0; i < count; ++i) {
@@ -239,8 +240,8 @@ BOOST_AUTO_TEST_CASE(survivors_of_a_root_that_goes_away_go_on_under_another_and_
   BOOST_TEST(failed_with(nodes[1].continue_group(GroupNumber{9}, 1, survivors, NodeId{1}), Errc::not_found));
   for (const std::size_t i : {1, 2, 3})
     BOOST_REQUIRE(nodes[i].continue_group(kGroup, 1, survivors, NodeId{1}));
-  // Node 3 had no memory. It gets the messages that the others have delivered as soon as it has posted
-  // memory.
+  // Node 3 had no memory for these messages, which the others have delivered. It must get them as soon as it
+  // has posted memory.
   std::vector<std::byte> first(100), second(3'000'000), third(100);
   for (auto* const buffer : {&first, &second, &third})
     BOOST_REQUIRE(nodes[3].post_receive_buffer(kGroup, *buffer));

@@ -1,5 +1,5 @@
 // Real nodes of this process on loopback addresses, which the test connects, and the upcalls of each member
-// of a group. Each wait ends with its condition. Its time limit is reached only if the test fails.
+// of a group. A wait ends when its condition is true. Only a failing test reaches the time limit.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline constexpr GroupNumber kGroup{7};
 
 class Nodes {
  public:
-  /// Connects all nodes with each other, or, if `star` is set, only with the first node.
+  /// Connects each node with all others. If `star` is true, connects each node only with the first one.
   explicit Nodes(std::uint32_t count, bool star = false) {
     for (std::uint32_t i = 0; i < count; ++i) {
       ids.push_back(NodeId{i});
@@ -42,11 +42,10 @@ class Nodes {
   std::vector<std::unique_ptr<Node>> nodes;
 };
 
-/// The upcalls that one member has got. A mutex protects them.
+/// The upcalls of one member. A mutex protects them.
 class Heard {
  public:
-  /// Returns callbacks that record all upcalls. They give every message memory of its own, unless `places` is
-  /// false.
+  /// Returns callbacks that record all upcalls. If `places` is true, they give each message its own memory.
   GroupCallbacks callbacks(bool places = true) {
     GroupCallbacks on;
     on.incoming = [this, places](std::uint64_t message,

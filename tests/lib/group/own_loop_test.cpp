@@ -1,5 +1,5 @@
-// Nodes without a thread of their own, in a loop of the application. The loop waits for the nodes'
-// descriptors in each of the ways that Linux offers.
+// Tests nodes without their own thread, in a loop of the application. The loop waits for the nodes'
+// descriptors by each of the methods that Linux offers.
 #include <liburing.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -20,12 +20,12 @@ namespace rdmc::testing {
 BOOST_AUTO_TEST_SUITE(own_loop_test)
 namespace {
 
-/// Longer than anything in this test takes. A wait that reaches this limit has missed its event.
+/// This limit is longer than anything in this test takes. A wait that reaches the limit has missed its event.
 constexpr int kTooLongMs = 60'000;
 using Descriptors = std::array<int, 2>;
 
-/// Repeats a wait that was interrupted. Even without a signal the kernel may interrupt a thread, for work of
-/// an io_uring of that thread.
+/// Repeats a wait that was interrupted. The kernel may interrupt a thread even without a signal, for the work
+/// of an io_uring of this thread.
 template <typename Wait>
 int uninterrupted(Wait wait) {
   int result = 0;
@@ -78,10 +78,10 @@ std::ostream& operator<<(std::ostream& out, const Way& way) {
 constexpr Way kWays[] = {{"poll", by_poll}, {"epoll", by_epoll}, {"io_uring", by_io_uring}};
 constexpr const char* kFabrics[] = {"udp", "shm", "auto"};
 
-/// Two connected nodes without threads of their own. The first one is the root of a group of both.
+/// Two connected nodes without their own threads. They have a group, and the first node is the root.
 class Pair {
  public:
-  /// If `is_watched` is set, the nodes have descriptors, and one poll() gives many turns.
+  /// If `is_watched` is true, the nodes have descriptors, and one call of poll() makes many turns.
   explicit Pair(const std::string& fabric, bool is_watched = true) {
     const std::vector<NodeId> ids{NodeId{0}, NodeId{1}};
     for (std::size_t i = 0; i < 2; ++i) {
@@ -105,7 +105,7 @@ class Pair {
     for (std::size_t i = 0; i < 2; ++i)
       if (by_poll({descriptors[i], descriptors[i]}, 0)) nodes[i]->poll({});
   }
-  /// Waits and gives turns until the root knows that both members have `messages` messages.
+  /// Waits, and gives the nodes turns, until the root knows that both members have `messages` messages.
   void run_until_stable(const Way& way, std::uint64_t messages) {
     while (heard[0].stable < messages) {
       BOOST_TEST_REQUIRE(way.wait(descriptors, kTooLongMs));
@@ -139,7 +139,8 @@ BOOST_DATA_TEST_CASE(the_descriptors_of_nodes_with_nothing_to_do_are_not_readabl
   const std::vector<std::byte> bytes(10'000, std::byte{5});
   BOOST_TEST_REQUIRE(pair.nodes[0]->send(kGroup, bytes).has_value());
   pair.run_until_stable(kWays[0], 1);
-  // After the last acknowledgements and timers there must be a moment without anything to do.
+  // When the last acknowledgements and timers are done, there must be a moment in which no descriptor is
+  // readable.
   int looks = 0;
   while (by_poll(pair.descriptors, 0) && ++looks < 1'000'000) pair.give_turns();
   BOOST_TEST(looks < 1'000'000);
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(only_the_thread_that_created_a_node_drives_it_and_not_in_an
   BOOST_TEST_REQUIRE(pair.nodes[0]
                          ->create_group(GroupNumber{8}, {NodeId{0}, NodeId{1}}, NodeId{0}, {}, callbacks)
                          .has_value());
-  pair.nodes[0]->disconnect(NodeId{1});  // This calls failed().
+  pair.nodes[0]->disconnect(NodeId{1});  // In this call, failed() is called.
   BOOST_TEST(refuses(in_upcall));
   BOOST_TEST(pair.nodes[0]->poll({}).has_value());
 }

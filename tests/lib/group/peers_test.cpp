@@ -1,5 +1,5 @@
-// Many groups over the same connections. They are made without a packet, work at the same time, and are ended
-// one by one.
+// Tests many groups over the same connections. A group is made without sending a packet. The groups are used
+// at the same time, and are ended one by one.
 #include "lib/group/peers.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(making_a_group_among_connected_peers_sends_no_datagram) {
   first.make_all();
   first.send(100'000);
   BOOST_REQUIRE(world.simulation.run_until([&] { return first.is_complete(); }, kLimit));
-  world.run_for(seconds(1));  // Until the last acknowledgement has left.
+  world.run_for(seconds(1));  // In this time, the last acknowledgements leave.
   const auto before = world.datagrams();
   SharedGroup second(world, {.number = 2}, {3, 1, 5, 0});
   second.make_all();
@@ -96,8 +96,8 @@ BOOST_DATA_TEST_CASE(ending_a_group_in_mid_message_frees_its_memory_everywhere_a
     BOOST_TEST(e->failures == (e.get() == &end ? 0 : 1));
     if (e.get() != &end) {
       BOOST_TEST((e->failure.what == "enough"));
-      // Every member names a member to blame. A member that is no neighbour of the ended one names the member
-      // that it was told.
+      // Every member names a failed member. A member that is not connected with the ended member names the
+      // one that was reported to it.
       BOOST_TEST(e->failed_peer.has_value());
     }
     e->destroy();

@@ -1,6 +1,6 @@
-// Epochs that begin without a failure. Another member becomes the root, or members join, while messages are
-// in progress. In some tests a member is killed meanwhile. All members of the group have the same messages in
-// the same order. If no member dies, no message that was sent is lost.
+// Tests epochs that begin without a failure. While messages are in progress, another member becomes the root,
+// or members join. In some tests a member is killed meanwhile. All members of the group must have the same
+// messages in the same order. If no member dies, no sent message may be lost.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ void run_a_while(Survivors& group, Random& random) {
 }
 
 /// Checks that every live member of the group has the messages that were sent while it was a member, in order
-/// and once.
+/// and without duplicates.
 void check(const Survivors& group, const std::string& what) {
   for (const Member& member : group.members) {
     if (!member.is_alive || !member.is_in) continue;
@@ -56,7 +56,7 @@ BOOST_DATA_TEST_CASE(the_root_changes_and_what_the_former_root_had_to_send_arriv
     run_a_while(group, random);
     group.lead_by((group.root() + 1 + random.below(group.view.size() - 1)) % group.view.size());
     BOOST_TEST_REQUIRE(settles(group), what << ": not settled");
-    ++sent;  // The new root sends one message when it is told.
+    ++sent;  // The new root sends one message when it learns of its new role.
     BOOST_TEST(group.sent.size() == sent, what);
   }
   check(group, what);
@@ -93,10 +93,11 @@ BOOST_DATA_TEST_CASE(a_group_may_begin_with_all_joining_while_one_of_them_dies, 
   if (seed % 2 == 0) {
     run_a_while(group, random);
     group.kill(static_cast<std::size_t>(random.below(group.view.size())));
-    group.world.run_for(milliseconds(1500));  // By then all members know it.
+    group.world.run_for(milliseconds(1500));  // By then, all members know of the death.
   }
   BOOST_TEST_REQUIRE(settles(group), what << ": not settled");
-  if (!group.members[group.root()].is_alive) return;  // No member noticed that the root died.
+  // In this case, no member has noticed that the root died.
+  if (!group.members[group.root()].is_alive) return;
   send_some(group, random);
   BOOST_TEST_REQUIRE(settles(group), what << ": does not go on");
   check(group, what);
@@ -115,9 +116,10 @@ BOOST_DATA_TEST_CASE(members_may_die_while_others_join_and_the_root_changes, bda
   const auto victim = static_cast<std::size_t>(random.below(group.view.size()));
   run_a_while(group, random);
   group.kill(victim);
-  group.world.run_for(milliseconds(1500));  // By then all members know it.
+  group.world.run_for(milliseconds(1500));  // By then, all members know of the death.
   BOOST_TEST_REQUIRE(settles(group), what << ": not settled, " << victim << " was killed");
-  if (!group.members[group.root()].is_alive) return;  // No member noticed that the root died.
+  // In this case, no member has noticed that the root died.
+  if (!group.members[group.root()].is_alive) return;
   send_some(group, random);
   BOOST_TEST_REQUIRE(settles(group), what << ": does not go on");
   check(group, what);

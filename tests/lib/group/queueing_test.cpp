@@ -1,4 +1,4 @@
-// Many messages in progress at the same time, and members that fall behind. Neither is an error.
+// Tests many messages in progress at the same time, and members that lag. Neither of these is an error.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -61,7 +61,7 @@ BOOST_DATA_TEST_CASE(a_member_with_a_slow_disk_may_lag_by_many_messages,
   BOOST_TEST(group.everybody_has_everything());
 }
 
-/// If the first source depends on the length, it can be another member for each message.
+/// If the source of the first block depends on the length, each message can have a different first source.
 BOOST_DATA_TEST_CASE(messages_whose_first_sources_differ_queue_behind_a_slow_disk,
                      bdata::make({2, 5, 9, 12}) * bdata::make({true, false}), members, announced) {
   constexpr std::uint32_t kBlock = 4096;
@@ -105,7 +105,7 @@ BOOST_DATA_TEST_CASE(messages_whose_first_sources_differ_queue_behind_a_slow_dis
 BOOST_DATA_TEST_CASE(hundreds_of_messages_of_known_length_queue_and_a_member_may_be_late_with_its_receives,
                      bdata::make({2, 9}) * bdata::make({1, 40}), members, blocks) {
   constexpr std::uint32_t kBlock = 4096;
-  // There are more messages than a queue pair has receives, or the messages have many blocks.
+  // Either there are more messages than a queue pair has receives, or each message has many blocks.
   const std::uint64_t messages = blocks == 1 ? 600 : all_or(200, 50);
   const std::uint64_t bytes = static_cast<std::uint64_t>(blocks) * kBlock - 7;
   SimGroup group(12, {.members = first_peers(static_cast<std::size_t>(members)),

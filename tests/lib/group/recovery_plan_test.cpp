@@ -25,7 +25,7 @@ BlockMap some_of(std::uint64_t blocks) {
   return map;
 }
 
-/// The states of survivors of a group that has sent messages of these lengths.
+/// Returns the states of the survivors of a group. The group has sent messages of these lengths.
 std::vector<SurvivorState> some_states(const std::vector<std::uint64_t>& lengths) {
   std::vector<SurvivorState> states(1 + up_to(4));
   const std::uint64_t stable = up_to(lengths.size());
@@ -82,8 +82,8 @@ BOOST_AUTO_TEST_CASE(what_anybody_has_delivered_is_saved_and_after_the_rounds_ev
       }
       RC_ASSERT(has.is_full());
     }
-    // The survivors do not have the next message completely, or only the new root has blocks of it and of
-    // later messages.
+    // The plan ends before the next message for one of two reasons: the survivors together lack some of its
+    // blocks, or only the new root has blocks of this message and of later ones.
     if (plan->end() == lengths.size()) return;
     BlockMap together(blocks_of(lengths[plan->end()], kBlock));
     bool others = false;

@@ -1,4 +1,5 @@
-// The blocks of several messages, anywhere in memory, go as one row of bytes through a ring.
+// Tests that the blocks of several messages, which are anywhere in memory, travel through a ring buffer as
+// one row of bytes.
 #include <rapidcheck.h>
 #include <boost/test/unit_test.hpp>
 #include <set>
@@ -15,9 +16,9 @@ namespace {
 
 constexpr std::uint32_t kBlock = 16;
 using Bytes = std::vector<std::byte>;
-using BlockId = std::pair<std::uint64_t, std::uint64_t>;  // A message and a block of it.
+using BlockId = std::pair<std::uint64_t, std::uint64_t>;  // A message, and a block of this message.
 
-/// The pieces of a row. Each piece is at most one block long and has memory of its own.
+/// The pieces of a row. Each piece has at most the length of a block, and its own memory.
 struct Row {
   explicit Row(const std::vector<std::size_t>& lengths) {
     for (const std::size_t length : lengths) memory.emplace_back(length);
@@ -31,8 +32,9 @@ struct Row {
   std::vector<Bytes> memory;
 };
 
-/// Carries the row from the source's ring to the sink's ring, as a relay does. It carries a block only when
-/// the source has it, and only into a free slot. Returns the number of bytes carried.
+/// Carries the row from the source's ring buffer to the sink's ring buffer, as a relay does. It carries a
+/// block only when the source has the block and the slot is free. Returns the number of bytes that it has
+/// carried.
 std::uint64_t carry(RecoveryStore& source, RecoveryStore& sink, std::uint64_t slots) {
   std::vector<std::uint64_t> consumed;
   std::uint64_t next = 0, total = 0;

@@ -1,6 +1,6 @@
-// A group whose members use shared memory on this host. Each member is a fabric in this process instead of a
-// process of its own. One thread gives all members their turns. Each wait ends with its condition. Its time
-// limit is reached only if the test fails.
+// A group whose members use shared memory on this host. Each member is a fabric in this process, in place of
+// a separate process. One thread gives all members their turns. A wait ends when its condition is true. Only
+// a failing test reaches the time limit.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

@@ -11,7 +11,7 @@ class SimMember final : public SimPeer, public GroupEnd {
   using SimPeer::SimPeer;
 };
 
-/// A group of connected members. The member of rank i is members[i] and peer i.
+/// A group of connected members. The member of rank i is members[i], and its PeerId is i.
 class SimGroup {
  public:
   SimGroup(std::uint64_t seed, GroupConfig config, const port::SimPortOptions& port_options = {},
@@ -22,7 +22,8 @@ class SimGroup {
       config.rank = Rank{rank};
       SimMember& member = *members.back();
       connected = connected && member.open(member.peers(), config);
-      member.run(Time{});  // An engine may also give a turn before the links are connected.
+      // A real engine may also give a turn before the links are connected.
+      member.run(Time{});
     }
     for (std::uint32_t rank = 0; rank < config.members.size(); ++rank) {
       for (const Rank peer : members[rank]->group().neighbours()) {
@@ -36,14 +37,14 @@ class SimGroup {
   SimMember& operator[](std::size_t rank) { return *members[rank]; }
   SimMember& root() { return *members[0]; }
 
-  /// The root sends `bytes` random bytes as its next message.
+  /// Makes the root send `bytes` random bytes as its next message.
   void send(std::uint64_t bytes) {
     send_failed = !root().send_random(bytes, simulation.random()) || send_failed;
     ++sent_;
     root().wake();
   }
 
-  /// True if every member completes every message sent so far before `limit`.
+  /// Returns true if every member completes every message that was sent so far before `limit`.
   bool run_to_completion(Time limit) {
     const auto done = [&] {
       return std::ranges::all_of(members, [&](auto& m) { return m->completed_messages.size() == sent_; });
@@ -51,7 +52,8 @@ class SimGroup {
     return simulation.run_until(done, limit);
   }
 
-  /// True if every member has received every message completely, in order and once, and no guard was written.
+  /// Returns true if every member has received every message completely, in order and without duplicates, and
+  /// no guard was written.
   bool everybody_has_everything() {
     return std::ranges::all_of(members, [&](auto& member) { return member->has_all(sent_, root()); });
   }

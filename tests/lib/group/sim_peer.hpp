@@ -1,6 +1,6 @@
-// A simulated process that has connections and groups. It has the same parts as a real process: a port, here
-// on the simulated network, the software fabric above the port, and the link table. Only time, packets and
-// randomness come from the simulation.
+// A simulated process that has connections and groups. It has the same parts as a real process: a port, the
+// software fabric above the port, and the link table. The port is on the simulated network. Only time,
+// packets and randomness come from the simulation.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class SimPeer : public sim::Process {
  public:
   SimPeer(sim::Network& network, const port::SimPortOptions& port_options, const PeersConfig& peers)
       : SimPeer(network, port_options, peers, network.add_host({})) {}
-  /// The process runs on `host`, which other processes may share. Its peers are told the host id.
+  /// The process runs on `host`, which may also have other processes. Its peers learn the host id.
   SimPeer(sim::Network& network, const port::SimPortOptions& port_options, const PeersConfig& peers,
           sim::HostId host)
       : simulation_(network.simulation()),
@@ -30,7 +30,7 @@ class SimPeer : public sim::Process {
         peers_(fabric_, telling(peers, host)) {}
 
   void run(Time now) override {
-    // One turn of the engine, without its waiting.
+    // This is one turn of the engine, without waiting.
     fabric_.progress(now);
     peers_.work(now);
     fabric_.progress(now);
@@ -64,7 +64,7 @@ inline std::vector<PeerId> first_peers(std::size_t count) {
   return peers;
 }
 
-/// Connects `a`, which is peer `id_a` for `b`, with `b`, which is peer `id_b` for `a`.
+/// Connects `a` and `b`. `a` is the peer `id_a` for `b`, and `b` is the peer `id_b` for `a`.
 inline bool connect(SimPeer& a, PeerId id_a, SimPeer& b, PeerId id_b) {
   const auto from_a = a.peers().offer(id_b), from_b = b.peers().offer(id_a);
   return from_a && from_b && a.peers().connect(id_b, *from_b) && b.peers().connect(id_a, *from_a);

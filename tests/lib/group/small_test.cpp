@@ -1,5 +1,5 @@
-// Small messages inside frames, in one order with large messages. Also the stability of messages, and the
-// closing barrier.
+// Tests small messages inside frames, which have a common order with large messages. Also tests the stability
+// of messages and the closing barrier.
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -35,7 +35,7 @@ BOOST_DATA_TEST_CASE(small_and_large_messages_arrive_in_one_order_whatever_the_n
     world.network.set_faults({.loss = 10'000, .duplicate = 10'000, .reorder = 20'000, .corrupt = 5'000});
   SharedGroup group(world, {.number = 1}, first(count), {.confirms = true, .small_bytes = 4000});
   group.make_all();
-  // Messages are sent in bursts. In some bursts a member is late with its memory.
+  // Messages are sent in bursts. In some bursts, a member gives its memory late.
   for (int burst = 0; burst < 30; ++burst) {
     GroupEnd& late = *group.ends[1 + random.below(count - 1)];
     if (random.below(2) == 0) late.accept_at_once = false;
@@ -78,10 +78,12 @@ BOOST_AUTO_TEST_CASE(many_small_messages_share_a_datagram) {
   const auto before = world.datagrams();
   for (int i = 0; i < 1000; ++i) group.send(64);
   BOOST_TEST(world.simulation.run_until([&] { return group.is_complete(); }, kLimit));
-  BOOST_TEST(world.datagrams() - before < 1000u);  // 1000 messages to 3 receivers.
+  // 1000 messages were sent to 3 receivers.
+  BOOST_TEST(world.datagrams() - before < 1000u);
 }
 
-// While the receiver does not answer, small messages leave together, instead of in a frame for each turn.
+// While the receiver does not answer, small messages must leave together, and not in a separate frame for
+// each turn.
 BOOST_AUTO_TEST_CASE(a_stream_of_small_messages_fills_frames) {
   World world(6, 2, kPeers);
   SharedGroup group(world, {.number = 1}, first(2), {.confirms = true});
@@ -184,7 +186,7 @@ BOOST_DATA_TEST_CASE(
   BOOST_TEST(
       world.simulation.run_until([&] { return group.is_complete(); }, world.simulation.now() + seconds(10)));
   BOOST_TEST(group.everybody_has_everything());
-  world.run_for(seconds(1));  // Until the report has gone up the tree.
+  world.run_for(seconds(1));  // In this time, the report goes up the tree.
   BOOST_REQUIRE(told.size() == 2u);
   BOOST_TEST(!told[1].has_value());
   for (std::size_t i = 1; i < group.ends.size(); ++i) BOOST_TEST(group.ends[i]->held_up_by.empty());
@@ -195,7 +197,7 @@ BOOST_DATA_TEST_CASE(
     bdata::make({2, 3, 11}) * bdata::make({50, 50'000}), count, bytes) {
   World world(18, static_cast<std::size_t>(count), kPeers);
   SharedGroup group(world, {.number = 1}, first(static_cast<std::size_t>(count)), {.confirms = true});
-  // In a group of 11 only member 2 can be the first to send a block to member 10.
+  // In a group of 11, only member 2 can be the first member that sends a block to member 10.
   const auto late = static_cast<std::size_t>(count) - 1;
   for (std::size_t rank = 0; rank < late; ++rank) BOOST_REQUIRE(group.make(rank));
   for (int i = 0; i < 3; ++i) group.send(static_cast<std::uint64_t>(bytes));
@@ -221,7 +223,7 @@ BOOST_DATA_TEST_CASE(all_small_messages_that_a_root_may_send_are_kept_for_a_memb
   World world(19, 2, kPeers);
   SharedGroup group(world, {.number = 1}, first(2), {.confirms = true});
   BOOST_REQUIRE(group.make(0));
-  // More messages than the window admits. The others wait at the root.
+  // The window does not admit all of these messages. The others wait at the root.
   for (int i = 0; i < (bytes == 1 ? 20'000 : 1'000); ++i) group.send(static_cast<std::uint64_t>(bytes));
   world.run_for(seconds(all_or(60, 5)));
   BOOST_TEST(group.failures() == 0);
@@ -251,7 +253,7 @@ BOOST_DATA_TEST_CASE(nothing_is_closed_before_every_member_wishes_it_and_has_eve
   BOOST_TEST(world.simulation.run_until([&] { return group.is_closed(); }, kLimit));
   BOOST_TEST(group.everybody_has_everything());
   BOOST_TEST(group.failures() == 0);
-  // The connections stay, so the next group needs no new ones.
+  // The connections still exist, so the next group needs no new ones.
   for (auto& end : group.ends) end->destroy();
   SharedGroup next(world, {.number = 1, .epoch = 1}, first(static_cast<std::size_t>(count)),
                    {.confirms = true});

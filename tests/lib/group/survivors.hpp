@@ -1,6 +1,6 @@
-// Simulated processes with a group that is continued after failures. They use the interface that Node uses
-// for an application. The test decides which members are alive: after each reported failure it gives one more
-// view to all live members.
+// Simulated processes with a group that continues after failures. They use the interface that Node uses for
+// an application. The test decides which members are alive. After each reported failure, it gives all live
+// members a new view.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace rdmc::group {
 
-/// A process with one group, as an application has it.
+/// A process that has one group and uses it as an application does.
 class SimApplication final : public SimPeer {
  public:
   using SimPeer::SimPeer;
@@ -21,27 +21,29 @@ class SimApplication final : public SimPeer {
     SimPeer::run(now);
     if (group && group->wants_to_run()) {
       group->run();
-      changed = true;  // An engine gives another turn after a command.
+      changed = true;  // An engine gives one more turn after a command.
     }
     if (changed) wake();
   }
 
-  // Declared before `group`, which refers to `changed` and `counts`.
+  // These members are declared before `group`, which refers to `changed` and `counts`.
   bool changed = false;
   NodeCounts counts;
   std::unique_ptr<NodeGroup> group;
 };
 
-/// How an application gives memory. when_asked: in incoming(), for each message. many_buffers: in many
-/// buffers that it posts beforehand. one_buffer: in one posted buffer at a time.
+/// How an application gives memory:
+/// - when_asked: in incoming(), for each message.
+/// - many_buffers: in many buffers that it posts in advance.
+/// - one_buffer: in one posted buffer at a time.
 enum class Gives : std::uint8_t { when_asked, many_buffers, one_buffer };
 
 constexpr std::uint32_t kBlock = 4096;
 constexpr std::uint64_t kMostBytes = 16 * kBlock;
-// The time within which an epoch ends at all members.
+// The time limit for the end of an epoch at all members.
 constexpr Duration kBound = seconds(1);
 
-/// One member: the upcalls that it has got, and what it does in them.
+/// One member: the upcalls that it has received, and its reactions to them.
 struct Member {
   GroupCallbacks callbacks() {
     GroupCallbacks on;
@@ -87,8 +89,8 @@ struct Member {
     process->wake();
   }
 
-  /// Adds the messages below `next` that this member has not received, because it has sent them or was no
-  /// member yet.
+  /// Adds the messages below `next` that this member has not received. It has sent these messages itself, or
+  /// was not a member yet.
   void know(const std::vector<std::vector<std::byte>>& sent, std::uint64_t next) {
     for (std::uint64_t message = copies.size(); message < next; ++message) {
       copies.push_back(sent[message]);
@@ -103,23 +105,24 @@ struct Member {
   std::function<void(const GroupFailure&)> on_failed;
   std::function<void(std::uint64_t)> on_continued;
   std::vector<std::unique_ptr<std::vector<std::byte>>> memory;
-  std::map<std::uint64_t, std::span<std::byte>> placed;  // The memory given in incoming().
+  std::map<std::uint64_t, std::span<std::byte>> placed;  // The memory that was given in incoming().
   std::vector<std::span<std::byte>> delivered;
   std::vector<std::vector<std::byte>> copies;
   std::vector<GroupFailure> failures;
   std::optional<std::pair<NodeId, std::uint64_t>> held_up_by;
   std::uint64_t reusable = 0, stable = 0, epoch = 0;
   std::size_t root = 0;
-  std::optional<std::uint64_t> leads_from;  // As a root it sends the messages from this number on.
-  // For a dead member: only its messages below this number are messages of the group.
+  std::optional<std::uint64_t> leads_from;  // As a root, it sends the messages from this number on.
+  // For a dead member, only its messages below this number are messages of the group.
   std::uint64_t kept = UINT64_MAX;
   int continued = 0;
-  bool is_in = false, was_in = false;  // In the view now; in an epoch at some time.
+  // `is_in` is true if the member is in the view now. `was_in` is true if it has been in an epoch.
+  bool is_in = false, was_in = false;
   bool has_failed = false, is_alive = true, in_order = true, intact = true;
 };
 
-/// All members and their views. Node 0 is the first root. The first member of each later view is the root of
-/// that view. A root sends a message as soon as it is told that the group goes on.
+/// All members and their views. Node 0 is the first root. In each later view, the first member is the root. A
+/// root sends a message as soon as it learns that the group continues.
 class Survivors {
  public:
   Survivors(std::uint64_t seed, std::size_t count, bool all_ask,
@@ -162,7 +165,7 @@ class Survivors {
   }
 
   std::size_t root() const { return value_of(view.front()); }
-  /// The root of the view sends a message of `bytes` random bytes.
+  /// Makes the root of the view send a message of `bytes` random bytes.
   void send(std::uint64_t bytes) { send(root(), bytes); }
   void send(std::size_t from, std::uint64_t bytes) {
     auto& content = sent.emplace_back(bytes);
@@ -175,8 +178,9 @@ class Survivors {
     members[victim].is_alive = false;
     world.simulation.kill(members[victim].process->process());
   }
-  /// True if every live member is in the last epoch and has all messages that the root has sent. If the root
-  /// has died and no member has noticed it, all live members must have the same number of messages.
+  /// Returns true if every live member is in the last epoch and has all messages that the root has sent. If
+  /// the root has died and no member has noticed this, all live members must have the same number of
+  /// messages.
   bool is_settled() const {
     const auto somebody = std::ranges::find(members, true, &Member::is_alive);
     const std::uint64_t count = members[root()].is_alive ? sent.size() : somebody->stable;
@@ -185,7 +189,7 @@ class Survivors {
     });
   }
 
-  /// Checks the partial messages in `why`: the blocks that are not called missing must be there.
+  /// Checks the partial messages in `why`. All blocks that are not listed as missing must be in memory.
   void check_partial(const Member& member, const GroupFailure& why) {
     for (const PartialMessage& partial : why.partial) {
       BOOST_TEST((partial.message >= why.delivered && partial.bytes == sent[partial.message].size()));
@@ -207,14 +211,14 @@ class Survivors {
     }
   }
 
-  /// Begins an epoch without any failure, with another root.
+  /// Begins an epoch without a failure, in which another member is the root.
   void lead_by(std::size_t next_root) {
     const NodeId leader{static_cast<std::uint32_t>(next_root)};
     view.erase(std::ranges::find(view, leader));
     view.insert(view.begin(), leader);
     change();
   }
-  /// Begins an epoch without any failure, with one more member.
+  /// Begins an epoch without a failure, in which one more member takes part.
   void let_in(std::size_t joiner) {
     view.push_back(NodeId{static_cast<std::uint32_t>(joiner)});
     members[joiner].is_in = true;
@@ -239,14 +243,14 @@ class Survivors {
   void on_failed(std::size_t reporter, const GroupFailure& why) {
     check_partial(members[reporter], why);
     if (why.error.code == Errc::cancelled && members[reporter].epoch != epoch)
-      return;  // It follows the view later.
+      return;  // This member follows the view later.
     const auto blamed = why.node ? std::ranges::find(view, *why.node) : view.end();
     if (why.node) wrongly_blamed = wrongly_blamed || members[value_of(*why.node)].is_alive;
     if (blamed != view.end()) {
       view.erase(blamed);
       ++epoch;
     } else if (members[reporter].epoch == epoch) {
-      ++epoch;  // The same view, in a new epoch.
+      ++epoch;  // The view is the same, but the epoch is new.
     }
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Duration delay = microseconds(static_cast<std::int64_t>(world.simulation.random().below(3000)));
@@ -266,9 +270,9 @@ class Survivors {
     }
     send(i, world.simulation.random().below(2) == 0 ? 300 : kBlock + 1);
   }
-  /// Has member i continue in the last view. With `after_failure` it does so only if its group has failed. A
-  /// member whose group does not fail within a second had no messages in progress. It continues because the
-  /// others do.
+  /// Makes member i continue in the last view. If `after_failure` is true, the member continues only if its
+  /// group has failed. If its group does not fail within a second, the member had no messages in progress.
+  /// Then it continues because the others do.
   void follow(std::size_t i, bool after_failure) {
     Member& member = members[i];
     const NodeId us{static_cast<std::uint32_t>(i)};
@@ -304,10 +308,10 @@ class Survivors {
   WorldOf<SimApplication> world;
   GroupConfig config;
   std::vector<Member> members;
-  std::vector<std::vector<std::byte>> sent;  // Indexed by message number.
+  std::vector<std::vector<std::byte>> sent;  // The index is the message number.
   std::vector<NodeId> view;
   std::uint64_t epoch = 0;
-  // The member that has sent the messages since the last continuation.
+  // The member that has been the root, and has sent the messages, since the last continuation.
   std::size_t sender = 0;
   // Called before a root sends its first message after a continuation.
   std::function<void(std::size_t root)> before_sending;

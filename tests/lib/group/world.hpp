@@ -1,4 +1,4 @@
-// Several processes and any number of groups among them, in one simulation.
+// Several processes, and any number of groups with these processes, in one simulation.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -18,7 +18,7 @@ inline sim::HostId alone(sim::Network& network, std::size_t) {
   return network.add_host({});
 }
 
-/// Processes that are all connected to each other.
+/// Processes that are all connected with each other.
 template <typename Peer>
 struct WorldOf {
   explicit WorldOf(std::uint64_t seed, std::size_t count, const PeersConfig& config = {},
@@ -50,8 +50,8 @@ struct WorldOf {
 };
 using World = WorldOf<SimPeer>;
 
-/// A group in a World. `members` has the numbers of its processes, the root first. All members have the same
-/// `config`, except for the rank.
+/// A group in a World. `members` contains the numbers of the group's processes. The first one is the root.
+/// All members have the same `config`, except for the rank.
 struct SharedGroup {
   SharedGroup(World& w, GroupName n, std::vector<std::uint32_t> m, GroupConfig c = {})
       : world(w), members(std::move(m)), config(std::move(c)) {

@@ -1,4 +1,4 @@
-// The decisions of a coordinator about a group, and the messages of members and coordinators.
+// Tests the decisions of a coordinator about a group, and the messages between members and coordinators.
 #include "lib/membership/coordination.hpp"
 
 #include <rapidcheck.h>
@@ -20,7 +20,8 @@ Members members(std::initializer_list<std::uint64_t> ids) {
   return all;
 }
 
-/// Returns states in which all members are connected with each other, and otherwise equal `state`.
+/// Returns the states of all members. Every state is a copy of `state`, in the group 7, and connected with
+/// all other members.
 GroupStates all(const Members& order, const GroupState& state) {
   GroupStates states;
   for (const MemberId member : order) {
@@ -115,7 +116,8 @@ BOOST_AUTO_TEST_CASE(members_that_have_heard_of_different_epochs_go_on_together)
   states[MemberId{9}] = in_epoch(6, MemberId{9}, order, Stage::going);
   states[MemberId{9}].group = GroupNumber{7};
   BOOST_TEST(left_out(states, {}).empty());
-  BOOST_TEST(is_unconnected(decide(order, states, {})));  // member 9 is connected with no member
+  // Member 9 is connected with no member.
+  BOOST_TEST(is_unconnected(decide(order, states, {})));
   states[MemberId{9}].connected = members({5, 3});
   expect(decide(order, states, {}), order, 9);
 }
@@ -129,11 +131,11 @@ BOOST_AUTO_TEST_CASE(a_root_that_lives_is_drained_before_another_member_is_the_r
   BOOST_TEST((std::get<Drain>(*decision) == Drain{.group = GroupNumber{7}, .epoch = 4}));
   states[MemberId{5}].is_drained = true;
   expect(decide(order, states, {}), order, 3);
-  // The wish is withdrawn after the root was drained. So the root must be allowed to send again.
+  // The request is withdrawn after the root was drained. So a new epoch must permit the root to send again.
   states[MemberId{9}].wish.reset();
   expect(decide(order, states, {}), order, 5);
-  // If the root fails before it is drained, it stays the root. If it leaves the view, the wish is granted
-  // without draining.
+  // If the root fails before it is drained, it stays the root. If the root leaves the view, the request is
+  // granted without draining.
   states[MemberId{9}].wish = MemberId{3};
   states[MemberId{5}].is_drained = false;
   states[MemberId{5}].stage = Stage::failed;
@@ -155,14 +157,15 @@ BOOST_AUTO_TEST_CASE(of_several_wishes_the_last_that_arrives_stands_and_none_com
   const auto decision = decide(order, states, {}, now);
   expect(decision, order, 9);
   BOOST_TEST((epoch_of(decision)->settled_wishes == std::vector<std::uint64_t>{0, 40, 2}));
-  // The last wish names the present root. The root goes on, and the wishes of the others are settled.
+  // The last request names the present root. So the root continues, and the requests of the others are
+  // settled.
   states[MemberId{9}].wish = MemberId{5};
   BOOST_TEST(
       (epoch_of(decide(order, states, {}, now))->settled_wishes == std::vector<std::uint64_t>{0, 40, 2}));
   expect(decide(order, states, {}, now), order, 5);
   states[MemberId{5}].is_drained = false;
   BOOST_TEST(!decide(order, states, {}, now).has_value());
-  // An epoch that begins for another reason settles no wish that it does not grant.
+  // If an epoch begins for another reason, it settles only a request that it grants.
   states[MemberId{9}].wish = MemberId{9};
   states[MemberId{3}].stage = Stage::failed;
   const auto other = decide(order, states, {}, now);
@@ -172,11 +175,11 @@ BOOST_AUTO_TEST_CASE(of_several_wishes_the_last_that_arrives_stands_and_none_com
 
 BOOST_AUTO_TEST_CASE(a_group_goes_on_without_who_is_silent_if_those_that_are_heard_are_most_of_it) {
   const Members order = members({5, 3, 9, 7});
-  // The silent member takes no part in the group, which stays as it is.
+  // The silent member does not take part in the group, so the group stays as it is.
   GroupStates states = all(members({5, 3, 9}), in_epoch(4, MemberId{5}, members({5, 3, 9})));
   BOOST_TEST(!decide(order, states, {}, {.silent = members({7})}).has_value());
-  // Of two members, only the oldest one goes on alone. The other one may have been left out by a former
-  // coordinator.
+  // Of two members, only the oldest one may continue alone. A former coordinator may have removed the other
+  // one from the group.
   for (const std::uint64_t silent : {9, 5}) {
     GroupStates heard = all(members({5, 9}), in_epoch(4, MemberId{9}, members({5, 9}), Stage::failed));
     heard.erase(MemberId{silent});
@@ -190,13 +193,14 @@ BOOST_AUTO_TEST_CASE(a_group_goes_on_without_who_is_silent_if_those_that_are_hea
   expect(decide(order, states, {}, {.silent = members({3})}), members({5, 9}), 5);
   states.erase(MemberId{5});
   BOOST_TEST(!decide(order, states, {}, {.silent = members({5, 3})}).has_value());
-  // Dead members count too, because the silent member may have gone on with them and without the others.
+  // Dead members count, too. The silent member may have continued together with them and without the others.
   const Members five = members({5, 8, 3, 9, 7});
   states = all(members({3, 9}), in_epoch(4, MemberId{5}, five, Stage::failed));
   BOOST_TEST(!decide(members({3, 9, 7}), states, {}, {.silent = members({7})}).has_value());
   expect(decide(members({3, 9, 7}), all(members({3, 9, 7}), states.at(MemberId{3})), {}), members({3, 9, 7}),
          3);
-  // If no member that has reported was in the group before, the group needs most of the view to begin.
+  // If no member that has reported was in the group before, more than half of the view must have reported, or
+  // the group cannot begin.
   const GroupStates new_ones = all(members({5, 3, 9}), {});
   expect(decide(order, new_ones, {}, {.silent = members({7})}), members({5, 3, 9}), 5);
   BOOST_TEST(!decide(members({8, 6, 4, 5, 3, 9}), new_ones, {}, {.silent = members({8, 6, 4})}).has_value());
@@ -211,11 +215,11 @@ BOOST_AUTO_TEST_CASE(
   expect(decide(order, states, {}, {.is_time_over = true}), members({5, 3, 7}), 5);
   disconnect(states, 3, 7);
   expect(decide(order, states, {}, {.is_time_over = true}), members({5, 9, 7}), 9);
-  // Fewer than half must not go on, because the others could go on without them.
+  // Fewer than half of the members must not continue, because the others could continue without them.
   for (const std::uint64_t other : {3, 9, 7}) disconnect(states, 5, other);
   disconnect(states, 9, 7);
   BOOST_TEST(!decide(order, states, {}, {.is_time_over = true}).has_value());
-  // Connections do not matter while the group is open and nothing is to change.
+  // While the group is open and no change is due, connections have no influence.
   for (auto& [member, state] : states) state.stage = Stage::open;
   BOOST_TEST(!decide(order, states, {}).has_value());
 }
@@ -243,7 +247,7 @@ BOOST_AUTO_TEST_CASE(the_options_of_those_who_are_in_the_group_count_and_before_
   BOOST_TEST(with_other_options(order, states, {}).empty());
   states[MemberId{5}].options = {.block_bytes = 1};
   BOOST_TEST((with_other_options(order, states, {}) == members({3, 9})));
-  // Two members that are entering their first epoch, and have not reported since, count as members already.
+  // Two members are entering their first epoch and have not reported since. They already count as members.
   const Begun begun{.epoch = {.group = GroupNumber{7}, .epoch = 1, .participants = members({3, 9})},
                     .lives = {{MemberId{3}, 0}, {MemberId{9}, 0}}};
   BOOST_TEST((with_other_options(order, states, begun) == members({5})));

@@ -1,4 +1,4 @@
-// The public membership, with its views in a real etcd server.
+// Tests the public membership with views in a real etcd server.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/controlplane/store/etcd_servers.hpp"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The example of the membership, run as its users run it: three processes form a group, the root is killed, and what is typed at
-the next one reaches the last."""
+"""Runs the example of the membership as its users run it. Three processes form a group, and the root is killed. Then
+the text that is typed at the next root must reach the last process."""
 import os
 import pathlib
 import subprocess
@@ -14,7 +14,7 @@ COUNT = 3
 
 
 def wait_for(process, text):
-    """Reads until a line has `text` in it; everybody else may say more lines before."""
+    """Reads until a line contains `text`. Other lines may come before."""
     for line in process.stdout:
         if text in line:
             return

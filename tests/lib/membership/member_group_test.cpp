@@ -1,4 +1,4 @@
-// Groups of a membership, which the library continues without help of the application.
+// Tests groups of a membership, which the library continues without help from the application.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -23,7 +23,7 @@ std::vector<std::byte> message(std::uint64_t number) {
   return bytes;
 }
 
-/// Members of one view, in its order, each with a part in the group.
+/// The members of a view, in the order of the view. Each has a part in the group.
 struct Members {
   explicit Members(std::size_t count, MemberGroupOptions options = {}) : options_(std::move(options)) {
     options_.first_members = count;
@@ -51,7 +51,7 @@ struct Members {
   MemberGroupOptions options_;
 };
 
-/// Checks that messages which both have are equal, and that neither has gaps.
+/// Checks that the messages which both parts have are equal, and that neither part has gaps.
 void expect_alike(Part& one, Part& other) {
   BOOST_TEST((one.is_without_gaps() && other.is_without_gaps()));
   one.told.tell([&] {
@@ -153,7 +153,8 @@ BOOST_AUTO_TEST_CASE(a_root_sends_what_it_has_queued_before_another_one_follows_
   BOOST_TEST(receiver.group->change_root(members[1].id()).has_value());
   const auto bytes = message(101);
   Result<std::uint64_t> sent;
-  do {  // sends until the drain begins, however late that is; all of it must arrive
+  // Sends until the root is drained, however late that is. All of these messages must arrive.
+  do {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     sent = members.part(0).group->send(bytes);
   } while (sent);
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malf
   };
   Greeting greeting{.from = MemberId{99}, .to = members[1].id(), .purpose = Purpose::node, .group = kNumber};
   BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::cancelled));
-  // This member is in the group, but the offer is invalid. The group must go on.
+  // The greeting names a member of the group, but the offer is invalid. The group must continue.
   greeting.from = members[0].id();
   BOOST_TEST((refusal(encode_greeting(greeting)) == Errc::cancelled));
   greeting.to = members[0].id();
@@ -272,7 +273,8 @@ BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malf
   BOOST_TEST(members.part(1).has(1));
 }
 
-/// The member `silent` is in the view and has the service for groups, but never reports to the coordinator.
+/// The member `silent` is in the view and offers the service for groups, but it never reports to the
+/// coordinator.
 BOOST_AUTO_TEST_CASE(a_member_that_tells_nothing_about_its_groups_holds_up_no_group_for_ever) {
   const OneStore store;
   Process one(store, "one");
@@ -386,7 +388,8 @@ BOOST_AUTO_TEST_CASE(when_the_root_is_killed_all_survivors_have_the_same_and_the
   BOOST_TEST_REQUIRE(one.sees(2));
   Process two(store, "two");
   BOOST_TEST_REQUIRE((one.sees(3) && two.sees(3)));
-  // The killed process is the root in any order of joining. When it has gone, the oldest member follows.
+  // While the killed process is in the view, it is the root, in any order of joining. After that, the oldest
+  // member is the root.
   const auto killed_or_oldest = [](const View& view) {
     const auto found = std::ranges::find(view.members, "killed", &Member::name);
     return found == view.members.end() ? view.members.front().id : found->id;

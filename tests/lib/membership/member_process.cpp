@@ -1,6 +1,7 @@
-// `member_process STORE COUNT` is a member of the named group "g" that runs until it is killed. If COUNT is
-// not 0, it takes part in group 7, which begins with COUNT members. As the root, it sends one message after
-// the other. Each message begins with its number, and is in turn longer than a block and short.
+// `member_process STORE COUNT` is a member of the named group "g", and runs until it is killed. If COUNT is
+// not 0, it takes part in group 7, which begins with COUNT members. When it is the root, it sends one message
+// after the other. Each message begins with its number. Short messages and messages that are longer than a
+// block alternate.
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -48,7 +49,7 @@ int main(int argc, char** argv) {
     auto& bytes = sent.emplace_back(number % 2 == 0 ? 30'000 : 100);
     std::memcpy(bytes.data(), &number, sizeof number);
     for (auto accepted = group->send(bytes); !accepted; accepted = group->send(bytes)) {
-      // would_block is normal while the group is being continued.
+      // would_block is no error here, because the group may be between two epochs.
       if (accepted.error().code != Errc::would_block) return 5;
       std::this_thread::yield();
     }

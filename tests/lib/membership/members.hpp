@@ -1,6 +1,6 @@
-// Members of a membership for tests. Each has a Context of its own, as separate processes have, and they use
-// a real node of the embedded store. Waiting ends when a condition holds, or at a time limit that only a
-// failing test reaches.
+// Members of a membership for tests. Each member has its own Context, as separate processes have. The members
+// use a real node of the embedded store. A wait ends when its condition is true. Only a failing test reaches
+// the time limit.
 #pragma once
 
 #include <spawn.h>
@@ -39,7 +39,7 @@ inline MembershipOptions options_for(const Address& store, const std::string& na
           .context = make_context()};
 }
 
-/// Protects what upcalls record on the library's threads, and lets the test's thread wait for it.
+/// Protects the data that upcalls record on the library's threads. The test's thread can wait for this data.
 class Told {
  public:
   template <typename Change>
@@ -59,7 +59,7 @@ class Told {
   std::condition_variable changed_;
 };
 
-/// A part in a group. It gives each message memory of its own, and records all upcalls.
+/// A part in a group. It gives each message its own memory, and records all upcalls.
 class Part {
  public:
   Part(Membership& membership, const MemberGroupOptions& options = {})
@@ -82,7 +82,7 @@ class Part {
   bool has(std::uint64_t count) {
     return told.wait([&] { return delivered.size() + first >= count; });
   }
-  /// True if all messages since the member's join were delivered, without gaps.
+  /// Returns true if all messages since the member's join were delivered, without gaps.
   bool is_without_gaps() {
     bool without = true;
     told.tell([&] {
@@ -95,7 +95,7 @@ class Part {
   Told told;
   GroupView now;
   bool has_room = true;
-  std::size_t refused = 0;  // calls of incoming() without memory to give
+  std::size_t refused = 0;  // the number of calls of incoming() that gave no memory
   std::uint64_t changes = 0, stable = 0, first = 0;
   std::map<std::uint64_t, std::vector<std::byte>> memory, delivered;
   std::deque<std::vector<std::byte>> sent;
@@ -121,7 +121,7 @@ class Part {
     on.stable = [this](std::uint64_t count) { told.tell([&] { stable = count; }); };
     on.continued = [this](const GroupView& view) {
       told.tell([&] {
-        // If there is a gap, this member was the root then, or was not in the group.
+        // If some messages are missing, this member was the root at that time, or was not in the group.
         if (delivered.empty() || delivered.rbegin()->first + 1 < view.next)
           delivered.clear(), first = view.next;
         now = view;
@@ -133,7 +133,7 @@ class Part {
   }
 };
 
-/// A member with its upcalls recorded. It stands for a process of its own.
+/// A member whose upcalls are recorded. It acts as a separate process.
 class Process {
  public:
   explicit Process(MembershipOptions options) : membership(Membership::join(options, callbacks()).value()) {}
@@ -191,7 +191,7 @@ class Process {
   }
 };
 
-/// A process with a member, see member_process.cpp. It is killed when this object is destroyed, or before.
+/// A separate process with a member (see member_process.cpp). kill() kills it, or else the destructor does.
 class KilledProcess {
  public:
   explicit KilledProcess(const OneStore& store, std::size_t first_members = 0) {
@@ -213,8 +213,8 @@ class KilledProcess {
   }
   void stop() { ::kill(process_, SIGSTOP); }
   void go_on() { ::kill(process_, SIGCONT); }
-  /// Waits until the process holds this number of pidfds, each for a process whose exit it watches. Returns
-  /// false if it does not.
+  /// Waits until the process has `count` pidfds. It has a pidfd for each process whose exit it watches.
+  /// Returns false if the number is still different after a minute.
   bool watches(std::size_t count) const {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (pidfds() != count && std::chrono::steady_clock::now() < limit)

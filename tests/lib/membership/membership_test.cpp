@@ -1,4 +1,4 @@
-// The public membership: views of several members, with real nodes of the embedded store.
+// Tests the public membership: views of several members, with real nodes of the embedded store.
 #include <boost/test/unit_test.hpp>
 
 #include "controlplane/connect/socket.hpp"
@@ -20,7 +20,7 @@ std::vector<MemberId> ids_of(const View& view) {
   return ids;
 }
 
-/// A store whose compare-and-swaps wait while the gate is closed. Only the control loop uses it.
+/// A store whose compare-and-swaps wait while the gate is closed. It may be used only on the control loop.
 class GatedStore final : public view::ViewStore {
  public:
   explicit GatedStore(view::ViewStore& store) : store_(store) {}
@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(messages_reach_all_other_members_and_writes_their_windows) 
   Process one(store, "one"), two(store, "two");
   BOOST_TEST((one.sees(2) && two.sees(2)));
   const std::vector<std::byte> bytes(100, std::byte{5});
-  // A message may be lost, and a window is not writable at once. So both are sent again until they have
-  // arrived.
+  // A message may be lost, and a window cannot be written from the beginning. So both the message and the
+  // write are repeated until they have arrived.
   const auto arrived = [&] {
     bool has_come = false;
     two.told.tell([&] { has_come = !two.messages.empty(); });
@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(messages_reach_all_other_members_and_writes_their_windows) 
   while (!arrived()) {
     BOOST_TEST_REQUIRE(one.membership->broadcast(bytes).has_value());
     BOOST_TEST_REQUIRE(one.membership->write(40, bytes).has_value());
-    static_cast<void>(one.membership->counters());  // waits until the control loop has sent them
+    // This call waits until the control loop has sent them.
+    static_cast<void>(one.membership->counters());
   }
   two.told.tell([&] {
     BOOST_TEST((two.messages.front().first == one.id()));
@@ -194,8 +195,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_is_removed) {
   BOOST_TEST((one.membership->view() == two.membership->view()));
 }
 
-// The member that proposes the next view must see every exit on its host at once. Other members do not hold a
-// pidfd for each process.
+// The member that proposes the next view must notice every exit on its host at once. The other members do not
+// need a pidfd for each process.
 BOOST_AUTO_TEST_CASE(the_two_oldest_members_of_a_host_watch_its_processes_and_when_both_die_the_next_two_do) {
   const OneStore store;
   auto observer = std::make_unique<Process>(store, "observer");
@@ -221,8 +222,8 @@ BOOST_AUTO_TEST_CASE(the_two_oldest_members_of_a_host_watch_its_processes_and_wh
   BOOST_TEST(third.sees(3));
 }
 
-// The exit of the process is reported once, before any view contains it. In this test, silence never removes
-// a member.
+// The exit of the process is reported only once, and before any view contains the process. Silence never
+// removes a member in this test.
 BOOST_AUTO_TEST_CASE(a_process_that_dies_just_before_it_enters_the_view_is_out_of_it_at_once) {
   const OneStore store;
   const auto loop = control::ControlLoop::create().value();
@@ -316,7 +317,7 @@ BOOST_AUTO_TEST_CASE(a_process_is_told_that_the_store_node_which_it_runs_has_end
     processes.push_back(std::make_unique<Process>(options));
   }
   for (const auto& process : processes) BOOST_TEST(process->sees(3));
-  // An operator names node 0 as the surviving node. The other two nodes lose their places in the store.
+  // An operator names node 0 as the surviving node. So the other two nodes are replaced in the store.
   const auto loop = control::ControlLoop::create().value();
   BOOST_TEST(store::name_survivor(*loop, nodes[0], {.security = control::Insecure{}}, true).has_value());
   for (const std::size_t i : {1U, 2U}) {

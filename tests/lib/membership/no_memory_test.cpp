@@ -1,5 +1,5 @@
-// A member whose control loop gets no memory any longer. Its application must be informed of the end of the
-// membership and of the end of its group, each once. The others must go on.
+// Tests a member whose control loop runs out of memory for ever. Its application must learn once that the
+// membership has ended, and once that its group has ended. The other members must continue.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/failing_memory.hpp"
@@ -11,8 +11,8 @@ using namespace rdmc::testing;
 
 namespace {
 
-/// A member with a group. When the view with three members is installed, its control loop gets `spared` more
-/// allocations and then no memory. What the test itself records still gets memory.
+/// A member with a group. When the view with three members is installed, `spared` more allocations of its
+/// control loop succeed, and all later ones fail. The allocations of the test itself still succeed.
 struct Forgetful {
   Forgetful(const OneStore& store, long spared_allocations) : spared(spared_allocations) {
     MembershipCallbacks on;
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_once_however_long_the_loop_lacks_memory) {
   for (long spared = 0; spared < 69; spared += all_or(3L, 22L)) BOOST_TEST_CONTEXT("allocation " << spared) {
       const OneStore store;
       Forgetful one(store, spared);
-      // The oldest member becomes the root.
+      // This member is the oldest one, so it becomes the root.
       BOOST_TEST_REQUIRE(one.told.wait([&] { return one.members == 1; }));
       Process two(store, "two");
       Part& part = two.make_part();

@@ -10,8 +10,8 @@
 
 namespace rdmc::testing {
 
-/// One store node with a control loop of its own. The node can be stopped. It can be started again if it has
-/// a directory for its state.
+/// One store node with its own control loop. A test can stop the node. If the node has a directory for its
+/// state, the test can start it again.
 class OneStore {
  public:
   explicit OneStore(std::string directory = {}) : directory_(std::move(directory)) { start(); }

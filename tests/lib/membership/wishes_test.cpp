@@ -1,4 +1,4 @@
-// Wishes for another root, which reach one coordinator after another in any order.
+// Tests requests for another root. They reach one coordinator after another, in any order.
 #include "lib/membership/wishes.hpp"
 
 #include <rapidcheck.h>
@@ -24,7 +24,7 @@ std::size_t below(std::size_t count) {
   return *rc::gen::inRange<std::size_t>(0, count);
 }
 
-/// A group of four members whose root is always drained. Coordinators follow one another.
+/// A group of four members whose root is always drained. It has one coordinator after another.
 class Model {
  public:
   Model() {
@@ -57,10 +57,10 @@ class Model {
  private:
   struct Member {
     GroupState state;
-    std::deque<GroupState> said;  ///< reports that have not reached the coordinator
-    std::deque<NewEpoch> told;    ///< epochs from the coordinator that have not reached the member
+    std::deque<GroupState> said;  ///< reports that are on their path to the coordinator
+    std::deque<NewEpoch> told;    ///< epochs that are on their path from the coordinator to the member
   };
-  /// A wish that has reached the present coordinator.
+  /// A request that has reached the present coordinator.
   struct Wish {
     MemberId by;
     std::uint64_t number;
@@ -84,7 +84,8 @@ class Model {
     const auto is_same = [&](const Wish& wish) { return wish.number == state.wish_number; };
     if (std::ranges::none_of(arrived_, is_same)) arrived_.push_back({member, state.wish_number, *state.wish});
   }
-  /// The new coordinator knows nothing. What was on its way to or from the former one is lost.
+  /// Changes the coordinator. The new coordinator knows nothing. All messages in flight to and from the
+  /// former one are lost.
   void change_coordinator() {
     wishes_ = {};
     told_.clear();
@@ -146,12 +147,13 @@ class Model {
   std::vector<MemberId> order_;
   std::map<MemberId, Member> members_;
   std::uint64_t last_number_ = 0, last_epoch_ = 1;
-  std::set<std::uint64_t> is_over_;  ///< settled wishes that a member has learned of
-  // The present coordinator's state.
+  std::set<std::uint64_t> is_over_;  ///< the settled requests of which a member has learned
+  // The state of the present coordinator follows.
   Wishes wishes_;
   GroupStates told_;
-  std::vector<Wish> arrived_;        ///< in the order of arrival, and not settled
-  std::set<std::uint64_t> settled_;  ///< settled by epochs of which perhaps no member has learned yet
+  std::vector<Wish> arrived_;  ///< the requests that are not settled, in the order of their arrival
+  /// The requests that were settled by epochs of which perhaps no member has learned yet.
+  std::set<std::uint64_t> settled_;
   std::optional<Begun> begun_;
 };
 
@@ -176,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_wish_does_not_come_back_when_a_newer_one_is_gone_with_its
   wishes.forget(MemberId{2});
   BOOST_TEST(!wishes.arrival(MemberId{1}, kGroup).has_value());
   BOOST_TEST(wishes.arrival(MemberId{3}, kGroup).has_value());
-  wishes.note(MemberId{1}, state_with_wish(5));  // the same wish, reported again
+  wishes.note(MemberId{1}, state_with_wish(5));  // this repeats the report of the same request
   BOOST_TEST(!wishes.arrival(MemberId{1}, kGroup).has_value());
   wishes.note(MemberId{1}, state_with_wish(6));
   BOOST_TEST((wishes.arrival(MemberId{1}, kGroup) > wishes.arrival(MemberId{3}, kGroup)));

@@ -1,7 +1,8 @@
-// Absent pages of an application's memory, which userfaultfd withholds here, delay only the call that copies
-// from them or to them. Other sockets of both processes go on, and so do the fabric threads. This holds for
-// sends and receives, for bytes and messages, and for few and many bytes. It also holds if the call lends its
-// bytes to the reader, which copies them from the sender's memory.
+// Tests absent pages in an application's memory. A userfaultfd withholds them here. They must delay only the
+// call that copies from them or to them. Other sockets of both processes must continue, and so must the
+// fabric threads. This is tested for sends and receives, for bytes and messages, and for few and many bytes.
+// It is also tested for a call that lends its bytes to the reader, which copies them from the sender's
+// memory.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -30,7 +31,7 @@ using namespace rdmc::sockets::testing;
 
 namespace {
 
-/// The time limit of a failing test. Nothing here is timed.
+/// The time limit of a failing test. No test measures a time.
 constexpr std::chrono::seconds kPatience(30);
 
 /// Memory of 4 MB. Its middle is absent until provide() is called.
@@ -50,7 +51,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Returns false if the kernel does not permit this.
+  /// Makes the middle absent. Returns false if the kernel does not permit this.
   bool withhold() {
     fault_ = Descriptor(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)));
     uffdio_api api{};
@@ -61,12 +62,12 @@ class Memory {
     return fault_ && ::ioctl(fault_.get(), UFFDIO_API, &api) == 0 &&
            ::ioctl(fault_.get(), UFFDIO_REGISTER, &middle) == 0;
   }
-  /// True if a thread waits for a page.
+  /// Waits until a thread waits for a page. Returns false if no thread does so within kPatience.
   bool is_waited_for() const {
     pollfd waits{.fd = fault_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&waits, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())) == 1;
   }
-  /// Makes the middle present, filled with zeros.
+  /// Makes the middle present. Its bytes are zeros.
   void provide() {
     uffdio_zeropage zeros{};
     zeros.range = range();
@@ -74,7 +75,7 @@ class Memory {
   }
 
   std::span<const std::byte> bytes() const { return std::as_bytes(bytes_); }
-  /// Returns `count` bytes, of which the first half is present and the rest is absent.
+  /// Returns `count` bytes. The first half of them is present, and the second half is absent.
   std::span<std::byte> around_begin(std::size_t count) const {
     return std::as_writable_bytes(bytes_).subspan(kBegin - std::min(count / 2, kBegin), count);
   }
@@ -93,7 +94,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Sends so often that a connection over shared memory uses a lane afterwards.
+/// Sends several times. After this, a connection over shared memory uses a lane.
 void warm(TwoStacks& two, int ours, int theirs) {
   for (int i = 0; i < 8; ++i) {
     BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
@@ -101,8 +102,8 @@ void warm(TwoStacks& two, int ours, int theirs) {
   }
 }
 
-/// Returns the result of `call`, which waits for the pages that `memory` withholds. Meanwhile the connection
-/// `others` must go on, in frames that the fabric threads carry.
+/// Makes `call`, which has to wait for the pages that `memory` withholds. Meanwhile the connection `others`
+/// must continue, in frames that the fabric threads carry. Returns the result of `call`.
 template <typename Call>
 Answer meanwhile_others_go_on(TwoStacks& two, Memory& memory, std::pair<int, int> others, Call call) {
   auto answer = std::async(std::launch::async, call);
@@ -241,7 +242,8 @@ BOOST_DATA_TEST_CASE(a_groups_messages_wait_alone_at_both_ends, kFabrics, fabric
   }
 }
 
-/// The send takes back what it has lent, and sends as many of these bytes as there is room for.
+/// The send cancels its offer of the bytes that it has lent. It then sends as many of these bytes as there is
+/// space for.
 BOOST_AUTO_TEST_CASE(a_send_whose_reader_does_not_come_waits_alone_for_what_it_has_lent) {
   Memory memory;
   if (!memory.withhold()) return;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of several threads that close the same socket, for every kind of socket, also while the process
-exits. For one thread the close works. For the others there is no such socket."""
+"""Tests several threads that close the same socket, for every kind of socket, and also while the process exits. The
+close of one thread succeeds. All other threads get the error that there is no such socket."""
 import ctypes
 import errno
 import os
@@ -15,12 +15,12 @@ import unittest
 
 from librdmc_calls import PATIENCE, Echo, call, connect, listen, option, receive_all, send
 
-LINGER = struct.pack("ii", 1, 1)  # for one second
+LINGER = struct.pack("ii", 1, 1)  # The linger time is one second.
 KINDS = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_RDM)
 
 
 class Member:
-    """A process that joins a group and does not read."""
+    """A process that joins a group and never reads."""
 
     def __init__(self, port):
         self.process = subprocess.Popen([sys.executable, __file__, "--member", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -31,7 +31,7 @@ class Member:
 
 
 def root_of_a_member_that_does_not_read():
-    """Returns a root whose close waits for the whole linger time, and the member."""
+    """Returns a root and its member. A close of the root waits for the whole linger time."""
     root, port = listen(kind=socket.SOCK_RDM)
     member = Member(port)
     option(root, socket.SO_SNDTIMEO, struct.pack("ll", 0, 300_000))
@@ -42,8 +42,8 @@ def root_of_a_member_that_does_not_read():
 
 
 def to_a_peer_that_does_not_read():
-    """Returns a connection that has more to send than the peer takes, and that lingers longer than a test
-    waits."""
+    """Returns a connection and its peer. The connection has more to send than the peer accepts, and its linger time is
+    longer than any wait of a test."""
     echo = Echo()
     fd = connect(echo.port)
     os.kill(echo.process.pid, signal.SIGSTOP)
@@ -72,10 +72,11 @@ def exit_while_a_thread_closes():
     root, _ = root_of_a_member_that_does_not_read()
     threading.Thread(target=call, args=("close", root), daemon=True).start()
     value, length = ctypes.c_int(), ctypes.c_uint(4)
-    for _ in range(1000):  # the close has begun; its lingering ends much later
+    # After this loop, the close has started. Its linger time ends much later.
+    for _ in range(1000):
         if call("getsockopt", root, socket.SOL_SOCKET, socket.SO_TYPE, ctypes.byref(value), ctypes.byref(length)) < 0:
             break
-    ctypes.CDLL(None).exit(7)  # the member ends when its stdin ends
+    ctypes.CDLL(None).exit(7)  # The member ends when its standard input ends.
 
 
 class Close(unittest.TestCase):

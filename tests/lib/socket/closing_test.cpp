@@ -1,6 +1,6 @@
-// A close ends every call that waits for the socket in another thread, and each of these calls returns EBADF.
-// The tests close only when the kernel reports that the other thread sleeps in its call. So no test depends
-// on which thread is quicker.
+// Tests that a close ends every call that waits for the socket in another thread. Each of these calls must
+// return EBADF. A test closes the socket only when the kernel reports that the other thread sleeps in its
+// call. So no test depends on which thread is faster.
 #include <poll.h>
 
 #include <boost/test/data/test_case.hpp>
@@ -24,7 +24,7 @@ namespace {
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 const Answer kClosed = std::unexpected(EBADF);
 
-/// More bytes than all buffers on the way to a peer that does not read can hold.
+/// If the peer does not read, the buffers of both sides have space for fewer bytes than these.
 const std::vector<std::byte> kMuch(32 << 20);
 
 Answer receive_byte(Stack& stack, int fd) {
@@ -32,16 +32,16 @@ Answer receive_byte(Stack& stack, int fd) {
   return stack.receive(fd, {&byte, 1}, 0);
 }
 
-/// Fills the buffers, and returns the result of the first send that fails. The last sends have one byte each.
-/// A longer send could send a part before it fails; the next send would then use a descriptor number that may
-/// already belong to another file.
+/// Fills the buffers. Returns the result of the first send that fails. The last sends have one byte each. A
+/// longer send could send only a part of its bytes when the socket is closed. The next send would then use a
+/// descriptor number that may already belong to another file.
 Answer send_until_it_fails(Stack& stack, int fd) {
   while (stack.send(fd, std::span(kMuch).first(100'000), MSG_DONTWAIT)) continue;
   for (;;)
     if (const auto sent = stack.send(fd, std::span(kMuch).first(1), 0); !sent) return sent;
 }
 
-/// Sends so often that a connection over shared memory uses a lane afterwards.
+/// Sends several times. After this, a connection over shared memory uses a lane.
 void warm(TwoStacks& two, int ours, int theirs) {
   for (int i = 0; i < 8; ++i) {
     BOOST_REQUIRE(two.client.send(ours, bytes_of("word"), 0));
@@ -98,7 +98,7 @@ BOOST_DATA_TEST_CASE(a_close_ends_a_send_that_has_sent_nothing_without_a_signal,
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     TwoStacks two(fabric, type);
     const auto [ours, theirs] = two.pair();
-    // A SIGPIPE would end the test.
+    // The close must not make this send raise SIGPIPE, which would end the test.
     Waiting waits([&, at = ours] { return send_until_it_fails(two.client, at); });
     BOOST_REQUIRE(two.client.close(ours));
     BOOST_TEST((waits.answer() == kClosed));

@@ -1,5 +1,5 @@
-// Random programs of socket calls. Each program runs on the kernel's TCP and on this library's sockets, side
-// by side. RDMC_SEED=N selects other programs. A failure prints the program.
+// Runs random programs of socket calls. Each program runs on the kernel's TCP and on this library's sockets
+// at the same time. RDMC_SEED=N selects other programs. If a program fails, it is printed.
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
@@ -20,7 +20,7 @@ constexpr int kPrograms = 10'000, kProgramsOnTrunks = 300, kMostCalls = 26;
 constexpr int kOneBlocksIn = 100;
 constexpr std::size_t kMostInBuffers = 14 << 20;
 
-/// The bytes to send. Programs send parts that begin anywhere in them.
+/// The bytes that programs send. A send can begin at any of these bytes.
 const std::vector<std::byte>& data() {
   static const auto all = [] {
     std::mt19937_64 random(1);
@@ -50,7 +50,8 @@ class Program {
   int any_of(const std::array<int, N>& all) {
     return all[static_cast<std::size_t>(any(0, N - 1))];
   }
-  /// Returns any slot, more often slots 1 and 2, which are the ends of a connection in half of the programs.
+  /// Returns a random slot. Slots 1 and 2 are chosen more often, because they are the ends of a connection in
+  /// half of the programs.
   Slot& slot() { return sockets_.slot(any(0, 1) == 0 ? any(1, 2) : any(0, SideBySide::kSlots - 1)); }
   std::span<const std::byte> any_data(std::size_t bytes) {
     return std::span(data()).subspan(static_cast<std::size_t>(any(0, 1 << 20)), bytes);
@@ -64,7 +65,7 @@ class Program {
     return any_of(std::array{0, int{MSG_PEEK}, int{MSG_DONTWAIT}, int{MSG_WAITALL}});
   }
 
-  /// Called in half of the programs: makes slots 1 and 2 the ends of a connection.
+  /// Makes slots 1 and 2 the ends of a connection. Half of the programs begin with this.
   void begin_connected() {
     Slot &listener = sockets_.slot(0), &near = sockets_.slot(1);
     sockets_.open(listener);
@@ -135,8 +136,8 @@ std::uint64_t seed() {
   return wanted == nullptr ? 1 : std::strtoull(wanted, nullptr, 10);
 }
 
-/// Runs programs on two stacks, or on one stack that is given twice. `hosts` is the number of addresses that
-/// the programs use in turn. With many addresses, no program sees what another one has left behind.
+/// Runs programs on two stacks. Both may be the same stack. The programs use `hosts` addresses alternately.
+/// If there are many addresses, a program is not affected by what an earlier one has left.
 Met run_programs(Stack& near, Stack& far, int count, unsigned hosts) {
   Met met;
   BOOST_TEST_MESSAGE("RDMC_SEED=" << seed());

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the examples in processes of their own: over every fabric that needs no device, with a key, without
-a key, and with a wrong key. Also checks that librdmc exports exactly what the header declares. With
---installed, the examples are compiled first, with nothing but the files that `meson install` has put
-into an empty directory."""
+"""Runs the examples in separate processes: over every fabric that needs no device, with a key, without a key, and with
+a wrong key. Also checks that librdmc exports exactly the functions that the header declares. With --installed, the test
+first compiles the examples, with only the files that `meson install` has put into an empty directory."""
 import concurrent.futures
 import os
 import pathlib
@@ -21,7 +20,7 @@ from certificates import Certificates
 
 ECHO = os.environ.get("RDMC_ECHO_EXAMPLE")
 PUBLISHER, FILE_SERVER = os.environ.get("RDMC_PUBLISHER_EXAMPLE"), os.environ.get("RDMC_FILE_SERVER_EXAMPLE")
-PATIENCE = 60  # seconds; only a failing test waits this long
+PATIENCE = 60  # In seconds. Only a failing test waits this long.
 
 
 class Server:
@@ -117,7 +116,7 @@ class Example(unittest.TestCase):
 
 
 class Reader:
-    """The lines that a process writes to a pipe, as they arrive."""
+    """The lines that a process writes to a pipe. They are available as they arrive."""
 
     def __init__(self, pipe):
         self.pipe, self.text = pipe, ""
@@ -233,7 +232,7 @@ class Files(unittest.TestCase):
 
 
 def compiled(build, folder):
-    """Compiles the examples in `folder` and returns their paths."""
+    """Compiles the examples into `folder`. Returns the paths of the programs."""
     flags = installed.install(build, folder)
     sources = pathlib.Path(os.environ["RDMC_HEADER"]).parents[2] / "socket"
     for source in ("echo.c", "publisher.c", "file_server.cpp"):

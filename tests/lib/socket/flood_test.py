@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of a peer that sends more than this process has memory for."""
+"""Tests a peer that sends more than this process has memory for. Only the connections with this peer may be lost."""
 import ctypes
 import errno
 import resource
@@ -25,8 +25,8 @@ READ_AT_MOST = 1 << 20
 
 
 def reads_of_a_group(port, room):
-    """Joins a group, with memory for `room` more bytes (0: no limit). Each line of input is a number of
-    messages to read. Prints the sizes of these messages."""
+    """Joins a group. If `room` is not 0, limits this process to `room` more bytes of memory. Each line of input is a
+    number of messages to read. Prints the sizes of these messages."""
     fd = connect(port, kind=socket.SOCK_RDM)
     print(fd, flush=True)
     buffer = ctypes.create_string_buffer(READ_AT_MOST)
@@ -79,8 +79,9 @@ class Groups(unittest.TestCase):
 
 class Flood(unittest.TestCase):
     def test_a_peer_that_sends_more_than_there_is_memory_for_is_lost_and_nobody_else(self):
-        # The peer sends 100 and 128 MB, but only 40 MB can be allocated. In the second round, the memory that
-        # the allocator has kept from the first round is available, too.
+        # The peer sends 100 MB in the first round and 128 MB in the second one, but only 40 MB can be
+        # allocated. In the second round, the memory that the allocator has kept from the first round is
+        # available, too.
         for kind, count, size in ((socket.SOCK_STREAM, 400, 250_000), (socket.SOCK_SEQPACKET, 8, 16 << 20)):
             listener, port = listen(kind=kind)
             flooder = subprocess.Popen([sys.executable, __file__, "--flood", *map(str, (int(kind), port, count, size))], stdin=subprocess.PIPE)

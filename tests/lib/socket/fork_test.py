@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A child of fork() has none of its parent's sockets: it cannot use them, and it does not keep them alive
+"""Tests that a child of fork() has none of its parent's sockets: it cannot use them, and it does not keep them alive
 when the parent has died."""
 import errno
 import os
@@ -15,7 +15,7 @@ from librdmc_calls import Echo, call, connect, listen, option, receive, receive_
 
 
 def well_in_child(function):
-    """Returns true if `function` is true in a child process."""
+    """Runs `function` in a child process. Returns true if it returned true there."""
     child = os.fork()
     if child == 0:
         try:
@@ -34,8 +34,8 @@ def is_refused(fd):
 
 
 def fork_and_wait():
-    """A parent with a connection and a listener. Its child does not use them, and lives until its stdin
-    ends."""
+    """Acts as a parent that has a connection and a listener. The parent makes a child, which does not use them and
+    lives until its standard input ends."""
     listener, port = listen()
     print(port, flush=True)
     call("accept", listener, None, None)
@@ -78,7 +78,7 @@ class Fork(unittest.TestCase):
                 is_left_alone = call("close", fd) == -errno.ENOTSOCK and os.fstat(fd) == os.fstat(0)
                 os.close(fd)
                 while call("socket", socket.AF_INET, socket.SOCK_STREAM, 0) < fd:
-                    pass  # gets the lowest free number
+                    pass  # Each socket gets the lowest free number, so the last one gets `fd`.
                 return (is_left_alone and call("connect", fd, address, len(address)) == 0 and echoed(fd, b"mine") and
                         call("close", fd) == 0 and call("close", fd) < 0)
             self.assertTrue(well_in_child(child))
@@ -93,7 +93,8 @@ class Fork(unittest.TestCase):
             def child():
                 files = [os.readlink(entry) for entry in pathlib.Path("/proc/self/fd").iterdir() if entry.is_symlink()]
                 kept = [name for name in files if name.startswith(("socket:", "anon_inode:[io_uring]", "/memfd"))]
-                return len(set(kept)) == 1  # only the socket that keeps the numbers in use
+                # The only one is the socket with which the child keeps the numbers in use.
+                return len(set(kept)) == 1
             self.assertTrue(well_in_child(child))
             self.assertTrue(echoed(known[0], b"still"))
 
@@ -106,7 +107,7 @@ class Fork(unittest.TestCase):
             parent.kill()
             self.assertEqual(receive(fd, 1), -errno.ECONNRESET)
             self.assertEqual(connect(port), -errno.ECONNREFUSED)
-            os.kill(child, 0)  # the child still lives
+            os.kill(child, 0)  # This fails if the child no longer lives.
             parent.stdin.close()
 
 

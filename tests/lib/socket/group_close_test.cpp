@@ -1,6 +1,6 @@
-// Closing a group's root is like closing a stream: the close returns at once, and what was sent still
-// arrives, within the time of StackOptions::farewell. With SO_LINGER, the close waits, or nothing waits at
-// all.
+// Tests the close of a group's root, which is like the close of a stream. The close returns at once, and the
+// sent messages still arrive within the time of StackOptions::farewell. With SO_LINGER, the close waits, or
+// the root is closed without waiting for anything.
 #include <fcntl.h>
 
 #include <boost/test/data/test_case.hpp>
@@ -23,7 +23,7 @@ namespace rdmc::sockets::testing {
 constexpr Duration kFarewell = seconds(600);
 constexpr std::size_t kMessageBytes = 1 << 20;
 
-/// A root and a member, each with a stack of its own, like two processes.
+/// A root and a member. Each has its own stack, as in two processes.
 struct Group {
   explicit Group(const char* fabric)
       : root(std::in_place, StackOptions{.fabric = fabric, .insecure = true, .farewell = kFarewell}),
@@ -46,9 +46,9 @@ struct Group {
     const linger how{.l_onoff = 1, .l_linger = seconds};
     BOOST_REQUIRE(root->set_option(sends, SOL_SOCKET, SO_LINGER, &how, sizeof how));
   }
-  /// Sends messages that the member does not read, until it has no room and the last messages wait at the
-  /// root. Returns the number of messages. (If one second is not enough to fill the member, the tests check
-  /// less, and pass.)
+  /// Sends messages, which the member does not read, until the member has no space and the last messages wait
+  /// at the root. Returns the number of messages. If one second is not enough to fill the member, the tests
+  /// check less, but pass.
   int fill() {
     const std::vector<std::byte> message(kMessageBytes);
     const timeval patience{.tv_sec = 1, .tv_usec = 0};
@@ -58,7 +58,7 @@ struct Group {
     BOOST_REQUIRE(root->control(sends, F_SETFL, O_NONBLOCK));
     return count;
   }
-  /// Reads until the group ends in order. Returns the number of messages.
+  /// Reads until the group ends in order. Returns the number of messages that were read.
   int read_all() {
     std::vector<std::byte> room(kMessageBytes);
     for (int count = 0;; ++count) {
@@ -79,7 +79,7 @@ namespace {
 
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 
-/// The time limit of a failing test. A wait that must not happen would take longer.
+/// The time limit of a failing test. A wait that is an error would take longer.
 constexpr std::chrono::seconds kPatience(60);
 template <typename Task>
 auto start(Task task) {
@@ -96,7 +96,8 @@ BOOST_DATA_TEST_CASE(a_close_returns_at_once_and_members_get_what_was_sent, kFab
   Group group(fabric);
   const int sent = group.fill();
   auto closes = start([&] { return group.root->close(group.sends); });
-  const bool has_returned = is_ready(closes);  // before any message is read
+  // This is checked before any message is read.
+  const bool has_returned = is_ready(closes);
   BOOST_TEST(has_returned);
   BOOST_TEST(group.read_all() == sent);
   BOOST_TEST(closes.get().has_value());
@@ -134,7 +135,7 @@ BOOST_DATA_TEST_CASE(a_close_that_lingers_waits_until_members_have_what_was_sent
   group.linger_for(600);
   const int sent = group.fill();
   auto closes = start([&] { return group.root->close(group.sends); });
-  // When the close has begun, the socket is not found any more.
+  // When the close has started, the socket is not found any more.
   while (group.root->has(group.sends)) std::this_thread::yield();
   BOOST_TEST((closes.wait_for(std::chrono::seconds(0)) == std::future_status::timeout));
   BOOST_TEST(group.read_all() == sent);

@@ -42,8 +42,8 @@ BOOST_AUTO_TEST_CASE(every_message_is_read_once_in_order_however_often_views_sen
     for (std::uint64_t i = 0; i < missed; ++i) RC_ASSERT(root.send(bytes_of(i)));
     member.open(root.next());
     std::uint64_t arrived = missed, read = missed;
-    // In each view, some messages are sent, some of these arrive, and some of those are known to have reached
-    // all members.
+    // In each view, the root sends some messages. Some of them arrive, and some of the arrived ones become
+    // stable. Random numbers decide how many.
     for (const auto& [send, come, stable] : views) {
       for (int i = send % 10; i > 0; --i) RC_ASSERT(root.send(bytes_of(root.next())));
       const std::uint64_t first = root.first(), until = first + come % (root.next() - first + 1);
@@ -176,15 +176,18 @@ BOOST_AUTO_TEST_CASE(views_have_ascending_epochs_and_exactly_those_who_are_ready
         changes = true;
         RC_ASSERT(view && view->event == GroupBook::Event::joined && view->subject == node);
       } else if (what % 4 == 2) {
-        RC_ASSERT(!book.failed(GroupBook::kRoot, epoch + 1, std::nullopt));  // no view has this epoch
-        if (!joining.empty()) {                                              // members in no view
+        // No view has this epoch.
+        RC_ASSERT(!book.failed(GroupBook::kRoot, epoch + 1, std::nullopt));
+        // These members are not in a view yet.
+        if (!joining.empty()) {
           RC_ASSERT(!book.failed(GroupBook::kRoot, epoch, any(joining, which)));
           RC_ASSERT(!book.failed(any(joining, which), epoch, std::nullopt));
         }
         if (in.empty()) continue;
         const auto node = any(in, which);
         std::erase(in, node);
-        // The root blames the member, or this member alone blames the root.
+        // Either the root reports that the member has failed, or this member alone reports that the root has
+        // failed.
         view = which % 2 == 0 ? book.failed(GroupBook::kRoot, epoch, node)
                               : book.failed(node, epoch, GroupBook::kRoot);
         changes = true;

@@ -19,8 +19,8 @@ using namespace rdmc::sockets::testing;
 
 namespace {
 
-/// This process's own memory, used like a peer's memory. It can run a function while it is read, and it can
-/// refuse to be read.
+/// This process's own memory in the role of a peer's memory. A test can set a function that runs while the
+/// memory is read, and can make reads fail.
 struct WatchedMemory final : fabric::PeerMemory {
   std::size_t read(std::uint64_t address, std::span<std::byte> to) const override {
     const std::size_t count = std::min(to.size(), most);
@@ -34,8 +34,8 @@ struct WatchedMemory final : fabric::PeerMemory {
   bool pages_are_there = true;
 };
 
-/// Reads like an application's call: first takes what has arrived by `receive`, then what is lent by
-/// `reader`. The reader is a LaneReader or a Stream. `bytes_in` finds the bytes in its loan.
+/// Reads as an application's call does: first the bytes that have arrived, by `receive`, and then the lent
+/// bytes, from `reader`. The reader is a LaneReader or a Stream. `bytes_in` returns the bytes of its loan.
 template <typename Reader, typename Receive, typename BytesIn>
 std::size_t read_there(Reader& reader, std::span<std::byte> out, bool peek, Receive receive,
                        BytesIn bytes_in) {
@@ -61,7 +61,7 @@ std::size_t read_there(Reader& reader, std::span<std::byte> out, bool peek, Rece
   return done;
 }
 
-/// Both ends of a lane, and source bytes that show their own position.
+/// Both ends of a lane. Each 8 source bytes contain their own position.
 struct AdvertisingLane {
   AdvertisingLane() : source(4 * LanePool::kRingBytes), out(source.size()) {
     for (std::size_t i = 0; i + 8 <= source.size(); i += 8) std::memcpy(&source[i], &i, 8);
@@ -74,7 +74,7 @@ struct AdvertisingLane {
     const auto first = left(gone, bytes);
     if (!first.empty()) writer.advertise(first, left(gone + first.size(), next));
   }
-  /// Reads and checks that the bytes are the next ones.
+  /// Reads, and checks that the bytes that were read are the next ones.
   std::size_t read(std::size_t most, bool peek = false) {
     const auto to = std::span(out).first(std::min(most, out.size()));
     struct Lane {
@@ -98,11 +98,12 @@ struct AdvertisingLane {
   LaneMemory lane = pool->memory(pool->claim().value());
   LaneWriter writer{lane};
   LaneReader reader{lane};
-  std::size_t gone = 0, heard = 0;  // the numbers of bytes that the writer and the reader have counted
+  // The numbers of bytes that the writer has sent and the reader has read.
+  std::size_t gone = 0, heard = 0;
   bool is_intact = true;
 };
 
-/// A connection in a lane. Its reader has not read `much` and `few` yet.
+/// A connection that uses a lane. Its reader has not yet read `much` and `few`.
 struct LanedWire : ConnectedWire {
   explicit LanedWire(const std::shared_ptr<const fabric::PeerMemory>& memory = nullptr)
       : reader(listener.accept()->stream) {
@@ -142,12 +143,13 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_woken_is_told_by_a_record_of_what_happens_in_
   wire.connected.stream()->want_records();
   wire.settle();
   BOOST_TEST(reader.receive(std::span(room).first(100), false).value() == 100);
-  BOOST_TEST(!wire.server.say());  // too little room to wake the writer
+  BOOST_TEST(!wire.server.say());  // too few bytes are free to wake the writer
   BOOST_TEST(reader.receive(room, false).value() == LanePool::kRingBytes - 100);
   BOOST_TEST(wire.server.say());
   BOOST_TEST((wire.connected.events() & POLLOUT) != 0);
 
-  reader.close(false);  // nothing is unread; nobody will read what is sent from now on
+  // There are no unread bytes. Nobody will read the bytes that are sent from now on.
+  reader.close(false);
   wire.settle();
   BOOST_REQUIRE(wire.connected.send(few));
   wire.settle();
@@ -229,7 +231,7 @@ BOOST_AUTO_TEST_CASE(an_advert_is_read_where_it_lies_and_what_follows_it_is_ther
   AdvertisingLane lane;
   lane.gone += lane.writer.write(lane.left(0, 100));
   lane.advertise(200'000, 1000);
-  BOOST_TEST(lane.writer.write(lane.left(0, 1)) == 0u);  // it would overtake the advert
+  BOOST_TEST(lane.writer.write(lane.left(0, 1)) == 0u);  // this byte would overtake the advert
   BOOST_TEST(!lane.writer.is_writable());
   BOOST_TEST(!LaneWriter::has_room(lane.lane));
   BOOST_TEST(LaneReader::has_bytes(lane.lane));
@@ -240,7 +242,8 @@ BOOST_AUTO_TEST_CASE(an_advert_is_read_where_it_lies_and_what_follows_it_is_ther
     lane.gone += lane.writer.cancel();
     lane.advertise(200'000, 1000);
   };
-  BOOST_TEST(lane.read(150'100, true) == 100u);  // bytes of a cancelled advert are not returned
+  // The bytes of a cancelled advert must not be returned.
+  BOOST_TEST(lane.read(150'100, true) == 100u);
   BOOST_TEST(lane.read(150'100) == 150'100u);
   BOOST_TEST(lane.writer.collect() == 150'000u);
   BOOST_TEST(lane.read(lane.out.size()) == 50'000u);
@@ -288,9 +291,10 @@ BOOST_AUTO_TEST_CASE(terms_that_cannot_be_are_not_believed) {
   }
   advert.terms = terms - 400;
   BOOST_TEST(lane.writer.collect() == 400u);
-  advert.terms = terms;  // more bytes are left than before
+  advert.terms = terms;  // with this value, more bytes are left than before
   BOOST_TEST(lane.writer.cancel() == 0u);
-  // If the writer lies, the reader takes what the kernel gives it, but at most as much as it wants.
+  // If the writer lies, the reader may get any bytes that the kernel lets it read, but not more bytes than it
+  // wants.
   advert.terms = ~0ULL;
   advert.end = reinterpret_cast<std::uint64_t>(lane.source.data()) + ~std::uint32_t{0};
   BOOST_TEST(lane.read(1000) == 1000u);
@@ -304,7 +308,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_present_is_declined_and_lent_again_when_its_cop
   BOOST_TEST(lane.read(1000) == 0u);
   BOOST_TEST(lane.lane.head->writer.asleep.load() == 0u);
   BOOST_TEST(lane.reader.available() == 0u);
-  BOOST_TEST(!LaneReader::has_bytes(lane.lane));  // so no call looks for it again and again
+  // So calls do not check this lane repeatedly.
+  BOOST_TEST(!LaneReader::has_bytes(lane.lane));
   BOOST_TEST(LaneWriter::has_room(lane.lane));
   BOOST_TEST(!lane.writer.may_advertise());
   BOOST_TEST(lane.writer.cancel() == 0u);
@@ -353,7 +358,7 @@ BOOST_AUTO_TEST_CASE(who_may_not_read_the_writers_memory_says_so_and_is_written_
 
 namespace {
 
-/// A stream whose sender's call waits. The reader has read 100,000 of its bytes in the sender's memory.
+/// A stream whose sender waits in a call. The reader has already read 100,000 bytes in the sender's memory.
 struct LendingWire : LanedWire {
   LendingWire() : LanedWire(std::make_shared<WatchedMemory>()), bytes(4 * LanePool::kRingBytes) {
     sender = connected.stream();
@@ -377,7 +382,7 @@ struct LendingWire : LanedWire {
 
 BOOST_AUTO_TEST_CASE(a_call_that_ends_while_it_advertises_has_sent_what_was_read_and_may_send_more) {
   LendingWire wire;
-  // The advert belongs to another call.
+  // This call fails because the advert belongs to another call.
   BOOST_TEST((wire.sender->send(wire.left(0), nullptr) == Answer(std::unexpected(EAGAIN))));
   BOOST_TEST((wire.connected.events() & POLLOUT) == 0);
   BOOST_TEST(!wire.sender->take_back(&wire.sender));
@@ -408,7 +413,7 @@ BOOST_AUTO_TEST_CASE(who_shuts_down_closes_or_sends_in_place_cancels_what_anothe
     std::uint64_t number = 0;
     const std::vector<std::byte> other(1);
     if (how == 2) {
-      (void)wire.sender->send_in_place(other, nullptr, number);  // asks for slots
+      (void)wire.sender->send_in_place(other, nullptr, number);  // requests slots from the peer
       wire.settle();
       wire.client.mux->use_slots(nullptr);
       wire.server.mux->use_slots(nullptr);

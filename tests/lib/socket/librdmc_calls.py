@@ -1,6 +1,6 @@
-"""The C functions of librdmc for tests in Python, over the fabric RDMC_FABRIC without a key. Also a peer
-in a process of its own, which sends back everything that arrives. A test must run in a process of its
-own, because the import loads librdmc."""
+"""The C functions of librdmc for tests in Python, over the fabric RDMC_FABRIC without a key. Also has a peer, which is
+a separate process and sends back everything that arrives. A test must run in a separate process, because the import
+loads librdmc."""
 import ctypes
 import os
 import socket
@@ -11,14 +11,14 @@ import threading
 
 LIBRARY = os.environ["LIBRDMC"]
 RDMC_SOL_SOCKET, RDMC_SO_GROUP = 0x52444d43, 2
-PATIENCE = 60  # seconds; only a failing test waits this long
+PATIENCE = 60  # In seconds. Only a failing test waits this long.
 os.environ.update(RDMC_INSECURE="1", RDMC_FABRIC=os.environ.get("RDMC_FABRIC", "udp"))
 rdmc = ctypes.CDLL(LIBRARY, use_errno=True)
 rdmc.rdmc_send.restype = rdmc.rdmc_recv.restype = rdmc.rdmc_sendmsg.restype = rdmc.rdmc_recvmsg.restype = ctypes.c_ssize_t
 
 
 def call(name, *arguments):
-    """Returns the result of the C function, or minus errno."""
+    """Returns the result of a C function. If it has failed, returns minus errno."""
     result = getattr(rdmc, "rdmc_" + name)(*arguments)
     return -ctypes.get_errno() if result < 0 else result
 
@@ -34,7 +34,7 @@ def send(fd, data, flags=socket.MSG_NOSIGNAL):
 
 
 def receive(fd, count, flags=0):
-    """Returns the received bytes, or minus errno."""
+    """Returns the received bytes. If the call has failed, returns minus errno."""
     room = ctypes.create_string_buffer(max(count, 1))
     got = call("recv", fd, room, ctypes.c_size_t(count), flags)
     return got if got < 0 else room.raw[:got]
@@ -93,7 +93,7 @@ def serve(family, kind):
 
 
 class Child:
-    """A child process that ends with its `with` block."""
+    """A child process that ends at the end of its `with` block."""
 
     def __enter__(self):
         return self

@@ -1,6 +1,6 @@
-// SEQPACKET: random programs on a connected pair. Each step runs on the kernel's AF_UNIX SOCK_SEQPACKET and
-// on this library's sockets, and must give the same result. Other tests send messages that are longer than
-// all windows, which the kernel does not have.
+// Tests SEQPACKET by random programs on a connected pair. Each step runs on the kernel's AF_UNIX
+// SOCK_SEQPACKET and on this library's sockets, and must give the same result. Other tests send messages that
+// are longer than all windows. The kernel does not have such messages.
 #include "lib/socket/messages.hpp"
 
 #include <malloc.h>
@@ -61,7 +61,7 @@ class Program {
     for (int i : {0, 1}) kernels_[i] = Descriptor(pair[i]);
   }
 
-  /// Returns an empty string, or the difference and the steps before it.
+  /// Runs the program. Returns an empty string, or the difference and the steps before it.
   std::string run() {
     for (int calls = any(4, 24); calls > 0 && failure_.empty(); --calls) {
       step(any(0, 1));
@@ -143,7 +143,8 @@ class Program {
   }
 
   void close(int end) {
-    // Linux versions differ in whether unread messages without bytes count as unread. So read them first.
+    // Linux versions treat unread messages without bytes differently at a close. So the test reads such
+    // messages first.
     std::byte none;
     while (socket(end)->has_message() && socket(end)->receive({&none, 1}, true) == Answer(0)) {
       const long kernels = ::recv(kernels_[end].get(), &none, 1, 0);
@@ -175,7 +176,8 @@ BOOST_AUTO_TEST_CASE(random_programs_do_the_same_on_the_kernels_seqpacket_and_on
     failed += !failure.empty();
     BOOST_CHECK_MESSAGE(failure.empty(), "RDMC_SEED=" << seed << ", program " << number << ":\n" << failure);
   }
-  // 1: bytes sent. 2: bytes received. 3: an empty message received. 4: the end received. Negative: errors.
+  // The meanings of the numbers: 1 is bytes sent, 2 is bytes received, 3 is an empty message received, 4 is
+  // the end received. Negative numbers are errors.
   for (const long way : {1, 2, 3, 4, -EAGAIN, -EPIPE, -ECONNRESET})
     BOOST_CHECK_MESSAGE(seen[way] > 50, "way " << way << " was met " << seen[way] << " times");
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of errors around sockets, by the C functions of librdmc: wrong descriptors, a close during a send,
-half-closes, peers that are stopped or killed, RLIMIT_NOFILE, signals, many EAGAINs, linger and threads.
-Also IPv6. The peer is a process of its own that sends back everything that arrives."""
+"""Tests errors around sockets, by the C functions of librdmc: wrong descriptors, a close during a send, half-closes,
+peers that are stopped or killed, RLIMIT_NOFILE, signals, many EAGAINs, linger, threads, and IPv6. The peer is a
+separate process that sends back everything that arrives."""
 import ctypes
 import errno
 import os
@@ -46,7 +46,7 @@ class Misuse(unittest.TestCase):
         self.fails(errno.EOPNOTSUPP, send(fd, b"x", socket.MSG_OOB))
         self.fails(errno.ENOPROTOOPT, option(fd, 999, b"1234"))
         group = call("socket", socket.AF_INET, socket.SOCK_RDM, 0)
-        self.fails(errno.EINVAL, call("listen", group, 1))  # the group has no name
+        self.fails(errno.EINVAL, call("listen", group, 1))  # The group has no name.
         self.fails(errno.ENOTCONN, send(group, b"x"))
         self.fails(errno.EOPNOTSUPP, call("shutdown", group, socket.SHUT_WR))
         self.assertEqual((call("close", fd), call("close", group)), (0, 0))
@@ -114,12 +114,14 @@ class Misuse(unittest.TestCase):
             fd, ended = connect(echo.port), []
             sender = threading.Thread(target=lambda: ended.append(send(fd, b"x" * 50_000_000)))
             sender.start()
-            while isinstance(receive(fd, 1, socket.MSG_PEEK), int):  # until the send has begun
+            # After this loop, the send has started.
+            while isinstance(receive(fd, 1, socket.MSG_PEEK), int):
                 pass
             self.assertEqual(call("close", fd), 0)
             sender.join(PATIENCE)
             self.assertTrue(ended and (0 < ended[0] < 50_000_000 or ended[0] in (-errno.EBADF, -errno.ENOTSOCK)), ended)
-            self.assertEqual(self.echoed(connect(echo.port)), b"hello")  # other connections are not disturbed
+            # Other connections must not be disturbed.
+            self.assertEqual(self.echoed(connect(echo.port)), b"hello")
 
     def echoed(self, fd, text=b"hello"):
         self.assertEqual(send(fd, text), len(text))
@@ -127,8 +129,8 @@ class Misuse(unittest.TestCase):
 
     def test_no_payload_goes_through_the_kernels_tcp(self):
         def through_tcp():
-            """Returns the bytes sent and received by the TCP connections of this process, as the kernel
-            counts them (struct tcp_info)."""
+            """Returns the number of bytes that the TCP connections of this process have sent and received, as the
+            kernel counts them (struct tcp_info)."""
             count = 0
             for name in os.listdir("/proc/self/fd"):
                 try:
@@ -137,7 +139,7 @@ class Misuse(unittest.TestCase):
                             info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 208)
                             count += sum(struct.unpack_from("=Q", info, at)[0] for at in (128, 200))
                 except OSError:
-                    continue  # not a socket, or closed meanwhile
+                    continue  # It is no socket, or was closed meanwhile.
             return count
         with Echo() as echo:
             fd, data = connect(echo.port), bytes(5_000_000)
@@ -145,7 +147,8 @@ class Misuse(unittest.TestCase):
             sender.start()
             self.assertEqual(len(receive_all(fd, len(data))), len(data))
             sender.join(PATIENCE)
-            self.assertTrue(0 < through_tcp() < 20_000, through_tcp())  # for the control connection
+            # These are the bytes of the control connection.
+            self.assertTrue(0 < through_tcp() < 20_000, through_tcp())
 
     def test_halves_are_closed_one_after_the_other(self):
         with Echo() as echo:
@@ -162,10 +165,11 @@ class Misuse(unittest.TestCase):
             fd = connect(echo.port)
             self.assertEqual(self.echoed(fd), b"hello")
             os.kill(echo.process.pid, signal.SIGSTOP)
-            os.waitpid(echo.process.pid, os.WUNTRACED)  # until it has stopped, it may still answer
+            # Until it has stopped, it may still answer.
+            os.waitpid(echo.process.pid, os.WUNTRACED)
             sent = refused = 0
             latest = time.monotonic() + PATIENCE
-            # Many calls are refused while the sent bytes are on their way.
+            # Many calls are refused while the sent bytes are in flight.
             while (refused < 20_000 or sent < 500_000) and time.monotonic() < latest:
                 if (count := send(fd, b"y" * 60_000, socket.MSG_DONTWAIT)) > 0:
                     sent += count
@@ -174,7 +178,7 @@ class Misuse(unittest.TestCase):
                 self.fails(errno.EAGAIN, receive(fd, 1, socket.MSG_DONTWAIT))
                 refused += 1
             self.assertGreaterEqual(sent, 500_000)
-            # Groups would have given up a peer that is silent for this long.
+            # A group would have given up a peer that was silent for this long.
             self.assertEqual(option(fd, socket.SO_RCVTIMEO, struct.pack("ll", 1, 500_000)), 0)
             self.fails(errno.EAGAIN, receive(fd, 1))
             self.assertEqual(option(fd, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0)), 0)
@@ -217,7 +221,8 @@ class Misuse(unittest.TestCase):
         end = call("accept", listener, None, None)
         woken, writes = os.pipe()
         os.set_blocking(writes, False)
-        signal.signal(signal.SIGALRM, lambda *_: None)  # Python installs handlers without SA_RESTART
+        # Python installs handlers without SA_RESTART.
+        signal.signal(signal.SIGALRM, lambda *_: None)
         signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
         signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
         try:

@@ -20,10 +20,10 @@ std::byte byte_at(std::uint64_t position) {
   return static_cast<std::byte>(position * 0x9E37'79B9'7F4A'7C15 >> 56);
 }
 
-/// One direction of a connection, as an application sees it.
+/// One direction of a connection, as an application uses it.
 struct Direction {
   std::uint64_t sent = 0, received = 0;
-  bool ended = false;  // no more bytes will be sent
+  bool ended = false;  // true if no more bytes will be sent
 
   void send(Socket& from, std::size_t count) {
     std::vector<std::byte> bytes(count);
@@ -173,16 +173,17 @@ BOOST_AUTO_TEST_CASE(what_breaks_the_protocol_is_named_and_what_is_late_is_ignor
   const ConnectionId id = client.stream()->id();
   const auto says = [&](Mux& mux, const Record& record) { return mux_test::says(mux, id, record); };
   const std::vector<std::byte> bytes(Stream::kWindowBytes + 1);
-  BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::open}));  // the number was used already
-  BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::open}));  // the number belongs to the client itself
+  BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::open}));  // this number was used earlier
+  // This number belongs to the client itself.
+  BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::open}));
   BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::data}));
-  BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::refused}));  // the connection is open already
+  BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::refused}));  // the connection is already open
   BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::credit, .limit = 1}));
   BOOST_TEST(says(*wire.server.mux, {.kind = RecordKind::data, .bytes = std::span(bytes).first(9)}));
   BOOST_TEST(says(*wire.server.mux, {.kind = RecordKind::fin}));
   BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::fin}));
   BOOST_TEST(!says(*wire.server.mux, {.kind = RecordKind::data, .bytes = std::span(bytes).first(9)}));
-  // More bytes than the receive credit allows.
+  // These are more bytes than the receive credit permits.
   BOOST_TEST(!says(*wire.client.mux, {.kind = RecordKind::data, .bytes = bytes}));
   client.close(true);
   wire.settle();
@@ -220,9 +221,9 @@ BOOST_AUTO_TEST_CASE(slots_are_granted_to_who_has_asked_and_no_more_than_there_a
   const std::vector<std::byte> bytes(100);
   BOOST_TEST((stream.send_in_place(bytes, nullptr, number) == Answer(std::unexpected(EAGAIN))));
   BOOST_TEST(!(stream.events() & POLLOUT));  // the peer has not answered yet
-  BOOST_TEST(!grants(1));                    // the request was not sent yet
+  BOOST_TEST(!grants(1));                    // the request has not been sent yet
   while (wire.client.say()) BOOST_REQUIRE(wire.hear(wire.client));
-  BOOST_TEST(!asks(wire.server, stream.id()));  // it has asked already
+  BOOST_TEST(!asks(wire.server, stream.id()));  // this side has already sent its request
   BOOST_TEST(!grants(SlotMemory::kSlots));
   for (std::uint32_t slot = 0; slot < SlotMemory::kSlotsPerStream; ++slot) BOOST_TEST(grants(slot));
   BOOST_TEST(!grants(SlotMemory::kSlotsPerStream));

@@ -1,7 +1,7 @@
-// Calls for which the process has no memory. They throw std::bad_alloc, which the C functions report as
-// ENOMEM, and they have sent nothing. If a call has sent bytes, it returns their number. Above all, no peer
-// may go on reading bytes that belong to the caller again. Each test lets a thread make a certain number of
-// allocations and no more.
+// Tests calls for which the process has no memory. A call that fails throws std::bad_alloc, which the C
+// functions report as ENOMEM, and must have sent no bytes. If a call has sent some bytes, it must return
+// their number. The most important rule is that no peer may still read bytes that belong to the caller again.
+// Each test lets a certain number of a thread's allocations succeed, and all later ones fail.
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <functional>
@@ -20,7 +20,8 @@ using rdmc::testing::fail_allocations;
 
 namespace {
 
-/// Returns the result of `call` when it may allocate `count` times, or nullopt if it has thrown.
+/// Makes `call`, in which the first `count` allocations succeed. Returns its result, or nullopt if it has
+/// thrown.
 std::optional<Answer> with_allocations(long count, const std::function<Answer()>& call) {
   std::optional<Answer> answer;
   fail_allocations(count);
@@ -32,10 +33,10 @@ std::optional<Answer> with_allocations(long count, const std::function<Answer()>
   return answer;
 }
 
-/// More allocations than any call here needs.
+/// No call in this test makes this many allocations.
 constexpr long kMostAllocations = 40;
 
-/// This process's own memory, used like a peer's memory.
+/// This process's own memory in the role of a peer's memory.
 struct OwnMemory final : fabric::PeerMemory {
   std::size_t read(std::uint64_t address, std::span<std::byte> to) const override {
     std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
@@ -50,7 +51,7 @@ struct OpenWire : ConnectedWire {
     BOOST_REQUIRE((connected.connect() == Socket::Connecting::succeeded));
     settle();
   }
-  /// Reads everything that has arrived and returns its length.
+  /// Reads all bytes that have arrived. Returns their number.
   std::size_t received() {
     settle();
     std::size_t all = 0;
@@ -66,8 +67,8 @@ struct OpenWire : ConnectedWire {
 
 }  // namespace
 
-/// Many rounds, because a queue of turns that had to grow would lack memory only in some of them, after the
-/// bytes were taken.
+/// There are many rounds, because a queue that has to grow would lack memory only in some of them, after the
+/// bytes were accepted.
 BOOST_AUTO_TEST_CASE(a_send_without_memory_has_sent_nothing) {
   for (const std::size_t bytes : {10, 100'000}) {
     OpenWire wire;
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(an_advert_is_there_only_if_its_call_knows_of_it) {
   BOOST_REQUIRE(wire.connected.stream()->outgoing() != nullptr);
   const auto& stream = *wire.connected.stream();
   for (int round = 0; round < 300; ++round) {
-    wire.reader.stream()->want_records();  // so that the send needs a record
+    wire.reader.stream()->want_records();  // so the send also needs a record
     const auto sent = with_allocations(0, [&] { return wire.connected.send(much, &wire); });
     BOOST_TEST(stream.outgoing()->writer.is_advertising() == sent.has_value());
     BOOST_REQUIRE(wire.connected.stream()->take_back(&wire) == (sent ? std::optional(0U) : std::nullopt));
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_groups_message_without_memory_is_not_sent_and_the_next_on
   }
 }
 
-/// Between two sockets of one process, the same call also needs the memory of the other end.
+/// If both sockets belong to one process, the same call also needs the memory of the other end.
 BOOST_AUTO_TEST_CASE(a_process_without_memory_for_its_own_connections_loses_them_and_may_make_others) {
   TwoStacks two("udp");
   const auto own_pair = [&] {

@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(who_ends_a_node_does_not_wait_for_it) {
     may_go_on.get_future().wait();
     ended.push_back(1);
   });
-  // This returns although the first node's end is not complete.
+  // This call must return although the end of the first node is not complete.
   ender.end(some_node(), [&] { ended.push_back(2); });
   may_go_on.set_value();
   ender.finish();

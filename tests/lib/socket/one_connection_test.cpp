@@ -1,6 +1,6 @@
-// The groups, sockets, group sockets, membership, group of that membership and unicast of one process share
-// one fabric thread, one control loop, and one connection to each other process. The test asks the operating
-// system and the fabric for the numbers.
+// Tests that the parts of one process share one fabric thread, one control loop, and one connection to each
+// other process. The parts are its groups, sockets, group sockets, membership, group of that membership, and
+// unicast. The test gets the numbers from the operating system and from the fabric.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,11 +30,11 @@ namespace {
 
 const Address kLoopback = Address::ipv4(127, 0, 0, 1, 0);
 constexpr GroupNumber kGroup{7};
-/// The queue pairs of one process (docs/decisions/0098): one each for the node, the sockets, the group
-/// socket, the membership, the membership's group, and unicast.
+/// The number of queue pairs of one process (docs/decisions/0098). There is one each for the node, the
+/// sockets, the group socket, the membership, the membership's group, and unicast.
 constexpr std::size_t kQueuePairs = 6;
 
-/// All these parts, as one process has them.
+/// All these parts in one object, which acts as one process.
 class Process {
  public:
   Process(const rdmc::testing::OneStore& store, std::uint32_t id)
@@ -67,7 +67,7 @@ class Process {
   }
   bool sees(std::size_t members) const { return members_ == members; }
   bool is_in_group_of(std::size_t members) const { return in_group_ == members; }
-  /// The number that its fabric counts.
+  /// Returns the number of queue pairs that the fabric counts.
   std::size_t queue_pairs() const {
     const auto thread = context->fabric_thread({.fabric = "udp"}).value();
     return thread->call([&] { return thread->software()->queue_pairs(); });
@@ -86,9 +86,9 @@ class Process {
   std::unique_ptr<MemberGroup> group_;
 };
 
-/// The TCP connections of this process, except those to the store: for each socket that is established and
-/// open here, the local port number and that of the other end. This process plays both processes of the test,
-/// so a connection between them counts twice, once from each end.
+/// Returns the established TCP connections of this process, except those to the store. For each socket,
+/// returns the local port number and the port number of the other end. This process acts as both processes of
+/// the test. So a connection between the two counts twice, once for each end.
 std::set<std::pair<std::uint16_t, std::uint16_t>> established(std::uint16_t store) {
   std::set<std::string> ours;
   std::error_code gone;
@@ -113,7 +113,7 @@ std::set<std::pair<std::uint16_t, std::uint16_t>> established(std::uint16_t stor
   return ends;
 }
 
-/// Waits until `condition` is true. Only a failing test reaches the time limit.
+/// Waits until `condition` returns true. Only a failing test reaches the time limit.
 bool becomes(const std::function<bool()>& condition) {
   const Time latest = monotonic_now() + seconds(60);
   while (!condition()) {
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(all_that_two_processes_have_to_do_with_each_other_shares_on
   const rdmc::testing::OneStore store;
   Process one(store, 0), other(store, 1);
 
-  // Both processes dial each other at the same time, and at several addresses.
+  // Both processes dial each other at the same time and at several addresses.
   const int listener = TwoStacks::new_socket(one.stack), back = TwoStacks::new_socket(other.stack);
   const auto at_one = listen_on(one.stack, listener), at_other = listen_on(other.stack, back);
   const auto at_root = listen_on(one.stack, group_socket(one.stack));
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(all_that_two_processes_have_to_do_with_each_other_shares_on
       other.endpoint->connect({.host = "127.0.0.1", .port = one.endpoint->address().port}, seconds(60));
   BOOST_TEST(unicast.has_value());
 
-  // Connections that were dialed and not needed have ended on both sides.
+  // The connections that were dialed and are not needed must have ended on both sides.
   BOOST_TEST(becomes([&] { return established(store.address().port).size() == 2; }));
   const auto ends = established(store.address().port);
   BOOST_TEST_REQUIRE(ends.size() == 2U);

@@ -34,7 +34,7 @@ struct Kept {
   long descriptors = 0, shared_pages = 0;
 };
 
-/// A process without sockets. The test sends the messages of its control channels.
+/// A process without sockets. The test writes the messages on its control channels.
 struct ByHand {
   std::unique_ptr<control::ControlLoop> loop = control::ControlLoop::create().value();
   std::shared_ptr<peer::Peers> peers = peer::Peers::create(*loop, kPlain).value();
@@ -52,7 +52,7 @@ Answer connect(Stack& stack, int fd, const sockaddr_in& to) {
   return stack.connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to);
 }
 
-/// Makes the stack listen at this host address, and returns the whole address.
+/// Makes the stack listen at the host address `host`. Returns the complete address.
 sockaddr_in listen_on(Stack& stack, int fd, std::uint32_t host = INADDR_LOOPBACK) {
   sockaddr_in at = loopback();
   at.sin_addr.s_addr = htonl(host);
@@ -63,8 +63,8 @@ sockaddr_in listen_on(Stack& stack, int fd, std::uint32_t host = INADDR_LOOPBACK
   return at;
 }
 
-/// Waits until one connection is left. The side that was dialed may not know yet that a surplus connection
-/// has ended.
+/// Waits until only one connection is left. The side that was dialed may not know yet that a surplus
+/// connection has ended.
 void wait_for_one_connection(Stack& stack) {
   const auto peers = stack.context().peers({.insecure = true}).value();
   while (peers->connections() != 1) std::this_thread::yield();
@@ -86,7 +86,7 @@ std::ptrdiff_t threads() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-/// The descriptors and the shared pages of this process.
+/// Returns the numbers of descriptors and of shared pages of this process.
 Kept kept() {
   Kept now;
   now.descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
@@ -107,7 +107,8 @@ BOOST_AUTO_TEST_CASE(peers_that_come_and_go_are_forgotten_with_their_descriptors
     const auto theirs = two.server.accept(two.listener, nullptr, nullptr, 0);
     BOOST_REQUIRE(theirs);
     const auto at = static_cast<int>(*theirs);
-    for (int i = 0; i < 6; ++i) {  // after some sends they go through a lane, and touch all of its memory
+    // After some sends, the bytes go through a lane and touch all of its memory.
+    for (int i = 0; i < 6; ++i) {
       BOOST_REQUIRE(client.send(fd, much, 0) == much.size());
       BOOST_REQUIRE(receive_all(two.server, at, much.size()).size() == much.size());
     }
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(peers_that_come_and_go_are_forgotten_with_their_descriptors
   const Kept before = kept();
   constexpr long kPeers = 16;
   for (int i = 0; i < kPeers; ++i) meet_one();
-  // The client notices the ends of the peers one after the other.
+  // The client notices the ends of its peers one after the other.
   const auto is_much_more = [&] {
     const Kept now = kept();
     return now.descriptors - before.descriptors >= kPeers / 2 ||
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
   for (const auto& [at, says] : {std::pair(streams, nothing), std::pair(streams, hello),
                                  std::pair(group, word(GroupWordKind::join, {}, "news"))}) {
     std::promise<void> dropped;
-    std::optional<control::Channel> outsider;  // used on the control loop only
+    std::optional<control::Channel> outsider;  // Must be used on the control loop.
     const auto attempt = control::connect(
         **loop, "127.0.0.1", ntohs(at.sin_port), kPlain, seconds(30), [&](Result<control::Channel> channel) {
           if (!channel) return;
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_say_which_process_it_is_is_not_waited_for_by_e
   }
   (*loop)->call([&] { silent.clear(); });
 
-  // A caller that says which process it is, and then does not name a group.
+  // This caller names its process, and then does not name a group.
   ByHand undecided;
   auto process = undecided.dial(group);
   const std::string where = "127.0.0.1:" + std::to_string(ntohs(group.sin_port));
@@ -226,7 +227,7 @@ BOOST_AUTO_TEST_CASE(the_addresses_of_loopback_have_one_engine_between_them) {
 BOOST_AUTO_TEST_CASE(nobody_is_inside_of_tls_while_the_process_forks) {
   static std::atomic<int> inside = 0;
   static std::atomic<bool> has_begun = false;
-  // OpenSSL calls this function on the control loop when a connection begins.
+  // OpenSSL calls the function on the control loop when a connection begins.
   const int index = CRYPTO_get_ex_new_index(
       CRYPTO_EX_INDEX_SSL, 0, nullptr,
       [](void*, void*, CRYPTO_EX_DATA*, int, long, void*) {
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_p
         control::connect(**loop, "127.0.0.1", ntohs(at.sin_port), kPlain, seconds(30),
                          [done](Result<control::Channel> channel) { done(std::move(*channel)); }));
   };
-  // A process that forwards its channel to another process, and claims the identity of the server.
+  // This process forwards its channel to another process, and claims to have the identity of the server.
   std::optional<control::Channel> near, far;
   const auto at = listen_on(behind, TwoStacks::new_socket(behind));
   const auto listener = control::Listener::listen(
@@ -295,7 +296,8 @@ BOOST_AUTO_TEST_CASE(who_says_that_it_is_another_process_is_not_reached_in_its_p
        .on_refused = {}});
   BOOST_REQUIRE(listener);
   BOOST_TEST((connect(two.client, TwoStacks::new_socket(two.client), loopback(listener->address().port)) ==
-              Answer(std::unexpected(ECONNREFUSED))));  // the refusal comes over a trunk
+              // The refusal arrives over a trunk.
+              Answer(std::unexpected(ECONNREFUSED))));
   const auto [ours, theirs] = two.pair();
   BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
   BOOST_TEST(receive_all(two.server, theirs, 4) == "well");
@@ -318,8 +320,9 @@ BOOST_AUTO_TEST_CASE(many_addresses_of_one_process_at_once_are_all_reached) {
 
 namespace {
 
-/// Forwards the messages of two control channels, but removes the proofs by which the process behind it shows
-/// that it knows the dialer. So the dialer takes it for a process that it has no connection to.
+/// Forwards the messages between two control channels, but removes the proofs. With these proofs, the process
+/// behind the proxy shows that it already knows the dialer. So the dialer concludes that it has no connection
+/// to this process yet.
 class ForgetfulProxy {
  public:
   ForgetfulProxy(control::ControlLoop& loop, const sockaddr_in& to)
@@ -377,8 +380,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_dials_again_and_again_has_four_trunks_and_no
     proxies.push_back(std::make_unique<ForgetfulProxy>(**loop, two.address));
     return connect(two.client, TwoStacks::new_socket(two.client), proxies.back()->address());
   };
-  const auto [ours, theirs] = two.pair();  // over the first trunk
-  // The process refuses over its new trunk, because nobody listens at the proxy's address.
+  const auto [ours, theirs] = two.pair();  // uses the first trunk
+  // The server refuses over the new trunk, because no socket listens at the proxy's address.
   for (int i = 1; i < 4; ++i) BOOST_TEST((dial() == Answer(std::unexpected(ECONNREFUSED))));
   BOOST_TEST((dial() == Answer(std::unexpected(ECONNABORTED))));
   BOOST_REQUIRE(two.client.send(ours, bytes_of("well"), 0));
@@ -428,7 +431,8 @@ BOOST_AUTO_TEST_CASE(two_processes_with_many_connections_have_one_trunk_whicheve
         peers->dial("127.0.0.1", ntohs(proxies.back()->address().sin_port), seconds(30),
                     [&](Result<peer::Peer> process) { found.set_value(std::move(process)); });
     kept.push_back(found.get_future().get().value());
-    two.listen(TwoStacks::new_socket(two.server));  // at an address that was not dialed before
+    // This address was not dialed before.
+    two.listen(TwoStacks::new_socket(two.server));
     BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(0)));
   }
   BOOST_TEST(peers->connections() == 1 + kept.size());
@@ -448,8 +452,8 @@ BOOST_AUTO_TEST_CASE(two_processes_have_one_trunk_for_the_sockets_of_both_direct
   }
 }
 
-// This happens with a NIC, which acknowledges in place of its process: the control loop may learn of the
-// peer's end before the fabric thread has handled what the peer sent earlier.
+// This can happen with a NIC, which acknowledges on behalf of its process. The control loop may learn of the
+// peer's end before the fabric thread has handled the bytes that the peer sent earlier.
 BOOST_AUTO_TEST_CASE(what_a_peer_has_said_is_heard_although_its_end_is_known_first) {
   const std::string last_words(10'000, 'w');
   TwoStacks two("udp");
@@ -467,7 +471,7 @@ BOOST_AUTO_TEST_CASE(what_a_peer_has_said_is_heard_although_its_end_is_known_fir
   stands.get_future().wait();
   BOOST_TEST((two.client.send(ours, bytes_of(last_words), 0) == Answer(last_words.size())));
   two.client.end();
-  // Only the test's own time limit can end this loop early.
+  // If this takes too long, the time limit of the test ends it.
   while (two.server.trunks() != 0) std::this_thread::yield();
   goes_on.set_value();
   BOOST_TEST(receive_all(two.server, theirs) == last_words);
@@ -477,7 +481,7 @@ BOOST_AUTO_TEST_CASE(two_processes_that_connect_to_each_other_at_once_find_each_
   for (int round = 0; round < 20; ++round) {
     TwoStacks two("udp");
     const auto back = listen_on(two.client, TwoStacks::new_socket(two.client));
-    // In every second round there is a connection already, and both sides ask for a trunk on it.
+    // In every second round, a connection exists already, and both sides request a trunk on it.
     std::promise<Result<peer::Peer>> found;
     const auto peers = two.client.context().peers({.insecure = true}).value();
     const auto dialing =

@@ -21,7 +21,7 @@ Address any_address() {
   return address;
 }
 
-/// Returns a record that has exactly the fields of its kind.
+/// Returns a record with exactly the fields that its kind has.
 Record any_record(std::vector<std::byte>& data) {
   Record record{.kind = RecordKind{*rc::gen::inRange<std::uint8_t>(1, 15)},
                 .connection = ConnectionId{*rc::gen::arbitrary<std::uint64_t>()}};

@@ -1,4 +1,4 @@
-// The calls that need both ends of a connection, and the comparison after every call.
+// The calls that need both ends of a connection, and the comparison that follows every call.
 #include "tests/lib/socket/side_by_side.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ using Bytes = std::vector<std::byte>;
 constexpr int kNow = MSG_DONTWAIT | MSG_NOSIGNAL;
 constexpr std::size_t kRoom = 256 * 1024;
 
-/// Sends `bytes` and receives meanwhile, until all bytes are sent and this number plus `expected` have
-/// arrived. Returns the number of sent bytes, or a negative errno, and the received bytes.
+/// Sends `bytes`, and receives at the same time. Ends when all bytes are sent, and these bytes and `expected`
+/// further bytes have arrived. Returns the number of sent bytes (or a negative errno) and the received bytes.
 template <typename Send, typename Receive>
 std::pair<long, Bytes> carry(std::span<const std::byte> bytes, std::size_t expected, Duration patience,
                              Send send, Receive receive) {
@@ -47,7 +47,7 @@ sockaddr_in SideBySide::name_of(bool ours, const Slot& slot) const {
   return address;
 }
 
-/// Returns the other end of `at`'s connection if bytes can be sent to it now, otherwise null.
+/// Returns the other end of `at`'s connection if bytes can be sent to this end now. Otherwise returns null.
 Slot* SideBySide::reader_of(const Slot& at) {
   sockaddr_in peer{};
   socklen_t length = sizeof peer;
@@ -120,7 +120,7 @@ void SideBySide::overfill(Slot& at, std::span<const std::byte> bytes) {
   set(at, SO_SNDTIMEO, kLong);
 }
 
-/// True if everything that was sent to this slot has arrived on both sides.
+/// Returns true if the kernel's socket and this library's socket of the slot have the same unread bytes.
 bool SideBySide::has_the_same(const Slot& slot) {
   static Bytes kernels(kRoom), ours(kRoom);
   const long count = of(::recv(slot.kernels, kernels.data(), kernels.size(), MSG_PEEK | MSG_DONTWAIT));
@@ -128,8 +128,8 @@ bool SideBySide::has_the_same(const Slot& slot) {
   return count <= 0 || std::equal(kernels.begin(), kernels.begin() + count, ours.begin());
 }
 
-/// Compares a state that poll() does not show: a connection may still have a peer when both halves are
-/// closed.
+/// Compares whether both sockets of the slot have a peer. poll() does not report this: a connection may still
+/// have a peer when both halves are closed.
 bool SideBySide::has_peer_alike(const Slot& slot) {
   if (slot.kernels < 0) return true;
   sockaddr_storage name;
@@ -156,7 +156,7 @@ void SideBySide::settle() {
     }
     if (differs == kSlots) return;
     if (monotonic_now() < latest) {
-      std::this_thread::yield();  // let the other threads finish their work
+      std::this_thread::yield();  // lets the other threads finish their work
       continue;
     }
     failure_ = "slot " + std::to_string(differs) + " shows " + std::to_string(kernels[differs].revents) +

@@ -1,6 +1,6 @@
 // Makes the same socket calls on the kernel's TCP and on this library's sockets. Every result, every errno,
-// every byte and every state that poll() shows must be the same. A difference ends a program of calls, and
-// prints all calls until then.
+// every byte and every state that poll() reports must be equal. A difference ends the program of calls. The
+// calls up to the difference are then printed.
 #pragma once
 
 #include <fcntl.h>
@@ -28,14 +28,14 @@ inline long of(long result) {
   return result >= 0 ? result : -static_cast<long>(errno);
 }
 
-/// The same socket on both sides. -1 means none. `ours` belongs to `stack`.
+/// A socket of the kernel and the same socket of this library. -1 means none. `ours` belongs to `stack`.
 struct Slot {
   Stack* stack = nullptr;
   int kernels = -1, ours = -1;
 };
 
-/// How often each result has occurred, and how often rare calls were made. Result 1 counts all positive
-/// results.
+/// Counts how often each result has occurred, and how often rare calls were made. The result 1 stands for all
+/// positive results.
 struct Met {
   std::map<long, int> results;
   int pumped = 0, overfilled = 0;
@@ -46,8 +46,8 @@ class SideBySide {
   static constexpr std::size_t kSlots = 5;
   static constexpr short kAllEvents = POLLIN | POLLOUT | POLLRDHUP | POLLPRI;
 
-  /// Every second slot belongs to `far`, which may be the same as `near`. All sockets are at `host`.
-  /// `blocks`: calls wait, some of them for a short time.
+  /// Every second slot belongs to `far`, which may be the same stack as `near`. All sockets have the address
+  /// `host`. If `blocks` is true, calls wait. Some of them wait only for a short time.
   SideBySide(Stack& near, Stack& far, in_addr_t host, bool blocks, Met& met)
       : met_(met), host_(host), type_flags_(SOCK_CLOEXEC | (blocks ? 0 : SOCK_NONBLOCK)), blocks_(blocks) {
     for (std::size_t i = 0; i < kSlots; ++i) slots_[i].stack = i % 2 == 0 ? &far : &near;
@@ -74,7 +74,8 @@ class SideBySide {
     at.ours = static_cast<int>(of(at.stack->socket(AF_INET, SOCK_STREAM | type_flags_, 0)));
     if (!blocks_) return;
     set(at, SO_RCVTIMEO, kShortly);
-    set(at, SO_SNDTIMEO, kLong);  // a connect also waits until the process is found
+    // A connect also waits until the process is found.
+    set(at, SO_SNDTIMEO, kLong);
   }
 
   void bind(Slot& at) {
@@ -97,8 +98,8 @@ class SideBySide {
     const long result =
         of(::connect(at.kernels, reinterpret_cast<const sockaddr*>(&kernels), sizeof kernels));
     compare(result, of(at.stack->connect(at.ours, reinterpret_cast<const sockaddr*>(&ours), sizeof ours)));
-    // By chance the socket may have got the same free port number that it connects to. Then TCP connects it
-    // to itself.
+    // By chance, the socket may have got the same port number to which it connects. Then TCP connects the
+    // socket to itself.
     if (name_of(false, at).sin_port == kernels.sin_port && (result == -EINPROGRESS || result == 0)) close(at);
   }
 
@@ -180,7 +181,8 @@ class SideBySide {
     set(at, SO_LINGER, how);
   }
 
-  /// Polls the sockets of `at`'s stack that are wanted. Also polls their descriptors by the kernel's poll().
+  /// Polls those sockets of `at`'s stack that `wanted` selects. Also polls their descriptors with the
+  /// kernel's poll().
   void poll(const Slot& at, const std::array<short, kSlots>& wanted) {
     std::array<pollfd, kSlots> kernels, ours;
     trace(at) << "poll";
@@ -194,29 +196,31 @@ class SideBySide {
       if (kernels[i].revents != ours[i].revents)
         failure_ += "poll differs in slot " + std::to_string(i) + "\n";
     ::poll(ours.data(), kSlots, 0);
-    // A descriptor shows errors and hang-ups differently (see rdmc_pollfd), and a hang-up stays.
+    // A descriptor reports errors and hang-ups differently (see rdmc_pollfd), and a hang-up lasts. So these
+    // are not compared.
     for (std::size_t i = 0; i < kSlots; ++i)
       if (((kernels[i].revents | ours[i].revents) & (POLLERR | POLLHUP)) == 0 &&
           kernels[i].revents != ours[i].revents)
         failure_ += "the descriptor of slot " + std::to_string(i) + " differs\n";
   }
 
-  // Defined in side_by_side.cpp:
+  // The next functions are defined in side_by_side.cpp.
 
-  /// Sends more bytes than the windows hold to the other end of `at`'s connection, which reads meanwhile.
+  /// Sends to the other end of `at`'s connection, which reads at the same time. Sends more bytes than the
+  /// windows have space for.
   void pump(Slot& at, std::span<const std::byte> bytes);
-  /// Sends more bytes than all buffers hold to a peer that does not read. Only a part is taken, and all of
-  /// that part arrives.
+  /// Sends to a peer that does not read. Sends more bytes than all buffers have space for. Only a part of the
+  /// bytes is accepted, and this whole part must arrive.
   void overfill(Slot& at, std::span<const std::byte> bytes);
-  /// Waits until both sides show the same for every socket.
+  /// Waits until both sockets of every slot are in the same state.
   void settle();
 
  private:
-  // The time limit of a failing test. The kernel is quick, but does not always act at once.
+  // The time limit of a failing test. The kernel is fast, but it does not always act at once.
   static constexpr Duration kPatience = seconds(5);
   static constexpr timeval kShortly{.tv_sec = 0, .tv_usec = 1000}, kLong{.tv_sec = 5, .tv_usec = 0};
 
-  /// Parts of one memory, one after the other.
+  /// Consecutive parts of one memory.
   struct Pieces {
     Pieces(std::byte* memory, const std::vector<std::size_t>& sizes) {
       for (const std::size_t size : sizes) {

@@ -78,11 +78,11 @@ BOOST_DATA_TEST_CASE(messages_keep_their_boundaries_however_long_or_short, kFabr
   BOOST_TEST(said == MSG_EOR);
   BOOST_TEST((receive(10, MSG_TRUNC | MSG_PEEK) == 100U && said == MSG_TRUNC));
   BOOST_TEST((receive(10, 0) == 10U && said == MSG_TRUNC));
-  BOOST_TEST((receive(10, 0) == 0U && said == MSG_EOR));  // an empty message
+  BOOST_TEST((receive(10, 0) == 0U && said == MSG_EOR));  // this is an empty message
   BOOST_TEST((receive(200, 0) == 100U && said == MSG_EOR));
-  BOOST_TEST((receive(10, 0) == 0U && said == 0));  // the end
+  BOOST_TEST((receive(10, 0) == 0U && said == 0));  // this is the end
   sent.get();
-  // A socket of another type is refused by this listener.
+  // The listener must refuse a socket of another type.
   BOOST_TEST((two.connect(TwoStacks::new_socket(two.client)) == Answer(std::unexpected(ECONNREFUSED))));
 }
 
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_ends_resets_its_connections_and_then_refuses) {
   const int fd = TwoStacks::new_socket(client), other = TwoStacks::new_socket(client);
   BOOST_REQUIRE((connect(fd) && connect(other)));
   BOOST_REQUIRE(server->server.accept(server->listener, nullptr, nullptr, 0));
-  // The second connection is never accepted. The end of the first one is closed with its process.
+  // The second connection is never accepted. The first one ends when its process ends.
   server.reset();
   std::byte byte;
   BOOST_TEST((client.receive(fd, {&byte, 1}, 0) == Answer(0)));
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_known_address_where_another_process_listens_by_now_is_fou
   two.pair();
   const auto at = two.address;
   const int keeps = TwoStacks::new_socket(two.server);
-  two.listen(keeps);  // the process stays, and listens at another address
+  two.listen(keeps);  // the process continues to exist, and listens at another address
   BOOST_REQUIRE(two.server.close(two.listener));
   const auto connect = [&] {
     const int fd = TwoStacks::new_socket(two.client);
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(without_blocking_a_connection_is_under_way_and_epoll_tells_
   const int end = static_cast<int>(two.server.accept(two.listener, nullptr, nullptr, 0).value());
   std::byte byte{1};
   BOOST_TEST((two.client.receive(fd, {&byte, 1}, 0) == Answer(std::unexpected(EAGAIN))));
-  // The first send fills the peer's window, and the second one fills the send buffer of this side.
+  // The first send fills the window of the peer. The second send fills the send buffer of the local side.
   std::vector<std::byte> all(Stream::kWindowBytes);
   static_assert(Stream::kWindowBytes == Stream::kSendBytes);
   BOOST_REQUIRE((two.client.send(fd, all, 0) == Answer(all.size())));
@@ -200,7 +200,8 @@ BOOST_AUTO_TEST_CASE(who_gives_up_while_it_connects_and_tries_again_is_connected
   BOOST_TEST((two.client.shutdown(fd, SHUT_RDWR) == Answer(0)));
   (void)two.connect(fd);
   while (two.connect(fd) == Answer(std::unexpected(EALREADY))) std::this_thread::yield();
-  const auto [ours, theirs] = two.pair();  // its accept returns the connection of `fd`, which is older
+  // Its accept returns the connection of `fd`, because this connection is older.
+  const auto [ours, theirs] = two.pair();
   sockaddr_in name{}, peer{};
   socklen_t length = sizeof name;
   BOOST_REQUIRE(two.client.get_name(fd, reinterpret_cast<sockaddr*>(&name), &length, false));
@@ -276,7 +277,7 @@ BOOST_AUTO_TEST_CASE(who_sleeps_on_a_lane_is_woken_by_bytes_by_room_and_by_the_e
   TwoStacks two("shm");
   const auto [ours, theirs] = two.pair();
   const std::string much = rubbish(3 * LanePool::kRingBytes);
-  for (int i = 0; i < 20; ++i) {  // afterwards there is a lane
+  for (int i = 0; i < 20; ++i) {  // after these sends, the connection has a lane
     BOOST_REQUIRE(two.client.send(ours, bytes_of(much.substr(0, 1000)), 0) == 1000);
     BOOST_REQUIRE(receive_all(two.server, theirs, 1000).size() == 1000);
   }

@@ -1,5 +1,5 @@
-// Several threads use the same sockets and do at the same time everything that rdmc/socket.h lets any thread
-// do. These tests are most useful with ThreadSanitizer (docs/architecture.md, "Threads, memory, errors").
+// Several threads use the same sockets at the same time, with all calls that rdmc/socket.h permits in any
+// thread. These tests are most useful with ThreadSanitizer (docs/architecture.md, "Threads, memory, errors").
 #include <poll.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ std::string rubbish(std::size_t bytes) {
   return text;
 }
 
-/// May be called in any thread, because it uses none of Boost.Test's checks.
+/// Reads `bytes` bytes. May be called in any thread, because it uses no check of Boost.Test.
 std::string read_all(Stack& stack, int fd, std::size_t bytes) {
   std::string all(bytes, '\0');
   std::size_t done = 0;
@@ -90,7 +90,7 @@ int come_and_go(TwoStacks& two, const std::atomic<bool>& is_over) {
   return count;
 }
 
-/// Makes calls that only look at the socket and change nothing.
+/// Makes calls that only examine the socket and change nothing.
 void look_at(Stack& stack, int fd, const std::atomic<bool>& is_over) {
   while (!is_over) {
     pollfd wanted{.fd = fd, .events = POLLIN | POLLOUT, .revents = 0};
@@ -133,7 +133,8 @@ BOOST_DATA_TEST_CASE(every_direction_has_a_thread_while_others_look_come_and_go,
 
 BOOST_DATA_TEST_CASE(a_close_ends_whatever_others_do_with_the_socket, kFabrics, fabric) {
   TwoStacks two(fabric);
-  const std::string much = rubbish(16'000'000);  // more than all buffers can hold
+  // This text is longer than all buffers together.
+  const std::string much = rubbish(16'000'000);
   const auto has_ended = [](const Answer& answer) {
     return answer || answer.error() == EBADF || answer.error() == ENOTSOCK;
   };
@@ -185,7 +186,7 @@ BOOST_DATA_TEST_CASE(members_of_a_group_read_while_its_root_sends_and_others_joi
       ++done;
     return done;
   });
-  auto hears = start([&] {  // events of members that join and leave
+  auto hears = start([&] {  // receives the events of members that join and leave
     int events = 0;
     while (!is_over) {
       int said = 0;

@@ -1,4 +1,4 @@
-// The sockets of two processes in one process. Each has a stack of its own, so they find each other over the
+// The sockets of two processes, in one process. Each has its own stack. So the two find each other over the
 // loopback interface, connect without a key, and use the named fabric.
 #pragma once
 
@@ -21,7 +21,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-/// Returns everything that arrives until the end, but at most `most` bytes.
+/// Receives until the end, but at most `most` bytes. Returns the received bytes.
 inline std::string receive_all(Stack& stack, int fd, std::size_t most = SIZE_MAX) {
   std::string all;
   std::vector<std::byte> room(100'000);
@@ -48,7 +48,7 @@ struct TwoStacks {
     BOOST_REQUIRE(fd);
     return static_cast<int>(*fd);
   }
-  /// Makes the socket listen at a new `address`.
+  /// Makes the socket listen. Stores the new address in `address`.
   void listen(int fd) {
     address = loopback();
     const int on = 1;
@@ -61,7 +61,7 @@ struct TwoStacks {
   Answer connect(int fd) {
     return client.connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   }
-  /// Returns both ends of a new connection.
+  /// Makes a connection. Returns both ends.
   std::pair<int, int> pair() {
     const int ours = new_socket(client, 0, type);
     BOOST_REQUIRE(connect(ours));

@@ -1,5 +1,5 @@
-// A call that waits for a socket in a thread of its own. The test goes on when the kernel reports that the
-// thread sleeps in its call. So it does not depend on which thread is quicker.
+// Makes a call in a separate thread, in which it waits for a socket. The test continues when the kernel
+// reports that the thread sleeps in this call. So the test does not depend on which thread is faster.
 #pragma once
 
 #include <sys/syscall.h>
@@ -17,8 +17,8 @@
 
 namespace rdmc::sockets::testing {
 
-/// True if the thread sleeps for its socket: in poll(), or on a futex word as OpenSocket does. A thread that
-/// waits for a mutex uses another futex operation.
+/// Returns true if the thread sleeps for its socket. It then sleeps in poll(), or on a futex word as
+/// OpenSocket does. A thread that waits for a mutex uses another futex operation.
 inline bool sleeps_for_a_socket(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
   long number = -1;
@@ -30,7 +30,7 @@ inline bool sleeps_for_a_socket(pid_t thread) {
          (std::stoul(operation, nullptr, 16) & ~kPrivate) == kWaitBitset;
 }
 
-/// Makes a call in a thread of its own. The call sleeps when the constructor returns.
+/// Makes a call in a separate thread. When the constructor returns, the call sleeps.
 class Waiting {
  public:
   explicit Waiting(std::function<Answer()> call) {

@@ -1,5 +1,5 @@
-// Both sides of one channel, without processes. Frames go from one mux to the other in order, as a queue pair
-// would carry them, but only when the test asks for it.
+// Both sides of one channel, without processes. Frames go from one mux to the other in order, as over a queue
+// pair, but only when the test requests it.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -21,13 +21,13 @@ struct Side final : Opens {
     if (listener == nullptr || listener->backlog() == nullptr) return false;
     return listener->backlog()->add({asked, stream});
   }
-  /// Makes the socket ask for a connection.
+  /// Makes the socket request a connection.
   void connect(Socket& socket) {
     const auto began = socket.connect();
     BOOST_REQUIRE((began && *began == Socket::Connecting::begins));
     mux->open(socket.stream(), Address::ipv4(10, 0, 0, 1, 1), Address::ipv4(10, 0, 0, 2, 2));
   }
-  /// Puts the next frame of this side on the wire. Returns false if there is nothing to send.
+  /// Puts the next frame of this side on the wire. Returns false if there was nothing to send.
   bool say() {
     std::vector<std::byte> frame(frame_bytes);
     frame.resize(mux->fill(frame));
@@ -52,8 +52,8 @@ struct Wire {
     from.on_wire.pop_front();
     return other(from).mux->on_frame(frame);
   }
-  /// Gives both sides lanes, as if they were on one host. `memory` is the memory of both sides, as the other
-  /// side reads it. Null means that it cannot be read.
+  /// Gives both sides lanes, as if they were on one host. `memory` is how each side reads the memory of the
+  /// other side. Null means that it cannot read this memory.
   void share_lanes(const std::shared_ptr<const fabric::PeerMemory>& memory = nullptr) {
     const auto lanes = make_lane_pools(memory);
     BOOST_REQUIRE(lanes);
@@ -73,7 +73,7 @@ struct Wire {
   }
 };
 
-/// A client whose connection the server's listener has not accepted yet.
+/// A client with a connection that the server's listener has not accepted yet.
 struct ConnectedWire : Wire {
   ConnectedWire() {
     listener.listen(1);

@@ -26,7 +26,7 @@ namespace {
 
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 
-/// Returns memory to send from. `begin` and the position of a byte determine its value.
+/// Returns memory from which bytes are sent. `begin` and the position of a byte determine the byte's value.
 std::span<std::byte> filled(Stack& stack, std::size_t bytes, unsigned begin) {
   const auto memory = stack.allocate(bytes);
   BOOST_REQUIRE(memory);
@@ -46,7 +46,7 @@ std::uint64_t copied(Stack& stack, int fd) {
   return bytes;
 }
 
-/// Receives everything until the end, and gives each piece back at once.
+/// Receives until the end. Gives each piece back at once.
 std::string receive_in_place(Stack& stack, int fd) {
   std::string all;
   void* where = nullptr;
@@ -68,7 +68,7 @@ BOOST_DATA_TEST_CASE(what_is_sent_and_received_in_place_is_copied_by_nobody, kFa
   auto got = std::async(std::launch::async, [&, at = theirs] { return receive_in_place(two.server, at); });
   std::string expected;
   std::uint64_t number = 0;
-  for (int i = 0; i < 8; ++i) {  // more chunks than the peer has slots
+  for (int i = 0; i < 8; ++i) {  // these are more chunks than the peer has slots
     for (const auto bytes : {much, few}) {
       BOOST_REQUIRE((two.client.send_in_place(ours, bytes, 0, number) == Answer(bytes.size())));
       expected += text_of(bytes);
@@ -90,14 +90,15 @@ BOOST_DATA_TEST_CASE(sends_of_every_kind_keep_their_order_and_may_be_received_by
     });
     std::string expected;
     std::uint64_t number = 0;
-    for (int i = 0; i < 60; ++i) {  // at first in frames, then in a lane, and then in slots
+    // The first sends go in frames, the next ones through a lane, and the last ones in slots.
+    for (int i = 0; i < 60; ++i) {
       const auto bytes = i % 10 == 9 ? much : few;
       const auto sent = i % 20 == 19 || i > 50 ? two.client.send_in_place(ours, bytes, 0, number)
                                                : two.client.send(ours, bytes, 0);
       BOOST_REQUIRE((sent == Answer(bytes.size())));
       expected += text_of(bytes);
     }
-    BOOST_REQUIRE(two.client.close(ours));  // what was sent still arrives
+    BOOST_REQUIRE(two.client.close(ours));  // the sent bytes must still arrive
     BOOST_TEST((got.get() == expected));
     BOOST_TEST(two.client.deallocate(much.data()).has_value());
   }
@@ -123,10 +124,11 @@ BOOST_DATA_TEST_CASE(whoever_epoll_calls_writable_can_send_and_whoever_cannot_is
       const auto rest = piece.subspan(sent % piece.size());
       const auto taken =
           in_place ? two.client.send_in_place(ours, rest, 0, number) : two.client.send(ours, rest, 0);
-      // The first send in place must ask for slots, and the answer is not known yet.
+      // The first send in place must request slots, and the answer is not known yet.
       BOOST_REQUIRE((taken || (taken.error() == EAGAIN && (!is_first || (in_place && number == 0)))));
       sent += taken.value_or(0);
-      if (!taken || *taken < rest.size() || sent == kAll) break;  // full, in the sense of epoll(7)
+      // The socket is full, as epoll(7) defines this.
+      if (!taken || *taken < rest.size() || sent == kAll) break;
     }
   }
   const std::string once = text_of(piece), all = got.get();
@@ -144,7 +146,7 @@ BOOST_AUTO_TEST_CASE(only_memory_of_ours_is_sent_from_and_only_what_was_lent_is_
     return two.client.send_in_place(to, bytes, flags, number);
   };
   BOOST_TEST((send(foreign) == Answer(std::unexpected(EFAULT))));
-  // These bytes reach beyond the end of the allocation.
+  // These bytes include bytes after the end of the allocation.
   BOOST_TEST((send({mine.data() + 1, mine.size()}) == Answer(std::unexpected(EFAULT))));
   BOOST_TEST((send({mine.data() + 1, 0}) == Answer(0)));
   BOOST_TEST((send(mine, MSG_OOB) == Answer(std::unexpected(EOPNOTSUPP))));
@@ -158,7 +160,7 @@ BOOST_AUTO_TEST_CASE(only_memory_of_ours_is_sent_from_and_only_what_was_lent_is_
   BOOST_TEST((send(mine) == Answer(mine.size())));
   BOOST_TEST((two.server.receive_in_place(theirs, &where, 0) == Answer(mine.size())));
   BOOST_REQUIRE(two.server.close(theirs));
-  // The lent bytes stay.
+  // The lent bytes must stay valid.
   BOOST_TEST((text_of({static_cast<std::byte*>(where), mine.size()}) == text_of(mine)));
   BOOST_TEST(two.server.release(where).has_value());
   BOOST_TEST((two.server.release(where) == Answer(std::unexpected(EINVAL))));
@@ -188,9 +190,11 @@ BOOST_AUTO_TEST_CASE(who_closes_in_the_middle_costs_nobody_else_its_slots) {
     BOOST_REQUIRE(two.client.send_in_place(ours, much, 0, number));
     void* where = nullptr;
     BOOST_REQUIRE(two.server.receive_in_place(theirs, &where, 0));
-    BOOST_REQUIRE(two.server.close(theirs));  // most bytes are unread, so this is a reset
+    // Most bytes are unread, so this close is a reset.
+    BOOST_REQUIRE(two.server.close(theirs));
     BOOST_REQUIRE(two.server.release(where));
-    BOOST_TEST(two.client.wait_sent(ours, number, 0).has_value());  // or they will never arrive
+    // The wait ends because these bytes will never arrive.
+    BOOST_TEST(two.client.wait_sent(ours, number, 0).has_value());
     BOOST_TEST(copied(two.client, ours) == 0U);
     BOOST_REQUIRE(two.client.close(ours));
     BOOST_REQUIRE(two.client.deallocate(much.data()));
@@ -199,7 +203,7 @@ BOOST_AUTO_TEST_CASE(who_closes_in_the_middle_costs_nobody_else_its_slots) {
 
 namespace {
 
-/// A connection in lanes, after some use.
+/// A connection that has used its lanes for some time.
 struct LanedPair : TwoStacks {
   LanedPair() : TwoStacks("shm") {
     std::tie(ours, theirs) = pair();
@@ -215,7 +219,7 @@ struct LanedPair : TwoStacks {
   int ours = -1, theirs = -1;
 };
 
-/// Returns text in which each 8 bytes are their own position. `from` and `bytes` must be multiples of 8.
+/// Returns text in which each 8 bytes contain their own position. `from` and `bytes` must be multiples of 8.
 std::string counted(std::size_t from, std::size_t bytes) {
   std::string text(bytes, '\0');
   for (std::size_t i = 0; i < bytes; i += 8) {
@@ -231,7 +235,7 @@ BOOST_AUTO_TEST_CASE(what_a_waiting_send_lends_is_copied_by_the_reader_alone) {
   LanedPair two;
   const std::string much = counted(0, 16 << 20);
   Waiting sends([&, fd = two.ours] { return two.client.send(fd, bytes_of(much), 0); });
-  // The lent bytes come after a full ring, and nobody wakes the writer before they were read.
+  // The lent bytes follow a full ring buffer. The writer is not woken before they have been read.
   std::string got(2 * LanePool::kRingBytes, '\0');
   const auto first = two.server.receive(two.theirs, std::as_writable_bytes(std::span(got)), 0);
   BOOST_TEST((first == Answer(got.size())));
@@ -252,7 +256,7 @@ BOOST_AUTO_TEST_CASE(sends_that_time_out_while_they_lend_have_sent_what_they_say
     bool is_intact = true;
     while (const auto got = two.server.receive(fd, std::span(room).first(most = most * 7 % 2'999'999), 0)) {
       if (*got == 0) break;
-      // Compare whole words, beginning at a word's first byte.
+      // Compares whole words, so the comparison starts at the first byte of a word.
       for (std::size_t i = (8 - at % 8) % 8; i + 8 <= *got; i += 8) {
         std::uint64_t place = 0;
         std::memcpy(&place, &room[i], 8);
@@ -266,7 +270,7 @@ BOOST_AUTO_TEST_CASE(sends_that_time_out_while_they_lend_have_sent_what_they_say
   });
   std::size_t gone = 0;
   for (std::size_t size = 8; gone < kAll; size = size * 5 % 2'000'003 / 8 * 8 + 8) {
-    // The bytes exist only during the call.
+    // The bytes exist only during the call. After that, their memory is overwritten.
     std::string bytes = counted(gone / 8 * 8, size + 8).substr(gone % 8);
     const auto sent = two.client.send(two.ours, bytes_of(bytes), 0);
     std::ranges::fill(bytes, '\xff');
@@ -299,7 +303,7 @@ BOOST_AUTO_TEST_CASE(what_a_ring_has_room_for_is_taken_though_nobody_reads_on) {
   const std::string much = counted(0, LanePool::kRingBytes + more);
   auto sent =
       std::async(std::launch::async, [&, fd = two.ours] { return two.client.send(fd, bytes_of(much), 0); });
-  // A ring that is half free wakes a writer that waits for room.
+  // When half of the ring buffer is free, the writer that waits for space is woken.
   const std::size_t some = more + LanePool::kRingBytes / 2;
   BOOST_TEST((receive_all(two.server, two.theirs, some) == much.substr(0, some)));
   BOOST_TEST((sent.get() == Answer(much.size())));

@@ -1,4 +1,5 @@
-// How connections begin and end: in order, by the death of a process, and with peers that break the protocol.
+// Tests how connections begin and end: in order, by the death of a process, and with peers that break the
+// protocol.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kFabrics{"udp", "shm", "auto"};
 
-/// A process that opens the channel of an endpoint without the library's Endpoint.
+/// A process that opens the channel of an endpoint without using the library's Endpoint.
 class RawPeer {
  public:
   struct Answer {
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_one_side_ends_is_over_for_both_with_all_i
         BOOST_TEST((other.end_of(there).code == Errc::cancelled));
         for (std::uint64_t i = 1; i < 3; ++i)
           BOOST_TEST(is(us.next(), WorkKind::receive, i, WorkStatus::flushed));
-        // The message had arrived before the end, and its acknowledgement left in time.
+        // The message arrived before the end, and the acknowledgement of it left before the end.
         BOOST_TEST(is(other.next(), WorkKind::send, 8));
         BOOST_TEST(is(other.next(), WorkKind::receive, 7, WorkStatus::flushed));
         BOOST_TEST(failed_with(here.send({}, 0), Errc::peer_failed));
@@ -120,7 +121,8 @@ BOOST_AUTO_TEST_CASE(an_endpoint_that_ends_flushes_what_it_had_to_do_and_tells_i
       Party other({.fabric = fabric}), us({.fabric = fabric}, Way::upcalls);
       const auto [here, there] = connect(us, other);
       const auto message = bytes_of("never");
-      BOOST_REQUIRE(here.send(message, 1));  // the peer has posted no receive
+      // The peer has posted no receive, so the send does not complete.
+      BOOST_REQUIRE(here.send(message, 1));
       us.destroy();
       BOOST_TEST(is(us.next(), WorkKind::send, 1, WorkStatus::flushed));
       BOOST_TEST((us.end_of(here).code == Errc::cancelled));
@@ -130,11 +132,11 @@ BOOST_AUTO_TEST_CASE(an_endpoint_that_ends_flushes_what_it_had_to_do_and_tells_i
   }
 }
 
-/// Returns the wait status of a process that destroys an endpoint in an upcall.
+/// Runs a process that destroys an endpoint in an upcall. Returns the wait status of this process.
 int end_of_a_process_that_destroys_an_endpoint_in_an_upcall(bool own_thread) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(60);  // so that a failing test does not hang
+    ::alarm(60);  // A failing test must not hang.
     ::signal(SIGABRT, SIG_DFL);
     ::close(STDERR_FILENO);
     Endpoint* const endpoint = Endpoint::create({.name = "test",
@@ -257,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_connection_attempt_ends_by_name_and_in_time) {
   Party us({.fabric = "udp"});
   const auto nobody = us->connect({.host = "127.0.0.1", .port = 1}, kPatience);
   BOOST_TEST(failed_with(nobody, Errc::peer_failed));
-  // A listener that never sends anything.
+  // This listener never sends anything.
   const int silent = ::socket(AF_INET, SOCK_STREAM, 0);
   BOOST_REQUIRE(::listen(silent, 1) == 0);
   sockaddr_in bound{};
@@ -265,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_connection_attempt_ends_by_name_and_in_time) {
   BOOST_REQUIRE(::getsockname(silent, reinterpret_cast<sockaddr*>(&bound), &length) == 0);
   const Endpoint::Target place{.host = "127.0.0.1", .port = ntohs(bound.sin_port)};
   BOOST_TEST(failed_with(us->connect(place, milliseconds(50)), Errc::timed_out));
-  // A connection attempt that has not finished when the endpoint ends.
+  // This connection attempt has not finished when the endpoint ends.
   std::promise<Result<Connection>> made;
   us->connect(place, kPatience, [&](Result<Connection> done) { made.set_value(std::move(done)); });
   us.destroy();

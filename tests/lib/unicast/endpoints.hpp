@@ -1,6 +1,6 @@
-// Endpoints of this process, each with its own Context, so that each stands for a process of its own. A Party
-// records the upcalls of its endpoint. Waiting ends when a condition holds, or at a time limit that only a
-// failing test reaches.
+// Endpoints of this process. Each has its own Context, so that it acts as a separate process. A Party records
+// the upcalls of its endpoint. A wait ends when its condition is true. Only a failing test reaches the time
+// limit.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ namespace rdmc::testing {
 inline constexpr Duration kPatience = seconds(30);
 inline constexpr RemoteAccess kAllAccess = RemoteAccess::write | RemoteAccess::read | RemoteAccess::atomic;
 
-/// How an application takes completions, and which thread runs the engine.
+/// How an application gets completions, and which thread runs the engine.
 enum class Way : std::uint8_t { polls, upcalls, drives_and_polls, drives_with_upcalls };
 inline constexpr std::array kWays{Way::polls, Way::upcalls, Way::drives_and_polls, Way::drives_with_upcalls};
 
@@ -67,7 +67,7 @@ class Party {
   void destroy() { endpoint_.reset(); }
   Endpoint::Target place() { return {.host = "127.0.0.1", .port = endpoint_->address().port}; }
 
-  /// Returns the next completion. Fails the test if none comes.
+  /// Returns the next completion. If there is none within kPatience, the test fails.
   Completion next() {
     std::array<Completion, 1> one;
     if (way_ == Way::polls || way_ == Way::drives_and_polls) {
@@ -85,7 +85,7 @@ class Party {
     while (all.size() < count) all.push_back(next());
     return all;
   }
-  /// The connection of the peer that has connected at this index, counted from 0.
+  /// Returns the connection of the peer that has connected as number `index`, counted from 0.
   Connection connection(std::size_t index = 0) {
     BOOST_REQUIRE(wait_until([&] { return connected_.size() > index; }));
     const std::lock_guard lock(mutex_);
@@ -104,7 +104,7 @@ class Party {
   void wait_for_end() {
     BOOST_REQUIRE(wait_until([&] { return !disconnected_.empty(); }));
   }
-  /// The number of peers that have connected.
+  /// Returns the number of peers that have connected.
   std::size_t connections() {
     const std::lock_guard lock(mutex_);
     return connected_.size();
@@ -114,12 +114,12 @@ class Party {
     return disconnected_.size();
   }
 
-  // Functions that run in the upcalls. Set them before any peer connects.
+  // Functions that run in the upcalls. A test must set them before any peer connects.
   std::function<Result<void>(const PeerInfo&)> when_asked;
   std::function<void(const Connection&)> when_connected;
   std::function<void()> when_disconnected;
   std::function<void(std::span<const Completion>)> when_completed;
-  /// A Context of its own, because this object stands for a process.
+  /// The object has its own Context, because it acts as a process.
   const std::shared_ptr<Context> context = std::make_shared<Context>();
 
  private:
@@ -150,10 +150,11 @@ class Party {
   std::vector<Connection> connected_;
   std::vector<std::pair<ConnectionId, Error>> disconnected_;
   std::deque<Completion> completed_;
-  std::unique_ptr<Endpoint> endpoint_;  // declared last, so that it is destroyed first
+  // Declared last, so that it is destroyed first.
+  std::unique_ptr<Endpoint> endpoint_;
 };
 
-/// Connects `dialer` to `other`, which must have a thread of its own. Returns the handles of both sides.
+/// Connects `dialer` to `other`. `other` must have its own thread. Returns the handles of both sides.
 inline std::pair<Connection, Connection> connect(Party& dialer, Party& other, std::size_t index = 0) {
   auto made = dialer->connect(other.place(), kPatience);
   BOOST_REQUIRE_MESSAGE(made, made.error().what);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The example of the unicast interface, run as its users run it: one process serves a counter, another one adds to it. With
---installed it is compiled first, against nothing but what `meson install` has put into an empty directory."""
+"""Runs the example of the unicast interface as its users run it: one process has a counter, and another one adds to it.
+With --installed, the test first compiles the example, with only the files that `meson install` has put into an empty
+directory."""
 import os
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-// How endpoints connect: what each side proves, learns and refuses, and which threads may wait for a
+// Tests how endpoints connect: what each side proves, learns and refuses, and which threads may wait for a
 // connection.
 #include <unistd.h>
 
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(who_encrypts_connects_to_those_who_do_and_to_nobody_else) {
       Party us({.fabric = fabric, .key_file = key.path, .encrypt = true});
       const auto [here, there] = connect(us, other);
       check_message(us, here, other, there);
-      // This is the thread that the endpoint uses; the context has no other one.
+      // The endpoint uses this thread, because the context has no other thread.
       const auto thread = us.context->fabric_thread({.fabric = fabric, .encrypt = true});
       BOOST_REQUIRE(thread);
       BOOST_TEST(us.context->threads() == 1U);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(who_encrypts_connects_to_those_who_do_and_to_nobody_else) {
   BOOST_TEST(failed_with(other->connect(plain.place(), kPatience), Errc::authentication));
 }
 
-// The result does not depend on a NIC in this machine.
+// The result is the same with and without a NIC in this machine.
 BOOST_AUTO_TEST_CASE(a_nic_encrypts_nothing_and_says_so) {
   const KeyFile key;
   BOOST_TEST(failed_with(
@@ -193,7 +193,8 @@ BOOST_AUTO_TEST_CASE(no_upcall_of_a_membership_waits_for_a_connection) {
   Party other({.fabric = "udp"});
   for (const Way way : kWays) {
     Party us({.fabric = "udp"}, way);
-    const auto loop = us.context->loop().value();  // the thread on which upcalls of memberships run
+    // Upcalls of memberships run on the thread of this loop.
+    const auto loop = us.context->loop().value();
     loop->call([&] {
       BOOST_TEST(failed_with(us->connect(other.place(), kPatience), Errc::invalid_argument));
       if (way == Way::drives_and_polls || way == Way::drives_with_upcalls) return;

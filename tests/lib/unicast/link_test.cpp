@@ -1,4 +1,4 @@
-// Tests of a Link over a fake queue pair, for cases that neither a network nor a device can produce.
+// Tests a Link over a fake queue pair, for cases that neither a network nor a device can produce.
 #include "lib/unicast/link.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,8 +15,8 @@ using unicast::Link;
 namespace {
 
 struct Played {
-  std::vector<std::uint64_t> posted;              ///< the work ids
-  std::optional<std::uint64_t> lacks_memory_for;  ///< throws std::bad_alloc when this work id is posted
+  std::vector<std::uint64_t> posted;              ///< the work ids of the posted work requests
+  std::optional<std::uint64_t> lacks_memory_for;  ///< a post with this work id throws std::bad_alloc
   std::size_t completed = 0;
 };
 
@@ -41,7 +41,7 @@ class PlayedQueuePair final : public fabric::QueuePair {
   Result<void> connect(std::span<const std::byte>) override { return {}; }
 
  private:
-  /// Throws std::bad_alloc after it has accepted the work request.
+  /// Accepts the work request. Throws std::bad_alloc after that if `lacks_memory_for` is this work id.
   Result<void> post(std::uint64_t work_id) {
     played_.posted.push_back(work_id);
     if (work_id == played_.lacks_memory_for) throw std::bad_alloc();
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_the_queue_pair_lacked_memory_for_is_poste
   const auto fault = world.link.fault();
   BOOST_REQUIRE(fault);
   BOOST_TEST((fault->error.code == Errc::resource_limit && fault->is_explained));
-  // Each operation has exactly one completion.
+  // Each operation must have exactly one completion.
   BOOST_TEST(
       world.take(world.link.poll(world.polled, world.completions)) == (std::vector<std::uint64_t>{0, 1}),
       boost::test_tools::per_element());

@@ -1,6 +1,6 @@
-// An endpoint ends while its thread has no memory, in its last upcalls and in the library around them. The
-// process must go on, every completion must be handed out or counted as dropped, and the end must be reported
-// once.
+// An endpoint ends while its thread has no memory. Memory is lacking in its last upcalls, and in the library
+// around them. The process must continue. Every completion must be handed out or counted as dropped. The end
+// must be reported once.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <functional>
@@ -14,10 +14,10 @@ using namespace rdmc::testing;
 
 namespace {
 
-constexpr std::size_t kReceives = 100;  // more than one batch of completions
+constexpr std::size_t kReceives = 100;  // these are more completions than one batch has
 
-/// An endpoint with kReceives receives for which no message comes. It counts the upcalls while it ends. In
-/// them it calls `when_completed` and `when_disconnected`, which may throw.
+/// An endpoint that has posted kReceives receives. No message arrives for them. While the endpoint ends, its
+/// upcalls are counted. The upcalls call `when_completed` and `when_disconnected`, which may throw.
 struct Waiting {
   Waiting(Party& peer, bool own_thread) {
     EndpointCallbacks on;
@@ -40,7 +40,7 @@ struct Waiting {
     BOOST_REQUIRE(connection);
     for (std::size_t i = 0; i < kReceives; ++i) BOOST_REQUIRE(connection->post_receive({}, i));
   }
-  /// Ends the endpoint, and checks that no completion was lost.
+  /// Ends the endpoint. Checks that no completion was lost.
   void end() {
     endpoint.reset();
     BOOST_TEST(completed + dropped == kReceives);
@@ -51,7 +51,7 @@ struct Waiting {
   std::atomic<std::size_t> completed = 0, disconnected = 0, dropped = 0;
   std::shared_ptr<Context> context = std::make_shared<Context>();
   std::unique_ptr<Endpoint> endpoint;
-  const Endpoint* raw = nullptr;  ///< valid until the destructor of the endpoint has returned
+  const Endpoint* raw = nullptr;  ///< valid until the destructor of the endpoint returns
 };
 
 template <typename Case>
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(an_application_that_drives_the_engine_goes_on_after_an_upca
 
 namespace {
 
-/// Collects the results of connect(), and waits for them.
+/// Collects the results of connect(). A test can wait for them.
 class Told {
  public:
   void tell(Result<Connection> made) {
@@ -127,7 +127,7 @@ class Told {
     all_.push_back(std::move(made));
     changed_.notify_all();
   }
-  /// Waits for the first result, and returns all. Fails the test if none comes.
+  /// Waits for the first result, and returns all results. If there is none within the limit, the test fails.
   std::vector<Result<Connection>> wait() {
     std::unique_lock lock(mutex_);
     BOOST_REQUIRE(
@@ -145,8 +145,8 @@ class Told {
   std::vector<Result<Connection>> all_;
 };
 
-/// Connects again and again. Each time `on_thread` makes another allocation of a thread fail, until no
-/// allocation fails.
+/// Connects repeatedly. Each time, another allocation of the thread of `on_thread` fails. Ends when a connect
+/// needs so few allocations that none fails.
 template <typename OnThread>
 void connect_without_memory(Party& us, Party& other, OnThread on_thread) {
   long failed = 1;
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(a_connection_whose_upcall_lacks_memory_ends_and_no_other_on
   };
   const auto [here, there] = connect(us, other);
   const auto second = us->connect(other.place(), kPatience);
-  // The end of the connection may overtake the report that it was made.
+  // The end of the connection may be reported before connect() has reported the connection.
   BOOST_TEST(((second ? us.end_of(*second) : second.error()).code == Errc::peer_failed));
   us->connect(other.place(), kPatience, [](const Result<Connection>&) { throw std::bad_alloc(); });
   other.wait_for_end();
@@ -242,7 +242,8 @@ BOOST_AUTO_TEST_CASE(a_region_ends_without_memory) {
         else
           end();
         BOOST_TEST(failed == 0);
-        owner->poll({});  // gives the turn in which the region ends, if the endpoint has no thread
+        // If the endpoint has no thread, the region ends in this turn.
+        owner->poll({});
         BOOST_REQUIRE(here.write(bytes, key, 0, 1));
         while (peer.disconnected() == 0) owner->poll({}, milliseconds(1));
         BOOST_TEST(is(peer.next(), WorkKind::write, 1, WorkStatus::remote_access));

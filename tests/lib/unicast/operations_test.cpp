@@ -1,4 +1,4 @@
-// What the operations do, over each fabric, and for each way in which an application can take completions.
+// Tests all operations over each fabric, for each method by which an application can get completions.
 #include <poll.h>
 
 #include <rapidcheck.h>
@@ -36,8 +36,8 @@ rc::Gen<std::vector<Drawn>> operations() {
       rc::gen::set(&Drawn::number, rc::gen::inRange<std::uint64_t>(0, 3))));
 }
 
-/// Two connected endpoints. One runs operations, and the other has the memory. The test keeps a model of the
-/// memory.
+/// Two connected endpoints. One performs operations, and the other one has the memory. The test has a model
+/// of the memory.
 class World {
  public:
   World(const char* fabric, Way way) : other_({.fabric = fabric}), us_({.fabric = fabric}, way) {
@@ -64,7 +64,8 @@ class World {
           RC_ASSERT((there_.post_receive(room, work_id)).has_value());
           RC_ASSERT((copies ? here_.send_copy(bytes, work_id, 5) : here_.send(bytes, work_id)));
           if (copies) std::ranges::fill(bytes, std::byte{0xEE});
-          RC_ASSERT(is(us_.next(), WorkKind::send, work_id));  // gives turns to us_, which may have no thread
+          // This call also gives turns to us_, which may have no thread.
+          RC_ASSERT(is(us_.next(), WorkKind::send, work_id));
           const Completion received = other_.next();
           RC_ASSERT(is(received, WorkKind::receive, work_id));
           RC_ASSERT(received.byte_count == sent.size());
@@ -134,7 +135,7 @@ BOOST_AUTO_TEST_CASE(every_operation_does_what_it_says_over_every_fabric_and_in_
   }
 }
 
-// One thread drives both endpoints, and sleeps until one of them has something to do.
+// One thread drives both endpoints. It sleeps until one of them has something to do.
 BOOST_AUTO_TEST_CASE(a_loop_that_waits_for_the_descriptors_misses_nothing) {
   for (const char* const fabric : {"udp", "shm", "auto"}) {
     BOOST_TEST_CONTEXT(fabric) {
@@ -214,7 +215,8 @@ BOOST_AUTO_TEST_CASE(copied_bytes_are_the_caller_s_at_once_and_more_copies_than_
   std::vector<std::byte> bytes(Endpoint::kMostCopiedBytes);
   std::uint64_t copies = 0;
   Result<void> sent;
-  for (; sent; ++copies) {  // the peer has posted no receive, so no send completes
+  // The peer has posted no receive, so no send completes.
+  for (; sent; ++copies) {
     std::ranges::fill(bytes, std::byte(copies));
     sent = here.send_copy(bytes, copies);
   }
@@ -235,7 +237,8 @@ BOOST_AUTO_TEST_CASE(copied_bytes_are_the_caller_s_at_once_and_more_copies_than_
 }
 
 BOOST_AUTO_TEST_CASE(no_more_operations_are_taken_than_the_depths_say_until_completions_were_taken) {
-  std::vector<std::byte> byte(1), room(8);  // must outlive the operations in flight
+  // This memory must outlive the operations in flight.
+  std::vector<std::byte> byte(1), room(8);
   Party other({.fabric = "udp"}), us({.fabric = "udp", .send_depth = 4, .receive_depth = 2});
   const auto [here, there] = connect(us, other);
   for (std::uint64_t i = 0; i < 2; ++i) BOOST_TEST(here.post_receive(room, i).has_value());
@@ -244,7 +247,8 @@ BOOST_AUTO_TEST_CASE(no_more_operations_are_taken_than_the_depths_say_until_comp
   BOOST_TEST(failed_with(here.send(byte, 4), Errc::would_block));
   for (std::uint64_t i = 0; i < 4; ++i) BOOST_REQUIRE(there.post_receive(room, i));
   other.next(4);
-  BOOST_TEST(failed_with(here.send(byte, 4), Errc::would_block));  // the completions were not taken yet
+  // The application has not taken the completions yet.
+  BOOST_TEST(failed_with(here.send(byte, 4), Errc::would_block));
   us.next(4);
   BOOST_TEST(here.send(byte, 4).has_value());
 }
@@ -259,7 +263,7 @@ BOOST_AUTO_TEST_CASE(completions_that_are_there_together_are_handed_out_in_one_b
       const auto [here, there] = connect(us, other);
       for (std::size_t i = 0; i < kReceives; ++i) BOOST_REQUIRE(here.post_receive({}, i));
       here.disconnect();
-      us.end_of(here);  // all receives were flushed before
+      us.end_of(here);  // By now, all receives have been flushed.
       if (way == Way::polls || way == Way::drives_and_polls) {
         std::array<Completion, kReceives + 6> some;
         batches.push_back(us->poll(some));
@@ -305,7 +309,7 @@ BOOST_AUTO_TEST_CASE(many_threads_may_ask_for_operations_of_one_connection) {
         if (here.send_copy(bytes, t * kEach + i)) ++i;
     });
   std::vector<std::uint64_t> next(kThreads);
-  // The operations of each thread complete in order.
+  // The operations of each thread must complete in order.
   for (const Completion& done : us.next(kThreads * kEach)) {
     BOOST_TEST((done.status == WorkStatus::success));
     BOOST_TEST(done.work_id % kEach == next[done.work_id / kEach]++);

@@ -1,5 +1,5 @@
-// Operations of all kinds that are in flight together. Each must do its work, and completions must come in
-// the order of posting.
+// Tests operations of all kinds that are in flight at the same time. Each must have its effect, and their
+// completions must be in the order of posting.
 #include <rapidcheck.h>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -16,10 +16,10 @@ using namespace rdmc::testing;
 
 namespace {
 
-// The size of each of the three parts of the memory: words for atomic operations, bytes to read, bytes to
-// write.
+// The size of each of the three parts of the memory. The parts contain words for atomic operations, bytes to
+// read, and bytes to write.
 constexpr std::size_t kPart = 16 * 1024;
-constexpr std::size_t kMost = 60;  // operations in flight; less than kMostCopies
+constexpr std::size_t kMost = 60;  // The largest number of operations in flight. It is less than kMostCopies.
 
 struct Drawn {
   int kind = 0;
@@ -36,7 +36,8 @@ rc::Gen<std::vector<Drawn>> operations() {
                              rc::gen::set(&Drawn::number, rc::gen::inRange<std::uint64_t>(0, 3)))));
 }
 
-/// What is expected of an operation on the side that posts it, and of the receive that it uses.
+/// The expected result of an operation at the side that posts it. `Arrived` is the expected result of the
+/// receive that the operation uses.
 struct Expected {
   WorkKind kind = WorkKind::send;
   std::optional<std::uint64_t> original = {};
@@ -63,7 +64,8 @@ class World {
     arrived_.clear();
     asks_.clear();
     for (std::size_t i = 0; i < drawn.size(); ++i) prepare(drawn[i], i);
-    for (const auto& ask : asks_) RC_ASSERT(ask().has_value());  // all receives were posted before
+    // By now, all receives have been posted.
+    for (const auto& ask : asks_) RC_ASSERT(ask().has_value());
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       const Completion done = us_.next();
       RC_ASSERT(is(done, expected_[i].kind, i));
@@ -90,10 +92,10 @@ class World {
     arrived.room = buffers_.back();
     arrived_.push_back(arrived);
   }
-  /// Prepares an operation and its model, and posts the receive that it uses.
+  /// Prepares an operation and the model of its result. Posts the receive that the operation uses.
   void prepare(const Drawn& one, std::uint64_t id) {
     const auto bytes = buffer(one.bytes, std::byte(++last_value_));
-    // Only four words are used, so that several operations use the same one.
+    // Uses only four words, so that several operations use the same word.
     std::byte* const word = model_.data() + one.offset % 32 / 8 * 8;
     std::uint64_t value = 0;
     std::memcpy(&value, word, sizeof value);

@@ -1,4 +1,4 @@
-// Which peers may access memory, with which key, and until when.
+// Tests which peers may access memory, with which key, and until when.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kFabrics{"udp", "shm", "auto"};
 
-/// An endpoint with memory, and two peers that are connected to it.
+/// An endpoint with memory, and two peers that are connected to this endpoint.
 struct World {
   explicit World(const char* fabric, std::size_t bytes = 4096)
       : memory(bytes), owner({.fabric = fabric}), first({.fabric = fabric}), second({.fabric = fabric}) {
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(after_a_revocation_the_old_key_changes_no_byte_and_other_pe
       BOOST_TEST(is(world.first.next(), WorkKind::write, 2, WorkStatus::remote_access));
       if (sent) {
         BOOST_TEST(is(world.first.next(), WorkKind::send, 3, WorkStatus::flushed));
-      } else {  // the refusal has arrived before this send
+      } else {  // The refusal arrived before this send.
         BOOST_TEST((sent.error().code == Errc::peer_failed));
       }
       BOOST_TEST((world.first.end_of(world.first_here).code == Errc::permission_denied));
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_key_taken_back_before_it_was_used_can_be_granted_anew_on_
   const auto old_key = *world.region.grant(world.first_there);
   BOOST_TEST(failed_with(world.region.grant(world.first_there), Errc::already_exists));
   BOOST_TEST(world.region.revoke(world.first_there).has_value());
-  BOOST_TEST(world.region.revoke(world.first_there).has_value());  // succeeds without a key
+  BOOST_TEST(world.region.revoke(world.first_there).has_value());  // This succeeds although there is no key.
   const auto key = *world.region.grant(world.first_there);
   BOOST_TEST((key.key != old_key.key));
   BOOST_REQUIRE(world.first_here.write(kOnes, key, 0, 1));
@@ -103,22 +103,25 @@ BOOST_AUTO_TEST_CASE(a_key_taken_back_before_it_was_used_can_be_granted_anew_on_
 BOOST_AUTO_TEST_CASE(no_write_of_a_stream_changes_a_byte_after_revoke_has_returned) {
   for (const char* const fabric : kFabrics) {
     BOOST_TEST_CONTEXT(fabric) {
-      World world(fabric, 64 * 1024);  // so that the stream of writes lasts longer than a call
+      // The region is large, so that the stream of writes takes longer than one call.
+      World world(fabric, 64 * 1024);
       const auto key = *world.region.grant(world.first_there);
       std::vector<std::vector<std::byte>> sources;
       for (int i = 0; i < 200; ++i) sources.emplace_back(world.memory.size(), std::byte(i + 1));
       for (std::size_t i = 0; i < sources.size(); ++i)
         BOOST_REQUIRE(world.first_here.write(sources[i], key, 0, i));
-      world.first.next(20);  // the stream has begun
+      world.first.next(20);  // From here on, the stream is running.
       BOOST_TEST(world.region.revoke(world.first_there).has_value());
       const auto before = world.memory;
-      // If all writes were completed before the revocation, this one is refused.
+      // If all writes of the stream completed before the revocation, this write is refused.
       const bool is_taken = world.first_here.write(sources[0], key, 0, sources.size()).has_value();
       const auto rest = world.first.next(sources.size() - 20 + (is_taken ? 1 : 0));
       world.second_here.disconnect();
-      world.owner.end_of(world.second_there);  // no packet of the stream is in flight any longer
+      // From here on, no packet of the stream is in flight.
+      world.owner.end_of(world.second_there);
       BOOST_TEST((world.memory == before));
-      // The writes before the revocation succeeded, one was refused, and the others were never sent.
+      // The writes before the revocation must have succeeded. One write must have been refused. The later
+      // ones must not have been sent.
       const auto refused =
           std::ranges::find_if(rest, [](const Completion& one) { return one.status != WorkStatus::success; });
       BOOST_TEST_REQUIRE((refused != rest.end()));
@@ -205,7 +208,7 @@ BOOST_AUTO_TEST_CASE(a_region_that_another_takes_the_place_of_ends) {
 
 BOOST_AUTO_TEST_CASE(a_region_lets_in_no_connection_of_another_endpoint) {
   World world("udp");
-  // first_here and first_there are both the first connection of their endpoint.
+  // first_here and first_there are each the first connection of their endpoint, so their numbers are equal.
   BOOST_TEST(failed_with(world.region.grant(world.first_here), Errc::invalid_argument));
   const auto key = *world.region.grant(world.first_there);
   BOOST_TEST(world.region.revoke(world.first_here).has_value());

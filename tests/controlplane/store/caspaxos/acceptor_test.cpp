@@ -34,12 +34,12 @@ BOOST_AUTO_TEST_CASE(an_answer_waits_for_the_write_that_makes_it_durable) {
   BOOST_TEST_REQUIRE(first.has_value());
   acceptor.synced(first->sequence);
   const auto promise = acceptor.prepare({"g", ballot(1, 7)});
-  BOOST_TEST(promise.after ==
-             first->sequence + 1);  // the ceiling was raised, so the answer waits for a write
+  // This promise raised the ceiling, so the answer waits for a write.
+  BOOST_TEST(promise.after == first->sequence + 1);
   const auto second = acceptor.take_write();
   BOOST_TEST(second->sequence == promise.after);
-  BOOST_TEST(acceptor.prepare({"g", ballot(1, 8)}).after <=
-             second->sequence);  // below the ceiling, so no new write is needed
+  // This ballot is below the ceiling, so the answer needs no new write.
+  BOOST_TEST(acceptor.prepare({"g", ballot(1, 8)}).after <= second->sequence);
   BOOST_TEST(acceptor.accept({"g", {ballot(1, 8), value(1)}}).after == second->sequence + 1);
   BOOST_TEST(acceptor.query({"g", 1}).after == second->sequence + 1);
 }
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(an_acceptor_that_was_to_join_and_is_left_out_can_ask_for_it
   static_cast<void>(joiner.take_write());
   BOOST_TEST(!joiner.adopt(without));
   BOOST_TEST(joiner.newest().epoch == 0u);
-  // The journal entry removes the configuration on the disk, too.
+  // The journal entry must also remove the configuration from the disk.
   const auto write = joiner.take_write();
   BOOST_TEST_REQUIRE(write.has_value());
   Durable kept{.next = second_configuration()};

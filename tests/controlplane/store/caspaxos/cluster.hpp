@@ -1,4 +1,5 @@
-// Three nodes of a store without disks. The links between them lose nothing, but a test can cut them.
+// Three store nodes without disks. No messages are lost between the nodes, except on links that a test has
+// cut.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace rdmc::store::testing {
 
 class Cluster {
  public:
-  /// The client number of the test itself. The client number of a node is its node number plus one.
+  /// The client number of the test. The client number of a node is its node number plus one.
   static constexpr Node::Client kTest = 100;
 
   void start(std::size_t node, Durable kept = {}) {
@@ -31,13 +32,13 @@ class Cluster {
   void start_all() {
     for (std::size_t node = 0; node < kMostNodes; ++node) start(node);
   }
-  /// Cuts the links between that node and the others.
+  /// Cuts the links between `node` and the other nodes.
   void cut(std::size_t node) { cut_.insert(node); }
   void heal() { cut_.clear(); }
-  /// The node's disk writes nothing from now on, until the node starts anew.
+  /// From now on, the disk of `node` completes no write, until the node is started again.
   void hold_disk(std::size_t node) { held_disks_.insert(node); }
 
-  /// Sends a request to the node. Returns its answer, or nullopt if none comes within `time`.
+  /// Sends a request to the node. Returns the answer, or nullopt if no answer arrives within `time`.
   std::optional<Reply> ask(std::size_t node, decltype(Request::body) body, Duration time = seconds(10)) {
     said_.reset();
     nodes[node]->receive(kTest, {1, std::move(body)}, now);

@@ -8,7 +8,7 @@ namespace rdmc::store::testing {
 BOOST_AUTO_TEST_SUITE(journal_test)
 namespace {
 
-/// A journal of three frames, and the state after each of them.
+/// A journal of three frames, and the state after each frame.
 struct Written {
   Written() {
     Acceptor acceptor(first_state(0));
@@ -51,7 +51,8 @@ BOOST_FIXTURE_TEST_CASE(no_flipped_bit_is_taken_for_what_was_written, Written) {
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     const auto recovered = recover(bytes);
-    // Damage before the last frame is refused. Damage in the last frame looks like a write that was cut off.
+    // Damage before the last frame is an error. Damage in the last frame looks like an incomplete write,
+    // which is dropped.
     if (bit / 8 < ends[1])
       BOOST_TEST(!recovered.has_value());
     else

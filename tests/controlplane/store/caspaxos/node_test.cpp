@@ -29,13 +29,13 @@ struct Serving : Cluster {
   }
 };
 
-// The surviving node.
+// Tests of the surviving node.
 
 BOOST_FIXTURE_TEST_CASE(a_node_refuses_to_be_the_survivor_while_a_majority_answers, Serving) {
   const std::uint64_t before = epoch_of(*this, 0);
   for (std::size_t node = 0; node < kMostNodes; ++node)
     BOOST_TEST(refusal_of(node, Survive{}).contains("needs no survivor"));
-  nodes[2].reset();  // two of three nodes are enough
+  nodes[2].reset();  // two of three nodes still answer, which is a majority
   BOOST_TEST(refusal_of(0, Survive{}).contains("needs no survivor"));
   start(2);
   BOOST_TEST(all_serve());
@@ -79,7 +79,7 @@ BOOST_FIXTURE_TEST_CASE(of_two_survivors_that_were_cut_off_from_each_other_one_i
   BOOST_TEST_REQUIRE(ending != nullptr);
   BOOST_TEST((ending->code == Errc::cancelled));
   BOOST_TEST(ending->what.contains("given to another node"));
-  start(loser);  // without its former state
+  start(loser);  // starts this node without its former state
   start(2);
   BOOST_TEST(all_serve());
 }
@@ -92,7 +92,7 @@ BOOST_FIXTURE_TEST_CASE(nobody_hears_of_a_forced_configuration_that_its_node_can
   BOOST_TEST(!ask(1, StateRequest{}, seconds(2)).has_value());
   for (const std::size_t other : {0u, 2u})
     BOOST_TEST(ask(other, StateRequest{})->known.epoch < Acceptor::kForcedEpochs);
-  start(1, before);  // as after a loss of power
+  start(1, before);  // starts this node with a former state, as after a loss of power
   BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
   BOOST_TEST(all_serve());
 }
@@ -114,22 +114,23 @@ BOOST_FIXTURE_TEST_CASE(a_node_that_has_lost_its_state_is_forced_into_no_epoch_o
   cut(1);
   BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
   const Configuration former = nodes[1]->acceptor().newest();
-  start(1);  // without its former state
+  start(1);  // starts this node without its former state
   heal();
   BOOST_TEST_REQUIRE(all_serve());
   for (const std::size_t lost : {0u, 2u}) start(lost);
-  // A message from the node's former life arrives only now.
+  // A message to the former life of node 2 arrives only now.
   BOOST_TEST_REQUIRE(ask(2, Adopt{former}).has_value());
   BOOST_TEST(refusal_of(1, Survive{.force = true}) == "");
   BOOST_TEST(epoch_of(*this, 1) > former.epoch);
   BOOST_TEST(all_serve());
 }
 
-// A second node loses its state while a node is let in.
+// Tests in which one node has lost its state and is being let in again, and meanwhile another node loses its
+// state.
 
 struct LetIn : Cluster {
-  /// The first node has lost its state after it had agreed to let in the third node. Only the second node
-  /// still has the state of the configuration before.
+  /// The first node had agreed to let in the third node, and has lost its state since then. Only the second
+  /// node still has the state of the previous configuration.
   LetIn() {
     start(0);
     start(1, knows_second(first_state(1)));
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_has_begun_at_one_node_needs_nobody_of_
   for (const auto& node : cluster.nodes) BOOST_TEST(!node->has_lost_majority());
 }
 
-// A change of the configuration whose proposer has ended.
+// Tests of a change of the configuration whose proposer has ended.
 
 BOOST_AUTO_TEST_CASE(a_change_that_stalls_is_completed_by_a_node_that_has_accepted_it) {
   Cluster cluster;
@@ -191,10 +192,11 @@ BOOST_AUTO_TEST_CASE(nodes_do_not_complete_a_change_at_the_same_moment) {
   }
 }
 
-// The first configuration.
+// Tests of the first configuration.
 
 struct TwoVotes {
-  /// The third node has voted for the first configuration, and then for another one with a new first node.
+  /// The third node has voted for the first configuration, and later for another configuration with a new
+  /// first node.
   TwoVotes() {
     Durable kept{.id = acceptor_id(2), .vote = later};
     node.emplace(Node::Options{.self = 2, .nodes = kMostNodes, .fresh = {}, .proposer = {5, 5}, .seed = 1},
@@ -222,14 +224,17 @@ BOOST_FIXTURE_TEST_CASE(a_node_returns_to_the_configuration_that_has_begun_if_th
 }
 
 BOOST_FIXTURE_TEST_CASE(a_node_keeps_to_its_later_vote_while_that_configuration_may_begin, TwoVotes) {
-  hear(0, Stage::serving, first_configuration());  // the later configuration does not name this sender
-  hear(1, Stage::serving, later);                  // this sender has also voted for the later configuration
-  hear(1, Stage::fresh, first_configuration());    // this sender may still vote for the later configuration
+  // The later configuration does not contain this sender.
+  hear(0, Stage::serving, first_configuration());
+  // This sender has also voted for the later configuration.
+  hear(1, Stage::serving, later);
+  // This sender may still vote for the later configuration.
+  hear(1, Stage::fresh, first_configuration());
   BOOST_TEST((node->stage() == Stage::fresh));
   BOOST_TEST((node->acceptor().kept().vote == later));
 }
 
-// Invalid messages of others.
+// Tests of invalid messages from other processes.
 
 BOOST_AUTO_TEST_CASE(a_state_that_names_the_register_of_the_configuration_is_refused) {
   const auto contents = [](const std::string& name) {

@@ -42,8 +42,10 @@ BOOST_AUTO_TEST_CASE(a_reading_is_done_when_a_majority_has_accepted_the_same_pro
   reading.asked<Query>();
   reading.hear(0, Accepted{ballot(1, 3), value(1)});
   BOOST_TEST(!reading.proposer.is_done());
-  reading.hear(0, Accepted{ballot(1, 3), value(1)});  // an acceptor counts only once
-  reading.hear(9, Accepted{ballot(1, 3), value(1)});  // an acceptor outside the configuration does not count
+  // A second answer of the same acceptor does not count.
+  reading.hear(0, Accepted{ballot(1, 3), value(1)});
+  // The answer of an acceptor outside the configuration does not count.
+  reading.hear(9, Accepted{ballot(1, 3), value(1)});
   BOOST_TEST(!reading.proposer.is_done());
   reading.hear(1, Accepted{ballot(1, 3), value(1)});
   BOOST_TEST(reading.proposer.is_done());
@@ -103,7 +105,8 @@ BOOST_AUTO_TEST_CASE(a_proposer_that_met_a_higher_promise_goes_beyond_it) {
   BOOST_TEST((change.asked<Prepare>().ballot > ballot(1, 500)));
 }
 
-/// Proposers that all want to change the same register of three acceptors at once. A message takes 1 to 2 ms.
+/// Proposers that all try to change the same register of three acceptors at the same time. A message takes 1
+/// to 2 ms.
 struct Duel {
   static constexpr std::size_t kProposers = 8;
 

@@ -10,7 +10,7 @@ BOOST_AUTO_TEST_SUITE(requester_test)
 namespace {
 
 struct Asking {
-  /// Answers all state requests with that text, and returns their number.
+  /// Answers all waiting state requests with `text`. Returns the number of these requests.
   std::size_t nodes_say(const std::string& text) {
     std::size_t asked = 0;
     for (const Requester::ToNode& to : requester.take_requests()) {
@@ -39,8 +39,8 @@ struct Asking {
   void bring_up_all() {
     for (std::size_t node = 0; node < kMostNodes; ++node) requester.link_up(node, now);
   }
-  /// Lets the time limit of the only request pass, and answers all state requests with that text meanwhile.
-  /// Returns the error of the request.
+  /// Lets time pass until the only request reaches its time limit. Meanwhile answers all state requests with
+  /// `text`. Returns the error of the request.
   Error time_passes_while_nodes_say(const std::string& text) {
     for (;;) {
       go_to_next_deadline();
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(nodes_that_serve_are_asked_for_their_state_once) {
   BOOST_TEST(asked == 0);
 }
 
-/// Three nodes that serve. Each of them has accepted different proposals.
+/// Three nodes that answer clients. Each of the first two has accepted other proposals.
 struct Listing : Asking {
   static constexpr std::size_t kRegisters = 1000;
   static constexpr Duration kRoundTrip = milliseconds(10);

@@ -20,7 +20,7 @@ inline Configuration first_configuration() {
   return {
       .epoch = 1, .acceptors = {acceptor_id(0), acceptor_id(1), acceptor_id(2)}, .from_epoch = 0, .from = {}};
 }
-/// The third acceptor has lost its state, and another one has replaced it.
+/// In this configuration, a new acceptor replaces the third acceptor, which has lost its state.
 inline Configuration second_configuration() {
   const Configuration first = first_configuration();
   return {.epoch = 2,
@@ -28,7 +28,7 @@ inline Configuration second_configuration() {
           .from_epoch = 1,
           .from = first.acceptors};
 }
-/// The state of a node that is active in the first configuration.
+/// Returns the state of a node that is active in the first configuration.
 inline Durable first_state(std::uint64_t node) {
   return {.id = acceptor_id(node),
           .active = first_configuration(),

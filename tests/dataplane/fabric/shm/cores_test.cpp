@@ -1,5 +1,5 @@
-// Tests both cores against a peer that writes arbitrary values into its own memory. Only granted memory is
-// touched, nothing crashes, and every wrong value that matters ends in a named fault.
+// Tests both cores against a peer that writes arbitrary values into its own memory. The cores must touch only
+// granted memory and must not crash. Every wrong value that matters must end in a named fault.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -18,7 +18,8 @@ using namespace rdmc::fabric::shm;
 
 namespace {
 
-/// Payload outside of the QueueMemory. The test decides whether it is offered, and what a pull returns.
+/// Payload that is not in the QueueMemory. The test decides whether the payload is offered, and what a pull
+/// returns.
 struct FakePayload final : PayloadSource {
   std::optional<PayloadLocator> offer(std::span<const std::byte> bytes) override {
     if (!offers) return std::nullopt;
@@ -41,7 +42,7 @@ struct FakePayload final : PayloadSource {
 
 constexpr std::uint32_t kDepth = 64;
 
-/// One end: its memory and its cores.
+/// One end of the connection: its memory and its cores.
 struct End {
   End() : memory(std::make_unique<QueueMemory>()), done(2 * kDepth) {}
   void attach(const End& other) {
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_write_is_redirected_once_whole_and_only_where_its_region_
       b.regions.add(RemoteKey{1}, 0, region);
       for (std::uint64_t i = 0; i < 8; ++i) b.responder.post_receive({.work_id = i, .bytes = {}});
     }
-    /// Returns the completion's `redirected`, or nullopt if there is no completion.
+    /// Writes, and returns `redirected` of the completion. Returns nullopt if there is no completion.
     std::optional<bool> write(std::size_t bytes, std::uint32_t key = 1, std::uint64_t address = 0) {
       a.requester.post({.kind = WorkKind::write,
                         .request = {.operation = Operation::write,
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_write_is_redirected_once_whole_and_only_where_its_region_
   BOOST_TEST(other_key.redirect(2));
   BOOST_TEST((other_key.write(kBytes) == false));
 
-  // The rights of the region still apply: beyond its end, and after it is revoked.
+  // The region still limits the access. A write beyond its end, and a write after it is revoked, are refused.
   for (const bool revoked : {false, true}) {
     Redirected refused;
     BOOST_TEST(refused.redirect());
@@ -275,7 +276,8 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_writes_into_its_own_memory_nothing_outside_
       slot.remote_address = random.chance(50'000) ? random.next() : random.below(kGranted + 100) / 8 * 8;
       slot.where = random.chance(50'000) ? random.next() : random.below(kStagingBytes - 50);
       slot.operand = slot.compare = random.next();
-      // Often the slot is a piece of a message, and the next slot may or may not continue that message.
+      // The slot is often a piece of a message. The next slot may continue this message, or may be something
+      // else.
       if (begun && random.chance(800'000)) {
         if (random.chance(500'000)) slot = *begun;
         slot.offset = begun->offset + begun->bytes;
@@ -305,7 +307,7 @@ BOOST_AUTO_TEST_CASE(whatever_a_peer_writes_into_its_own_memory_nothing_outside_
     faults += ends.b.responder.fault().empty() ? 0U : 1U;
     for (; ends.b.completion(); ++delivered) continue;
   }
-  // Enough requests got through to make the test meaningful.
+  // Without enough requests and faults, the test would prove little.
   BOOST_TEST(faults > 1000u);
   BOOST_TEST(delivered > 500u);
 }

@@ -1,4 +1,4 @@
-// A sleeper is woken at whatever moment the ring comes. Two threads try this many times.
+// Tests that a sleeper is woken whenever the doorbell is rung. Two threads try this many times.
 #include "dataplane/fabric/shm/doorbell.hpp"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ using namespace rdmc::fabric::shm;
 
 namespace {
 
-/// The same doorbell, as a peer maps it.
+/// Returns the same doorbell as a peer maps it.
 Doorbell mapped(const Doorbell& doorbell) {
   auto other = Doorbell::attach(Descriptor(::dup(doorbell.descriptor().get())));
   BOOST_REQUIRE(other);
@@ -28,11 +28,11 @@ BOOST_AUTO_TEST_CASE(no_wake_up_is_lost) {
   constexpr std::uint32_t kRounds = 20'000;
   auto one = *Doorbell::make(), other = *Doorbell::make();
   auto to_one = mapped(one), to_other = mapped(other);
-  // Each thread publishes a number and waits for the other's. A lost wake-up costs the longest time of a
-  // sleep.
+  // The two threads wait for each other alternately. Each thread publishes a number and waits for the next
+  // number. After a lost wake-up, a thread sleeps for the longest time of a sleep.
   std::atomic<std::uint32_t> ball{0};
   std::uint32_t slept = 0;
-  std::atomic<std::uint32_t> whole{0};  // Sleeps that no ring ended.
+  std::atomic<std::uint32_t> whole{0};  // The number of sleeps that no ring ended.
   const auto play = [&](Doorbell& ours, Doorbell& theirs, std::uint32_t first, std::uint32_t& sleeps) {
     for (std::uint32_t turn = first; turn < kRounds; turn += 2) {
       while (ball.load() != turn) {
@@ -53,7 +53,8 @@ BOOST_AUTO_TEST_CASE(no_wake_up_is_lost) {
   play(one, to_other, 0, slept);
   player.join();
   BOOST_TEST(slept + other_slept > 0u);
-  // There are 20,000 chances. If one in a thousand is lost, this makes 20. The scheduler may cause a few.
+  // A wake-up can be lost 20,000 times. If one in a thousand is lost, `whole` is 20. The scheduler may cause
+  // a few such sleeps without a loss.
   BOOST_TEST(whole < 10u);
 }
 
@@ -69,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_sleep_ends_at_its_deadline_and_nobody_rings_who_is_awake)
   BOOST_TEST((monotonic_now() >= now + milliseconds(2)));
   doorbell.announce(Sleep::elsewhere);
   BOOST_TEST((peers.ring() == Sleep::elsewhere));
-  BOOST_TEST((peers.ring() == Sleep::awake));  // A second ring is not needed.
+  BOOST_TEST((peers.ring() == Sleep::awake));  // The first ring is enough.
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,4 @@
-// The thread that watches a fabric's sockets allocates no memory once it runs.
+// Tests that the thread that watches a fabric's sockets allocates no memory while it runs.
 #include <sys/socket.h>
 
 #include <array>
@@ -13,10 +13,10 @@ using namespace rdmc::fabric;
 using namespace rdmc::testing;
 
 BOOST_AUTO_TEST_CASE(every_socket_that_has_something_is_told_of_by_a_thread_without_memory) {
-  constexpr std::size_t kSockets = 100;  // More than take() returns at a time.
+  constexpr std::size_t kSockets = 100;  // This is more than take() returns at a time.
   std::counting_semaphore<> told(0);
   const auto watch = shm::SocketWatch::open([&] {
-                       fail_allocations(0);  // On the watch's thread.
+                       fail_allocations(0);  // This runs on the thread that watches the sockets.
                        told.release();
                      }).value();
   std::array<std::array<Descriptor, 2>, kSockets> pairs;

@@ -1,5 +1,5 @@
-// Connections and messages that arrive at a fabric's sockets take only their share of a turn. Silent
-// connections do not keep others out.
+// Tests that connections and messages that arrive at a fabric's sockets use only a limited part of a turn.
+// Connections that send nothing must not keep other connections out.
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/fabric/shm/queue_memory.hpp"
@@ -15,7 +15,7 @@ using fabric::testing::open_shm_fabric;
 
 namespace {
 
-/// Makes up to `most` connections to the listener, as many as it accepts.
+/// Makes up to `most` connections to the listener. Makes fewer if the listener accepts fewer.
 std::vector<LocalSocket> dial(const Token& listener, std::size_t most) {
   std::vector<LocalSocket> connections;
   while (connections.size() < most) {
@@ -30,7 +30,7 @@ std::size_t turned_away(const std::vector<LocalSocket>& connections) {
   return static_cast<std::size_t>(std::ranges::count_if(connections, &LocalSocket::is_hung_up));
 }
 
-/// Two fabrics with one queue pair each. The first queue pair is the one that dials.
+/// Two fabrics with one queue pair each. The first queue pair dials the second one.
 struct Outsiders {
   Outsiders() {
     fabrics = {open_shm_fabric(), open_shm_fabric()};
@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE(visitors_that_say_nothing_are_sent_away_and_keep_nobody_out
 BOOST_AUTO_TEST_CASE(a_crowd_of_visitors_is_let_in_over_several_turns) {
   Outsiders two;
   const auto crowd = dial(two.blob(1).listener, 250);
-  for (const LocalSocket& connection : crowd)  // The token is of no queue pair.
+  // No queue pair has the token of this message.
+  for (const LocalSocket& connection : crowd)
     BOOST_REQUIRE(connection.send({.kind = MessageKind::hello}, {}));
   int turns = 0;
   for (std::size_t before = 0; before < crowd.size() && turns < 100'000; ++turns) {
@@ -104,7 +105,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_floods_the_socket_is_read_over_several_turns) {
   auto fabric = open_shm_fabric();
   auto queue_pair = *fabric->create_queue_pair({});
   const ShmBlob ours = *decode_shm_blob(queue_pair->local_blob());
-  ShmBlob theirs = ours;  // The same, except for a smaller token, so that the other side dials.
+  // This blob has a smaller token. So the other side must dial.
+  ShmBlob theirs = ours;
   theirs.queue_pair.fill(std::byte{0});
   BOOST_REQUIRE(queue_pair->connect(encode(theirs)));
   const auto memory = *memory::SharedPages::make(sizeof(QueueMemory), memory::SharedPages::Peers::may_read,

@@ -1,5 +1,5 @@
-// Properties of shm only: how its queue pairs connect, how payload is copied, how the end of a peer is
-// noticed, and sleeping.
+// Tests properties that only shm has: how its queue pairs connect, how payload is copied, how the end of a
+// peer is noticed, and how the fabric sleeps.
 #include "dataplane/fabric/shm/shm_fabric.hpp"
 
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ std::vector<std::byte> pattern(std::size_t size) {
   return bytes;
 }
 
-/// Sends `bytes` from end 0. Returns counters that show how they were copied.
+/// Sends `bytes` from end 0. Returns the counters of end 1, which show how the bytes were copied.
 ShmFabricCounters send(ShmPair& pair, std::span<const std::byte> bytes) {
   std::vector<std::byte> receive(bytes.size());
   BOOST_REQUIRE(pair.queue_pair(1).post_receive({.work_id = 1, .bytes = receive}));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(payload_anywhere_else_crosses_with_one_copy_of_the_kernels_
   const auto bytes = pattern(3'000'001);
   for (const bool permitted : {true, false}) {
     ShmPair pair({}, permitted);
-    send(pair, std::span(bytes).first(10));  // Afterwards, both have mapped each other's memory.
+    send(pair, std::span(bytes).first(10));  // After this, each side has mapped the memory of the other one.
     const std::uint64_t before = pair.fabric(1).counters().bytes_from_processes;
     const auto counters = send(pair, bytes);
     BOOST_TEST(counters.bytes_from_processes - before == (permitted ? bytes.size() : 0));
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_takes_no_turn_is_given_up_after_the_patience_an
   const Time began = monotonic_now();
   BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
   while (pair.completions(0).empty() && monotonic_now() < began + seconds(10)) {
-    pair.fabric(0).wait(pair.fabric(0).next_deadline());  // Only its deadline wakes it.
+    pair.fabric(0).wait(pair.fabric(0).next_deadline());  // Only the deadline wakes the fabric.
     pair.turn(0);
   }
   BOOST_REQUIRE(!pair.completions(0).empty());
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_peer_without_a_receive_is_waited_for_without_end_but_only
   ShmPair pair({.ack_timeout = milliseconds(40), .retry_limit = 1, .rnr_patience = {}});
   BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 9, .bytes = {}}));
   BOOST_TEST(!pair.run_until([&] { return !pair.completions(0).empty(); }, milliseconds(300)));
-  // It takes a turn in time to give a sign of life.
+  // The peer plans a turn early enough to show that it is alive.
   BOOST_TEST((pair.fabric(1).next_deadline() < monotonic_now() + milliseconds(20)));
   const Time stopped = monotonic_now();
   while (pair.completions(0).empty() && monotonic_now() < stopped + seconds(10)) {
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_peer_without_a_receive_is_waited_for_without_end_but_only
   BOOST_TEST((pair.completions(0)[0].status == WorkStatus::retry_exceeded));
 }
 
-// The queue pair sees only the times that the test passes to progress().
+// The queue pair knows only the times that the test passes to progress().
 BOOST_AUTO_TEST_CASE(silence_counts_while_the_fabric_takes_turns_and_not_while_it_is_starved_itself) {
   for (const bool peer_runs : {true, false}) {
     ShmPair pair({.ack_timeout = milliseconds(40), .retry_limit = 1});
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(an_engine_that_sleeps_is_woken_by_what_comes_and_by_wake) {
       pair.turn(1);
     }
   });
-  // So that the thread is usually asleep. Both cases must work.
+  // After this pause, the thread is usually asleep. The test must also pass if it is awake.
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   BOOST_REQUIRE(pair.queue_pair(0).post_send({.work_id = 2, .bytes = bytes}));
   pair.fabric(0).progress(monotonic_now());

@@ -1,6 +1,6 @@
-// Two shm fabrics in one process, with one queue pair each, connected to each other. They act like two
-// processes, but one thread gives both their turns. It has the same interface as SimPair, so that one suite
-// can use both.
+// Two shm fabrics in one process, with one queue pair each. The two queue pairs are connected to each other.
+// They act like two processes, but one thread runs the turns of both fabrics. The class has the same
+// interface as SimPair, so that the same tests can run with either class.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

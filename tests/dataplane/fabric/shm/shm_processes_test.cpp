@@ -1,5 +1,5 @@
-// Queue pairs between real processes: payload is copied in each of the possible ways, a killed peer is
-// noticed at once, and a peer that is stopped for a moment is not given up.
+// Tests queue pairs between real processes. Payload must be copied by each possible method. A killed peer
+// must be noticed at once. A peer that is stopped for a moment must not be given up.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kBytes = 300'000;
 
-/// Shared memory through which the two processes exchange their blobs and other data, outside of the fabric.
+/// Shared memory outside of the fabric. Through it the two processes exchange their blobs and other data.
 struct Board {
   std::array<std::atomic<std::uint32_t>, 2> blob_bytes;
   std::array<std::array<std::byte, 128>, 2> blobs;
@@ -29,7 +29,7 @@ struct Board {
   std::atomic<std::uint32_t> stage;
 };
 
-/// The end of one process.
+/// One process's end of the connection.
 struct End {
   End(Board& shared, std::size_t index) : board(shared), side(index) {
     queue_pair = std::move(*fabric->create_queue_pair({}));
@@ -42,7 +42,7 @@ struct End {
     return queue_pair->connect(std::span(board.blobs[1 - side]).first(board.blob_bytes[1 - side]))
         .has_value();
   }
-  /// Takes turns and sleeps, like an engine, until `done`. Returns false after 20 s.
+  /// Takes turns and sleeps, like an engine, until `done` returns true. Returns false if this takes 20 s.
   bool run_until(const std::function<bool()>& done) {
     const Time end = monotonic_now() + seconds(20);
     while (!done()) {
@@ -62,7 +62,7 @@ struct End {
   std::unique_ptr<QueuePair> queue_pair;
 };
 
-/// Runs `other` as end 1 in a process of its own.
+/// Runs `other` as end 1 in a separate process.
 class Child {
  public:
   explicit Child(const std::function<bool(End&)>& other)
@@ -144,7 +144,8 @@ BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_at_once_even_by_one_that_sleeps_an
   BOOST_REQUIRE(end.run_until([&] { return child.board().stage == 1; }));
   BOOST_REQUIRE(end.queue_pair->post_write({.work_id = 5, .bytes = {}}));
   Completion done;
-  BOOST_REQUIRE(end.run_until_completed(done));  // Both have mapped each other's memory.
+  // After this, each side has mapped the memory of the other one.
+  BOOST_REQUIRE(end.run_until_completed(done));
   const Time killed = monotonic_now();
   child.signal(SIGKILL);
   BOOST_REQUIRE(end.run_until_completed(done));
@@ -152,10 +153,11 @@ BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_at_once_even_by_one_that_sleeps_an
   BOOST_TEST((done.status == WorkStatus::flushed));
   BOOST_TEST((end.queue_pair->state() == QueuePairState::error));
   BOOST_TEST(end.queue_pair->error_cause() == "the peer has gone");
-  BOOST_TEST((monotonic_now() - killed < seconds(5)));  // Nothing is posted, so no timeout runs.
+  // No request is posted. So no timeout runs, and the end was noticed in another manner.
+  BOOST_TEST((monotonic_now() - killed < seconds(5)));
 }
 
-// A child that the killed process has forked still holds its sockets open.
+// The killed process has forked a child, which still holds the sockets of the killed process open.
 BOOST_AUTO_TEST_CASE(a_killed_peer_is_noticed_though_a_child_of_its_lives_on) {
   Child child([](End& end) {
     if (fork() == 0) {
@@ -235,8 +237,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_stopped_for_300_ms_is_not_given_up) {
   BOOST_TEST(child.wait());
 }
 
-// Both sides sleep whenever they can, and acknowledgements wake a sleeper only when half of its requests are
-// done. A lost wake-up would delay a round by the longest time of a sleep.
+// Both sides sleep whenever they can. An acknowledgement wakes a sleeper only when half of the sleeper's
+// requests are done. After a lost wake-up, a round would take the longest time of a sleep.
 BOOST_AUTO_TEST_CASE(two_that_sleep_at_every_chance_are_always_woken) {
   constexpr int kRounds = 1500;
   Child child([](End& end) {

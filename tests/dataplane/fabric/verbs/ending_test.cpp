@@ -1,5 +1,5 @@
-// How the queue pairs of a NIC end: the engine waits for none of them, and their memory is returned to the
-// application at once.
+// Tests how the queue pairs of a NIC end. The engine must not wait for any of them, and their memory must be
+// returned to the application at once.
 #include <boost/test/unit_test.hpp>
 
 #include <thread>
@@ -32,7 +32,7 @@ struct World {
     BOOST_REQUIRE(has_taken_it());
     return made;
   }
-  /// A time before all deadlines, and one after all of them.
+  /// soon() is a time before all deadlines. late() is a time after all of them.
   static Time soon() { return Time{1}; }
   static Time late() { return monotonic_now() + seconds(1); }
 
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_ends_without_waiting_for_the_device_and_drains
   const std::size_t polls = world.device.polls;
   one.reset();
   BOOST_TEST(world.device.polls - polls <= 2u);
-  // It stays, so that the shared receive that it has fetched is not lost.
+  // The queue pair still exists, because it may have fetched a shared receive, which must not be lost.
   BOOST_TEST(world.device.queue_pairs() == 1u);
   BOOST_TEST(!world.device.names_memory(number));
   world.fabric->progress(World::soon());
@@ -81,7 +81,8 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_whose_works_the_device_keeps_is_destroyed_with
   const std::size_t polls = world.device.polls;
   one.reset();
   BOOST_TEST(world.device.polls - polls <= 3u);
-  BOOST_TEST(world.device.queue_pairs() == 0u);  // So that the device reads no memory of the application.
+  // The queue pair is destroyed, so that the device reads no memory of the application.
+  BOOST_TEST(world.device.queue_pairs() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(many_that_end_at_once_hold_up_nobody_and_leave_nothing_behind) {
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(many_that_end_at_once_hold_up_nobody_and_leave_nothing_behi
   const std::size_t polls = world.device.polls;
   all.clear();
   BOOST_TEST(world.device.polls - polls <= 3u * 40);
-  // The other queue pairs do not use the shared receive queue.
+  // Only 30 of the queue pairs use the shared receive queue. The others are destroyed at once.
   BOOST_TEST(world.device.queue_pairs() == 30u);
   world.fabric->progress(World::late());
   BOOST_TEST(world.device.queue_pairs() == 0u);

@@ -1,4 +1,5 @@
-// The verbs provider on a real device: the errors or the end of a peer end only the connection to that peer.
+// Tests the verbs provider on a real device: an error of a peer, or its end, ends only the connection to this
+// peer.
 #include <boost/test/unit_test.hpp>
 
 #include "dataplane/fabric/connection_blob.hpp"
@@ -34,14 +35,15 @@ BOOST_AUTO_TEST_CASE(a_key_that_was_taken_back_or_does_not_permit_it_changes_not
     const auto refused = pair[0].queue_pair->post_write(write);
     BOOST_REQUIRE(!refused);
     BOOST_TEST((refused.error().code == Errc::peer_failed));
-    // The device reports it to the other side by an event. Soft-RoCE reports it when the other side wants to
-    // send.
+    // The device reports the error to the other side by an event. Soft-RoCE reports it only when the other
+    // side wants to send.
     std::ignore = pair[1].queue_pair->post_send({.bytes = std::span(source).first(8)});
     BOOST_TEST(pair.run_until([&] { return pair[1].queue_pair->state() == QueuePairState::error; }));
   }
 }
 
-// The kernel looks for a silent peer for a second. The fabric thread must serve others in the meantime.
+// The kernel searches for the address of a silent peer for a second. Meanwhile the fabric thread must
+// continue its other work.
 BOOST_AUTO_TEST_CASE(a_peer_that_is_not_there_holds_up_nobody_and_is_named) {
   Side side;
   side.open({.largest_receive = 100});
@@ -79,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_whose_peer_is_being_looked_for_ends_at_once) {
   for (const std::uint32_t largest_receive : {0U, 100U, 0U, 100U}) {
     side.queue_pair = side.fabric->create_queue_pair({.largest_receive = largest_receive}).value();
     BOOST_REQUIRE(side.queue_pair->post_receive({.bytes = own}));
-    // A new address, because the kernel remembers the ones that it did not find.
+    // Each round has a new address, because the kernel remembers the addresses that it did not find.
     nobody.shared.bytes[3] ^= 1;
     BOOST_REQUIRE(side.queue_pair->connect(encode(nobody)));
     const Time before = monotonic_now();
@@ -87,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_whose_peer_is_being_looked_for_ends_at_once) {
     side.fabric->progress(monotonic_now());
     BOOST_TEST((monotonic_now() - before).seconds() < 0.5);
   }
-  // The destroyed queue pairs have no effect on new ones.
+  // The destroyed queue pairs must have no effect on new ones.
   Pair pair({.largest_receive = 100});
   BOOST_REQUIRE(pair[1].queue_pair->post_receive({.bytes = own}));
   BOOST_REQUIRE(pair[0].queue_pair->post_send({.bytes = std::span(own).first(8)}));
@@ -96,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_whose_peer_is_being_looked_for_ends_at_once) {
 
 BOOST_AUTO_TEST_CASE(what_comes_before_its_receive_waits_for_it_and_who_sends_too_much_is_cut_off_alone) {
   Pair pair({.send_depth = 512, .largest_receive = 100});
-  // A second connection between the same two fabrics.
+  // Makes a second connection between the same two fabrics.
   std::array<std::unique_ptr<QueuePair>, 2> other{
       pair[0].fabric->create_queue_pair({.largest_receive = 100}).value(),
       pair[1].fabric->create_queue_pair({.largest_receive = 100}).value()};
@@ -131,7 +133,8 @@ BOOST_AUTO_TEST_CASE(a_message_longer_than_its_receive_ends_the_connection_and_f
       BOOST_REQUIRE(pair[1].queue_pair->post_receive({.work_id = i, .bytes = room}));
     BOOST_REQUIRE(pair[0].queue_pair->post_send({.bytes = message}));
     BOOST_REQUIRE(pair.run_until_done(1, 2));
-    // With a queue of its own, the device detects the error, and Soft-RoCE reports another status.
+    // If the queue pair has its own receive queue, the device detects the error. Soft-RoCE then reports
+    // another status.
     const auto status = pair[1].done[0].status;
     BOOST_TEST((largest == 0 ? status != WorkStatus::success : status == WorkStatus::local_length),
                name(status));
@@ -142,7 +145,8 @@ BOOST_AUTO_TEST_CASE(a_message_longer_than_its_receive_ends_the_connection_and_f
 
 BOOST_AUTO_TEST_CASE(queue_pairs_that_end_under_traffic_take_no_shared_slots_along) {
   Side receiver;
-  receiver.open({.receive_depth = 64, .largest_receive = 64});  // Keeps the shared queue from being renewed.
+  // While this queue pair exists, the shared receive queue is not replaced by a new one.
+  receiver.open({.receive_depth = 64, .largest_receive = 64});
   const auto message = random_bytes(40);
   for (int round = 0; round < 30; ++round) {
     Side sender;
@@ -152,7 +156,8 @@ BOOST_AUTO_TEST_CASE(queue_pairs_that_end_under_traffic_take_no_shared_slots_alo
     BOOST_REQUIRE(doomed->connect(sender.queue_pair->local_blob()));
     for (int i = 0; i < 64; ++i) BOOST_REQUIRE(sender.queue_pair->post_send({.bytes = message}));
     for (const Time end = monotonic_now() + milliseconds(5); monotonic_now() < end;) sender.turn();
-  }  // 1,920 messages, more than the 1,024 slots.
+    // In total, 1,920 messages were sent, more than the 1,024 slots.
+  }
   Side sender;
   sender.open({.largest_receive = 64});
   BOOST_REQUIRE(sender.queue_pair->connect(receiver.queue_pair->local_blob()));
@@ -189,7 +194,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_never_posts_a_receive_is_given_up_in_bounded_ti
   BOOST_REQUIRE(pair[0].queue_pair->post_send({.work_id = 1, .bytes = message}));
   BOOST_REQUIRE(pair.run_until_done(0, 1));
   BOOST_TEST((monotonic_now() - start).seconds() < 5.0);
-  // Soft-RoCE counts the time for which it waits for the peer's receive as silence of the peer.
+  // Soft-RoCE waits for a receive of the peer. It counts this time as silence of the peer, so both causes are
+  // permitted.
   const std::string cause = pair[0].queue_pair->error_cause();
   BOOST_TEST((cause == "the peer posted no receive" || cause == "the peer stopped acknowledging"), cause);
 }

@@ -1,7 +1,7 @@
-// A simulated RDMA device that replaces libibverbs in the program that is linked with it. Its queue pairs
-// accept work requests and connect to any peer. The test decides when they are flushed and what the device
-// reports. There is one device in a process. Any thread may use it, because each QP bring-up has a thread of
-// its own.
+// A simulated RDMA device. It replaces libibverbs in the program that is linked with it. Its queue pairs
+// accept work requests and connect to any peer. The test decides when work requests are flushed and what the
+// device reports. A process has one such device. Any thread may use the device, because each QP bring-up has
+// its own thread.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -22,21 +22,21 @@ class FakeDevice {
  public:
   static FakeDevice& instance();
 
-  Address address = Address::ipv4(10, 9, 8, 7, 0);  ///< The address of its GID.
+  Address address = Address::ipv4(10, 9, 8, 7, 0);  ///< The address in the device's GID.
   /// True if work requests complete as soon as their queue pair is in the error state.
   bool flushes_at_once = true;
-  std::size_t polls = 0;      ///< Calls that polled the completion queues.
-  std::size_t destroyed = 0;  ///< Destroyed queue pairs.
+  std::size_t polls = 0;      ///< The number of calls that polled the completion queues.
+  std::size_t destroyed = 0;  ///< The number of destroyed queue pairs.
 
   std::size_t queue_pairs();
-  /// The number of the newest queue pair.
+  /// Returns the number of the newest queue pair.
   std::uint32_t youngest();
-  /// True if the device has an unfinished work request of that queue pair that names memory.
+  /// Returns true if the device has an unfinished work request of the queue pair `number` that names memory.
   bool names_memory(std::uint32_t number);
-  /// Reports that the queue pair takes no more shared receives.
+  /// Reports the event that the queue pair `number` will fetch no more shared receives.
   void say_drained(std::uint32_t number);
 
-  // Used by the functions of libibverbs.
+  // The members from here on are used by the functions of libibverbs.
   struct QueuePair {
     ibv_qp qp{};
     ibv_qp_state state = IBV_QPS_RESET;

@@ -1,4 +1,4 @@
-// The verbs provider on a real device: which memory it registers, how often, and for how long.
+// Tests the verbs provider on a real device: which memory it registers, how often, and for how long.
 #include <sys/mman.h>
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_CASE(a_region_that_ends_takes_nothing_from_works_in_the_same_mem
   const auto region = pair[1].fabric->register_memory(target).value();
   auto first = pair[0].fabric->register_memory(memory, MemoryUse::general, kAll).value();
   const auto second = pair[0].fabric->register_memory(memory, MemoryUse::general, kAll).value();
-  // So an old key with its old address does not fit.
+  // Each registration has its own remote address. So a revoked key cannot be used with its old address.
   BOOST_TEST(first->remote_address() != second->remote_address());
   BOOST_REQUIRE(pair[0].queue_pair->post_write(
       {.bytes = memory, .remote_address = region->remote_address(), .remote_key = region->remote_key()}));
@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(memory_that_works_named_stays_registered_until_something_el
     BOOST_TEST((std::ranges::equal(bytes, target)));
   };
   void* where = nullptr;
-  for (std::uint64_t round = 0; round < 20; ++round) {  // The address stays the same, but the pages change.
+  // The address stays the same, but its pages change.
+  for (std::uint64_t round = 0; round < 20; ++round) {
     void* const start = mmap(where, kBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | (where == nullptr ? 0 : MAP_FIXED), -1, 0);
     BOOST_REQUIRE(start != MAP_FAILED);

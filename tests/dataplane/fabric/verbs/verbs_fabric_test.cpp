@@ -1,4 +1,5 @@
-// The verbs provider on a real device: all data arrives once and where it belongs, and every wait ends.
+// Tests the verbs provider on a real device: all data must arrive once and at the right address, and every
+// wait must end.
 #include "dataplane/fabric/verbs/verbs_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +13,7 @@ using namespace rdmc::fabric;
 using namespace rdmc::fabric::testing;
 
 BOOST_AUTO_TEST_CASE(sends_arrive_in_posted_receives_with_their_immediates) {
-  // With a receive queue of its own, and with the shared one.
+  // Tests a queue pair with its own receive queue, and a queue pair with the shared one.
   for (const std::uint32_t largest : {0U, 200U}) {
     Pair pair({.receive_depth = 64, .largest_receive = largest});
     std::vector<std::vector<std::byte>> sent, received;
@@ -108,14 +109,15 @@ BOOST_AUTO_TEST_CASE(atomics_act_once_and_tell_the_value_before) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shared_queue_that_runs_empty_delays_senders_and_loses_nothing) {
-  constexpr std::uint32_t kMessages = 5'000;  // Several times the number of shared slots.
+  constexpr std::uint32_t kMessages = 5'000;  // This is several times the number of shared slots.
   Pair pair({.send_depth = kMessages, .receive_depth = kMessages, .largest_receive = 8});
   std::vector<std::array<std::byte, 8>> rooms(kMessages);
   for (std::uint32_t i = 0; i < kMessages; ++i)
     BOOST_REQUIRE(pair[1].queue_pair->post_receive({.work_id = i, .bytes = rooms[i]}));
   for (std::uint32_t i = 0; i < kMessages; ++i)
     BOOST_REQUIRE(pair[0].queue_pair->post_send({.work_id = i, .bytes = std::as_bytes(std::span(&i, 1))}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // Neither side takes a turn in the meantime.
+  // Meanwhile neither side takes a turn.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   BOOST_REQUIRE(pair.run_until([&] { return pair[1].done.size() == kMessages; }, seconds(60)));
   for (std::uint32_t i = 0; i < kMessages; ++i) {
     std::uint32_t value = 0;
@@ -133,12 +135,12 @@ BOOST_AUTO_TEST_CASE(a_thread_that_waits_is_woken_by_what_arrives_and_by_others_
     BOOST_REQUIRE(pair[0].queue_pair->post_send({.bytes = message}));
   };
   send();
-  BOOST_REQUIRE(pair.run_until_done(1, 1));  // Both are connected.
+  BOOST_REQUIRE(pair.run_until_done(1, 1));  // After this, both queue pairs are connected.
   BOOST_REQUIRE(pair.run_until_done(0, 1));
   pair[1].done.clear();
   send();
   Time start = monotonic_now();
-  while (pair[1].done.empty()) {  // Woken by the arrival.
+  while (pair[1].done.empty()) {  // The arrival must end the wait.
     pair[1].turn();
     if (pair[1].done.empty()) pair[1].fabric->wait(start + seconds(30));
   }

@@ -1,5 +1,5 @@
-// Two verbs fabrics and a connection between them, on the RDMA device whose address is in the environment
-// variable RDMC_VERBS_ADDRESS. In the virtual machine of tests/interop, this device is Soft-RoCE.
+// Two verbs fabrics and a connection between them. They use the RDMA device whose address is in the
+// environment variable RDMC_VERBS_ADDRESS. In the virtual machine of tests/interop, this device is Soft-RoCE.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

@@ -1,7 +1,7 @@
-// Sends frames of the kernel's Soft-RoCE through a real DPDK device that reads a capture file. In each frame
-// one bit of the Ethernet, IP or UDP header is changed. Each frame must be dropped and counted by one
-// counter, or be handed on if the fabric's own checks must decide about it. The arguments of the program are
-// capture files.
+// Sends frames of the kernel's Soft-RoCE through a real DPDK device, which reads the frames from a capture
+// file. In each frame, one bit of the Ethernet, IP or UDP header is flipped. There are two permitted results:
+// the frame is dropped and counted by one counter, or it is handed on because only the fabric can check the
+// field. The arguments of the program are capture files.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -29,7 +29,7 @@ void write_capture(const std::string& path, const std::vector<Frame>& frames) {
   }
 }
 
-/// Returns the counters of all possible fates of a frame, by name.
+/// Returns for each possible result of a frame its name and its counter.
 std::map<std::string, std::uint64_t> sums(const PortCounters& c) {
   return {{"truncated", c.frames_truncated},
           {"other protocol", c.frames_of_other_protocols},
@@ -45,12 +45,12 @@ std::map<std::string, std::uint64_t> sums(const PortCounters& c) {
 struct Field {
   const char* name;
   std::size_t first_bit, end_bit;
-  std::vector<std::string> fates;  // Each bit of the field must have one of these fates.
+  std::vector<std::string> fates;  // Each flipped bit of the field must give one of these results.
 };
 
 std::vector<Field> fields(bool ipv6) {
-  std::vector<Field> all{{"MAC addresses", 0, 96, {"handed on"}},  // Only a device can check these addresses.
-                         {"EtherType", 96, 112, {"other protocol"}}};
+  // Only a device can check the MAC addresses.
+  std::vector<Field> all{{"MAC addresses", 0, 96, {"handed on"}}, {"EtherType", 96, 112, {"other protocol"}}};
   const std::size_t ip = 112, udp = ip + (ipv6 ? 320 : 160);
   if (ipv6) {
     all.push_back({"version", ip, ip + 4, {"other protocol", "truncated"}});
@@ -58,7 +58,8 @@ std::vector<Field> fields(bool ipv6) {
     all.push_back({"payload length", ip + 32, ip + 48, {"truncated"}});
     all.push_back({"next header", ip + 48, ip + 56, {"other protocol", "options", "fragment"}});
     all.push_back({"hop limit", ip + 56, ip + 64, {"handed on"}});
-    all.push_back({"source", ip + 64, ip + 192, {"handed on"}});  // The fabric finds a wrong source.
+    // The fabric detects a wrong source.
+    all.push_back({"source", ip + 64, ip + 192, {"handed on"}});
     all.push_back({"destination", ip + 192, ip + 320, {"other address"}});
   } else {
     all.push_back(
@@ -67,12 +68,13 @@ std::vector<Field> fields(bool ipv6) {
     all.push_back({"total length", ip + 16, ip + 32, {"truncated", "bad checksum"}});
     all.push_back({"identification to destination", ip + 32, ip + 160, {"bad checksum"}});
   }
-  // The fabric decides. Foreign endpoints may use any source port; otherwise the ICRC covers it.
+  // A foreign endpoint may use any source port number. For other senders, the fabric detects a wrong number
+  // by the ICRC.
   all.push_back({"source port", udp, udp + 16, {"handed on"}});
   all.push_back({"destination port", udp + 16, udp + 32, {"closed port"}});
-  // If the length becomes shorter, the fabric finds the error by the ICRC.
+  // If the new length is shorter, the fabric detects this by the ICRC.
   all.push_back({"length", udp + 32, udp + 48, {"truncated", "handed on"}});
-  // RoCE relies on the ICRC.
+  // RoCE does not use the UDP checksum, because it has the ICRC.
   all.push_back({"checksum", udp + 48, udp + 64, {"handed on"}});
   return all;
 }

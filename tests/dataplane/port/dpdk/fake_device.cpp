@@ -13,7 +13,7 @@ void take_interrupt(int descriptor, void*) {
 
 extern "C" {
 
-// Works as librte_eal does for an eventfd of vfio (rte_intr_rx_ctl): the event is edge-triggered, and a
+// Behaves like rte_intr_rx_ctl of librte_eal for an eventfd of vfio: the event is edge-triggered, and a
 // callback reads it.
 int rte_eth_dev_rx_intr_ctl_q(std::uint16_t port, std::uint16_t, int epoll, int what, void*) {
   auto& [descriptor, event] = fake().interrupts[port];
@@ -34,7 +34,7 @@ int rte_eth_dev_rx_intr_disable(std::uint16_t, std::uint16_t) {
 }
 
 int rte_eth_link_get_nowait(std::uint16_t port, rte_eth_link* link) {
-  // For a memif, rte_eth_link_get has the same result, because it does not wait for a memif's link.
+  // For a memif, rte_eth_link_get gives the same result and does not wait either.
   const int result = rte_eth_link_get(port, link);
   if (fake().link_up) link->link_status = *fake().link_up ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
   return result;

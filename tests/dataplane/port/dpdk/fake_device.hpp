@@ -1,7 +1,6 @@
 // A fake network card with features that no device of the test machines has: receive interrupts, and a link
-// that can be lost. The DPDK functions for these features are defined here, in the
-// test program. They replace DPDK's own functions in the module that the program loads. There is one fake
-// device for the process.
+// that can be lost. This test program defines the DPDK functions for these features. Its functions replace
+// DPDK's own functions in the module that the program loads. A process has one fake device.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -23,7 +22,7 @@ struct FakeDevice {
     rte_epoll_event event{};
   };
   std::map<std::uint16_t, Interrupt> interrupts;  ///< Indexed by DPDK's port number.
-  bool refuses_to_arm = false;                    ///< The interrupt cannot be armed.
+  bool refuses_to_arm = false;                    ///< True if the interrupt cannot be armed.
   std::atomic<std::uint32_t> enabled = 0, disabled = 0;
   void raise() const {
     const std::uint64_t one = 1;
@@ -32,7 +31,7 @@ struct FakeDevice {
     }
   }
 
-  std::optional<bool> link_up;  ///< Empty to report the real state of the link.
+  std::optional<bool> link_up;  ///< If it is empty, the real state of the link is reported.
 };
 
 inline FakeDevice& fake() {

@@ -48,7 +48,7 @@ void check_unusable(std::span<const std::byte> frame, Unusable why) {
   BOOST_TEST((std::get<Unusable>(read) == why));
 }
 
-/// A frame that a ConnectX-4 Lx sent, a congestion notification (scapy, test/contrib/roce.uts).
+/// A congestion notification that a ConnectX-4 Lx sent. Source: scapy, test/contrib/roce.uts.
 const std::string kConnectX =
     "0a001201000a0a00110100000800"
     "45c2003c718c4000401191610a0011010a001201"
@@ -100,7 +100,8 @@ BOOST_AUTO_TEST_CASE(a_frame_of_a_network_card_is_read_and_our_header_checksum_i
   const UdpHeaders headers(kOurMac, kTheirMac, udp.source, udp.destination);
   Bytes ours(headers.bytes());
   headers.write(ours.data(), 32, true);
-  // The card's header has another traffic class (0xC2) and identification. The rest is the same.
+  // The header of the card has another traffic class (0xC2) and another identification. All other bytes are
+  // equal.
   ours[15] = std::byte{0xC2};
   ours[18] = frame[18];
   ours[19] = frame[19];
@@ -121,8 +122,8 @@ BOOST_AUTO_TEST_CASE(a_pattern_finds_the_datagrams_of_its_kind_and_never_what_re
     RC_ASSERT(matched.has_value() && *matched == payload);
     RC_ASSERT(!UdpPattern().match(frame).has_value());
 
-    // Changes bytes of the headers, and the length of the frame. If the pattern still matches, reading must
-    // give the same result.
+    // Changes some bytes of the headers, and the length of the frame. If the frame still matches the pattern,
+    // reading it must give the same result.
     for (auto changes = *rc::gen::inRange(1, 4); changes > 0; --changes)
       frame[*rc::gen::inRange<std::size_t>(12, 42)] =
           static_cast<std::byte>(*rc::gen::arbitrary<std::uint8_t>());
@@ -193,7 +194,8 @@ BOOST_AUTO_TEST_CASE(no_bytes_whatever_are_read_beyond_their_end) {
     const auto flips = *rc::gen::container<std::vector<std::pair<std::uint16_t, std::uint8_t>>>(
         rc::gen::arbitrary<std::pair<std::uint16_t, std::uint8_t>>());
     for (const auto& [at, bits] : flips) frame[at % frame.size()] ^= std::byte{bits};
-    // A heap block of exactly this size, so that the sanitized build detects a read of one byte too many.
+    // The bytes are in a heap block of exactly this size, so that the sanitized build detects a read beyond
+    // it.
     const Bytes cut(frame.begin(), frame.begin() + *rc::gen::inRange<std::ptrdiff_t>(
                                                        0, static_cast<std::ptrdiff_t>(frame.size()) + 1));
     const Frame read = read_frame(cut);
@@ -213,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_single_damaged_bit_of_an_ipv4_header_or_a_discovery_messa
   const Address v6{.ipv6 = true, .bytes = {0x20, 1, 0xD, 0xB8, 9}};
   const Bytes discovery =
       neighbour_frame({.sender = v6, .sender_mac = kOurMac, .target = v6, .target_mac = kTheirMac});
-  // From the source address on.
+  // Every bit from the source address on is tested.
   for (std::size_t bit = 22 * 8; bit < discovery.size() * 8; ++bit) {
     Bytes damaged = discovery;
     damaged[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
@@ -231,7 +233,7 @@ BOOST_AUTO_TEST_CASE(what_roce_never_sends_is_refused_by_name) {
     return frame;
   };
   Bytes fragment = udp_frame(from, to, 64);
-  fragment[20] = std::byte{0x20};  // The flag for more fragments.
+  fragment[20] = std::byte{0x20};  // This sets the flag for more fragments.
   check_unusable(resealed(fragment), Unusable::fragment);
   Bytes tcp = udp_frame(from, to, 64);
   tcp[23] = std::byte{6};
@@ -251,7 +253,7 @@ BOOST_AUTO_TEST_CASE(what_roce_never_sends_is_refused_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_solicitation_goes_to_the_group_of_its_target) {
-  const auto address = parse_address("fe80::2aa:ff:fe28:9c5a", 0);  // The example of RFC 4291, 2.7.1.
+  const auto address = parse_address("fe80::2aa:ff:fe28:9c5a", 0);  // This is the example of RFC 4291, 2.7.1.
   const Address group = solicited_node_group(*address);
   BOOST_TEST(host_string(group) == "ff02::1:ff28:9c5a");
   BOOST_TEST((group_mac(group) == MacAddress{0x33, 0x33, 0xFF, 0x28, 0x9C, 0x5A}));

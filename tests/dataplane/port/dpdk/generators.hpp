@@ -1,4 +1,4 @@
-// Random addresses for the property tests of the pure parts of the dpdk port.
+// Generates random addresses for the property tests of those parts of the dpdk port that do no I/O.
 #pragma once
 
 #include <rapidcheck.h>

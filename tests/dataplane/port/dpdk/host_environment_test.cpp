@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(an_interface_that_is_down_is_named_with_the_command_that_br
   host.interface_up = false;
   check_remedy("vdev=net_af_packet0,iface=eth7", host, "sudo ip link set eth7 up");
   check_remedy("vdev=net_af_xdp0,iface=eth7", host, "sudo ip link set eth7 up");
-  // For a TAP, iface= is the name of the interface that will be created.
+  // In the arguments of a TAP, iface= names the interface that will be created.
   BOOST_TEST(judged("vdev=net_tap0,iface=eth7", host).usable);
   host.interface_there = false;
   check_remedy("vdev=net_af_packet0,iface=eth7", host, "ip -brief link");
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(an_interface_that_cannot_be_asked_for_is_neither_missing_no
   BOOST_TEST(usability.remedy == "ulimit -n 65536");
 }
 
-// Without enough descriptors, EAL panics.
+// If a process has too few descriptors, EAL panics.
 BOOST_AUTO_TEST_CASE(a_device_takes_more_descriptors_than_a_process_may_have_left) {
   BOOST_TEST(inspect_host(*parse_options("vdev=net_tap0")).no_descriptors.empty());
   BOOST_TEST(room_for_descriptors().has_value());
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_network_card_that_dpdk_cannot_have_is_named_with_the_comm
   check_remedy(card, host, bind);
   host.pci_driver = "";
   check_remedy(card, host, bind);
-  host.pci_driver = "mlx5_core";  // This driver works together with the kernel's.
+  host.pci_driver = "mlx5_core";  // This driver cooperates with the kernel's driver.
   BOOST_TEST(judged(card, host).usable);
   host.pci_there = false;
   check_remedy(card, host, "dpdk-devbind.py --status-dev net");
@@ -149,17 +149,17 @@ BOOST_AUTO_TEST_CASE(a_directory_without_rights_and_a_missing_tun_device_have_th
   check_remedy("vdev=net_memif0,socket=/run/x/s,socket-abstract=no", host,
                "sudo install -d -o $(id -u) /run/x");
   host = everything();
-  // The default socket, for a client whose arguments name none.
+  // The client's arguments name no socket, so it uses the default socket.
   host.socket_closed = "/run/memif.sock";
   check_remedy("vdev=net_memif0,role=client,socket-abstract=no", host, "sudo chown $(id -u) /run/memif.sock");
-  host.socket_closed = "/run/x";  // A directory above the socket's directory.
+  host.socket_closed = "/run/x";  // This directory is above the directory of the socket.
   check_remedy("vdev=net_memif0,role=client,socket=/run/x/y/s,socket-abstract=no", host,
                "sudo chmod a+x /run/x");
   host.tun_there = false;
   check_remedy("vdev=net_tap0", host, "sudo modprobe tun");
 }
 
-// A memif client creates no socket, but its driver requires the rights to create one.
+// A memif client creates no socket, but its driver needs the rights to create one.
 BOOST_AUTO_TEST_CASE(a_memif_client_is_told_whether_the_socket_or_a_directory_is_closed_to_it) {
   namespace fs = std::filesystem;
   std::string name = fs::temp_directory_path() / "rdmc_surroundings-XXXXXX";

@@ -1,4 +1,5 @@
-// Opens ports on both ends of a memif in this process. They need no privilege, no hugepages and no interface.
+// Opens ports on both ends of a memif in this process. This needs no privilege, no hugepages and no
+// interface.
 #pragma once
 
 #include <unistd.h>
@@ -17,7 +18,8 @@ inline std::unique_ptr<Port> open_port(const std::string& device, std::uint8_t d
   return std::move(opened->port);
 }
 
-/// `more` contains further device arguments, each after a comma. `dscp` is the DSCP of the request.
+/// Opens one end. `more` contains further device arguments, each after a comma. `dscp` is the DSCP with which
+/// the port is opened.
 inline std::unique_ptr<Port> open_memif(const std::string& role, const std::string& name,
                                         const std::string& address, const std::string& id = "0",
                                         const std::string& more = "", std::uint8_t dscp = 0) {

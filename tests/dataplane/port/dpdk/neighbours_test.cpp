@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(two_machines_find_each_other_whatever_their_addresses) {
     const auto found = wire.a.lookup(b, Time{});
     RC_ASSERT(found.state == State::known);
     RC_ASSERT(found.mac == kTheirMac);
-    // The host that was asked has learned the address of the host that asked.
+    // `b` has learned the address of `a` from the question of `a`.
     RC_ASSERT(wire.b.lookup(a, Time{}).mac == kOurMac);
     wire.carry(Time{});
     RC_ASSERT(drain(wire.b).empty());
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_silent_neighbour_is_asked_seven_times_and_is_then_unreach
   BOOST_TEST(drain(neighbours).empty());
   BOOST_TEST((neighbours.lookup(kPeer, now + seconds(1)).state == State::resolving));
   BOOST_TEST(drain(neighbours).size() == 1u);
-  // A late answer is accepted as well.
+  // A late answer must also be accepted.
   neighbours.on_message(reply_from(kPeer, kTheirMac), now + seconds(1));
   BOOST_TEST((neighbours.lookup(kPeer, now + seconds(1)).mac == kTheirMac));
 }
@@ -147,7 +147,8 @@ BOOST_AUTO_TEST_CASE(an_old_answer_is_used_while_it_is_confirmed_by_unicast) {
   BOOST_TEST((neighbours.next_deadline() == Time::never()));
   now = now + Neighbours::kReachableFor;
 
-  // Without an answer, the next request is a broadcast, because the address may belong to another card now.
+  // After requests without an answer, the next request is a broadcast, because another card may have the
+  // address by now.
   BOOST_TEST((neighbours.lookup(kPeer, now).state == State::known));
   const std::uint64_t before = neighbours.generation();
   for (std::uint32_t i = 0; i < Neighbours::kRequests; ++i) {
@@ -164,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_card_that_was_exchanged_is_followed_and_lookups_are_told_
   neighbours.lookup(kPeer, Time{});
   neighbours.on_message(reply_from(kPeer, kTheirMac), Time{});
   const std::uint64_t before = neighbours.generation();
-  // This answer confirms, but must not replace the MAC address.
+  // This answer confirms that the neighbour exists, but must not replace the MAC address.
   neighbours.on_message(reply_from(kPeer, kOtherMac, false), Time{});
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).mac == kTheirMac));
   BOOST_TEST(neighbours.generation() == before);
@@ -204,14 +205,14 @@ BOOST_AUTO_TEST_CASE(who_looks_for_duplicates_of_our_address_is_told_and_not_lea
 
 BOOST_AUTO_TEST_CASE(nobody_can_be_taught_what_nobody_asked_for) {
   Neighbours neighbours(kUs);
-  neighbours.on_message(reply_from(kPeer, kTheirMac), Time{});  // An answer without a request.
+  neighbours.on_message(reply_from(kPeer, kTheirMac), Time{});  // This answer has no request.
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).state == State::resolving));
   neighbours.on_message(reply_from(kPeer, kBroadcast), Time{});  // No card has this MAC address.
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).state == State::resolving));
   neighbours.on_message(reply_from(kPeer, MacAddress{}), Time{});
   BOOST_TEST((neighbours.lookup(kPeer, Time{}).state == State::resolving));
   drain(neighbours);
-  // A host that uses the local address itself gets no answer.
+  // A host that uses the local address itself must get no answer.
   neighbours.on_message(request_by(kUs.ip, kTheirMac, kUs.ip), Time{});
   BOOST_TEST(drain(neighbours).empty());
 }

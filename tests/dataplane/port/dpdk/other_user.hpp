@@ -6,9 +6,9 @@
 
 namespace rdmc::port::dpdk::testing {
 
-/// While this object exists, the calling thread accesses files with the rights of an unprivileged user. A
-/// process that does not run as root keeps its own rights. The tests still work then, because the owner of a
-/// file can remove its own rights to it.
+/// While this object exists, the calling thread accesses files with the rights of an unprivileged user. If
+/// the process does not run as root, it keeps its own rights. The tests still work in this case, because the
+/// owner of a file can remove its own rights to the file.
 class OtherUser {
  public:
   OtherUser() : before_(setfsuid(kNobody)) {}

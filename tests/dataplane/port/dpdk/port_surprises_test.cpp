@@ -1,5 +1,5 @@
-// The port on a device with features that no device of the test machines has: it wakes a sleeping
-// thread, and loses its link.
+// Tests the port on a device with features that no device of the test machines has: it wakes a sleeping
+// thread, and its link can be lost.
 #include <algorithm>
 #include <set>
 #include <thread>
@@ -26,8 +26,8 @@ bool says(const Port& port, std::string_view what) {
                              [&](const auto& note) { return note.find(what) != std::string::npos; });
 }
 
-/// Two ports for all tests, because DPDK releases a memif's socket only when the process ends. Each port
-/// knows the other one's MAC address.
+/// Two ports that all tests share, because DPDK releases the socket of a memif only when the process ends.
+/// Each port knows the MAC address of the other port.
 struct Pair {
   std::unique_ptr<Port> a, b;
   Sendable greeting{Bytes(40), 40, b->info().address};
@@ -68,7 +68,8 @@ struct ClosePair {
 
 BOOST_TEST_GLOBAL_FIXTURE(ClosePair);
 
-// Each start is one of 16,384 port numbers at random. So four ports practically never have the same one.
+// The first port number of each port is one of 16,384 numbers at random. So four ports practically never have
+// the same one.
 BOOST_AUTO_TEST_CASE(no_two_ports_begin_with_the_same_udp_ports) {
   std::set<std::uint16_t> first;
   for (int i = 0; i < 4; ++i) {
@@ -85,12 +86,12 @@ BOOST_AUTO_TEST_CASE(no_two_ports_begin_with_the_same_udp_ports) {
   BOOST_TEST(all.size() == SourcePorts::kCount);
 }
 
-// An interrupt that is not consumed ends every further sleep at once. An idle port would then use a whole
-// core.
+// An interrupt that is not consumed would end every further sleep at once. An idle port would then use a
+// whole core.
 BOOST_AUTO_TEST_CASE(an_interrupt_wakes_the_sleeper_once) {
   const Pair& pair = pair_of_ports();
   BOOST_TEST(!says(*pair.a, "wake a sleeper"));
-  BOOST_TEST(fake().interrupts.size() >= 2u);  // One for each port.
+  BOOST_TEST(fake().interrupts.size() >= 2u);  // There is one for each port.
   for (int i = 0; i < 3; ++i) {
     fake().raise();
     const std::uint64_t calls = pair.a->counters().system_calls;
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(an_interrupt_wakes_the_sleeper_once) {
   BOOST_TEST(fake().enabled >= 3u);
 }
 
-// The port then sleeps for short times instead.
+// Without interrupts, the port sleeps for short times.
 BOOST_AUTO_TEST_CASE(a_port_whose_interrupt_cannot_be_armed_waits_without_it) {
   const auto port = open_null("192.0.2.1/24");
   BOOST_TEST(!says(*port, "wake a sleeper"));
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(what_arrives_under_an_interrupt_ends_the_sleep) {
   NoPlan no_plan;
   std::array<RxTrain, 4> trains;
   std::jthread sender([&] {
-    // Now the receiver sleeps, or is about to sleep.
+    // After this, the receiver sleeps or is about to sleep.
     while (fake().enabled == fake().disabled) std::this_thread::yield();
     test::send(*pair.a, pair.greeting.train);
     fake().raise();
@@ -133,8 +134,8 @@ BOOST_AUTO_TEST_CASE(what_arrives_under_an_interrupt_ends_the_sleep) {
 
 namespace {
 
-/// Counts the bytes of the frames that a device was given: those that are attached, which are in the caller's
-/// memory, and those that were copied.
+/// Counts the bytes of the frames that a device was given. Attached bytes are in the caller's memory. The
+/// other bytes were copied.
 struct Handed {
   std::span<const std::byte> callers;
   std::size_t attached = 0, copied = 0;
@@ -180,13 +181,15 @@ BOOST_AUTO_TEST_CASE(
   const Handed small = hand_over(*pair.a, "net_memif0", 64, pair.b->info().address);
   BOOST_TEST(small.attached == 0u);  // A further buffer would cost more.
   BOOST_TEST((small.traffic_class == std::byte{0}));
-  // A client that lends its buffers to the other end is read only after its transmit function has returned.
+  // A client with zero-copy lends its buffers to the other end. The other end reads them only after the
+  // client's transmit function has returned. So the payload must be copied.
   Pair lending{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
                open_memif("client", "net_memif3", "192.0.2.4/24", "1", ",zero-copy=yes", 46)};
   const Handed lent = hand_over(*lending.b, "net_memif3", kBytes, lending.a->info().address);
   BOOST_TEST(lent.attached == 0u);
   BOOST_TEST(lent.copied == kBytes + kHeaders);
-  BOOST_TEST((lent.traffic_class == std::byte{46 << 2}));  // The DSCP with which the port was opened.
+  // The traffic class contains the DSCP with which the port was opened.
+  BOOST_TEST((lent.traffic_class == std::byte{46 << 2}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_sent_while_the_link_is_lost_is_dropped_and_what_is_sent_after_arrives) {
@@ -200,7 +203,7 @@ BOOST_AUTO_TEST_CASE(what_is_sent_while_the_link_is_lost_is_dropped_and_what_is_
   BOOST_TEST(a.counters().link_losses == 1u);
   BOOST_TEST(a.counters().link_returns == 0u);
   const auto before = a.counters();
-  for (int i = 0; i < 2000; ++i) test::send(a, pair.greeting.train);  // More datagrams than any ring holds.
+  for (int i = 0; i < 2000; ++i) test::send(a, pair.greeting.train);  // No ring holds this many datagrams.
   BOOST_TEST(a.counters().send_failed == before.send_failed + 2000);
   BOOST_TEST(a.counters().datagrams_sent == before.datagrams_sent);
   fake().link_up.reset();

@@ -1,5 +1,5 @@
-// The port over a memif between two ports of this process. The test needs no privilege, no hugepages and no
-// interface.
+// Tests the port over a memif between two ports of this process. The test needs no privilege, no hugepages
+// and no interface.
 #include <rapidcheck.h>
 #include <sys/stat.h>
 
@@ -21,7 +21,8 @@ using rdmc::port::dpdk::testing::open_memif;
 
 namespace {
 
-/// DPDK starts only once in a process, so all tests share one pair. Each test must leave it empty.
+/// DPDK can start only once in a process, so all tests share one pair. Each test must leave no datagrams in
+/// it.
 struct Pair {
   std::unique_ptr<Port> a = open_memif("server", "net_memif0", "192.0.2.1/24");
   std::unique_ptr<Port> b = open_memif("client", "net_memif1", "192.0.2.2/24");
@@ -40,15 +41,15 @@ void send_all(Port& port, std::span<const TxTrain> trains) {
   }
 }
 
-/// Sends the numbers below `window` to a neighbour that the sender must still resolve, as fast as the port
-/// accepts them. Requires that they arrive in order. Returns false if the answer took longer than the port
-/// waits for the first request, as can happen on a busy machine. The port has then dropped the datagrams for
-/// which it had no space.
+/// Sends the numbers below `window` to a neighbour whose address the sender does not know yet, as fast as the
+/// port accepts them. Checks that they arrive in order. Returns false if the answer took longer than the port
+/// waits for its first request. This can happen on a busy machine. The port has then dropped the datagrams
+/// for which it had no space.
 bool a_window_arrives_in_order(std::uint32_t window, Time deadline) {
   const Pair pair{open_memif("server", "net_memif2", "192.0.2.3/24", "1"),
                   open_memif("client", "net_memif3", "192.0.2.4/24", "1")};
   auto& [a, b] = pair;
-  // The port's announcement has failed, because no peer was connected yet.
+  // The port's announcement failed, because no peer was connected at that time.
   const std::uint64_t failed = a->counters().send_failed;
   NoPlan no_plan;
   std::array<RxTrain, 16> trains;
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(the_first_datagram_arrives_although_nobody_knew_its_neighbo
   const Bytes sent = random_bytes(100, 1);
   const Sendable sendable(sent, 100, b->info().address);
   send_all(*a, std::span(&sendable.train, 1));
-  // The sender must poll, so that it receives the answer with the neighbour's address.
+  // The sender must also poll, because it must receive the answer with the address of the neighbour.
   std::vector<Datagram> got;
   const Time deadline = monotonic_now() + kPatience;
   NoPlan no_plan;
@@ -111,8 +112,8 @@ BOOST_AUTO_TEST_CASE(the_first_datagram_arrives_although_nobody_knew_its_neighbo
   BOOST_TEST((got[0].flow == kSharedFlow));
 }
 
-// The first window is what a queue pair sends before it needs an answer. The second one is more than the port
-// holds, so the port refuses the rest.
+// A queue pair sends the first window before it needs an answer. The second window is larger than the port's
+// queue, so the port refuses the rest.
 BOOST_AUTO_TEST_CASE(a_whole_window_arrives_in_order_although_nobody_knew_its_neighbour) {
   for (const std::uint32_t window : {1024, 5000}) {
     const Time deadline = monotonic_now() + kPatience;
@@ -128,9 +129,9 @@ BOOST_AUTO_TEST_CASE(trains_of_any_shape_arrive_in_order_in_the_flow_that_they_w
     const auto below = [&](std::uint64_t bound) { return static_cast<std::uint32_t>(random.next() % bound); };
     const std::uint32_t segment = 1 + below(4172), total = 1 + below(40'000);
     const std::size_t segments = (total + segment - 1) / segment;
-    RC_PRE(segments <= 512);  // The capacity of the ring.
+    RC_PRE(segments <= 512);  // This is the capacity of the ring.
     const Bytes sent = random_bytes(total, segment);
-    // Random pieces, some of them empty, that do not end where the segments end.
+    // The pieces have random sizes, so they do not end where the segments end. Some pieces are empty.
     std::vector<iovec> pieces;
     for (std::size_t at = 0; at < total;) {
       const std::size_t bytes = below(3) * below(5000);
@@ -225,9 +226,10 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_with_a_packet_a_deadline_or_a_wake) {
   BOOST_TEST(receive_datagrams(*b, 1).size() == 1u);
 }
 
-// DPDK unmaps the rings on its own thread. A thread that is in a burst there must not be affected.
+// DPDK unmaps the rings on its own thread. This must not affect a thread that is in a burst.
 BOOST_AUTO_TEST_CASE(the_other_end_of_a_memif_may_go_in_the_middle_of_traffic_and_come_back) {
-  // Opens the common pair first. All memifs of this process share one socket, which DPDK does not release.
+  // Opens the common pair first, because all memifs of this process share one socket, which DPDK does not
+  // release.
   ports();
   const auto server = open_memif("server", "net_memif8", "192.0.2.8/24", "8");
   const Bytes sent = random_bytes(2000, 8);
@@ -280,7 +282,8 @@ BOOST_AUTO_TEST_CASE(every_pair_on_this_host_has_a_name_and_a_secret_of_its_own)
   }
 }
 
-// The probe reports this error already, unless the server started between the probe and open().
+// Normally the probe has already reported this error. The exception is a server that started between the
+// probe and open().
 BOOST_AUTO_TEST_CASE(a_memif_client_that_may_not_open_the_socket_says_so_at_once) {
   ports();
   const auto registry = standard_drivers();
@@ -297,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_memif_client_that_may_not_open_the_socket_says_so_at_once
   std::filesystem::remove(socket);
   BOOST_REQUIRE(!opened);
   BOOST_TEST((opened.error().code == Errc::permission_denied), opened.error().what);
-  // The text is DPDK's.
+  // This text comes from DPDK.
   BOOST_TEST(opened.error().what.find("onnect") != std::string::npos, opened.error().what);
   BOOST_TEST((monotonic_now() - start).ns < seconds(2).ns);
 }

@@ -1,10 +1,11 @@
 // One of two processes that exchange data between two queue pairs, over the port that the command line names.
 // The tests of DPDK's devices start this program twice.
-//   wire_peer DRIVER ADDRESS DEVICE          (DEVICE is "" if there is none)
-// It prints its connection blob in hexadecimal and reads the other one's from standard input. It writes
-// kBytes into the peer's memory and expects the same number in its own. Then it prints the result as one line
-// of words. Before that, it prints a line "link lost" when its port notices the loss of the link. Exit codes:
-// 0 if everything succeeded, 1 if not (the reason is on stderr), 2 if the port cannot be opened.
+// wire_peer DRIVER ADDRESS DEVICE          (DEVICE is "" if there is none)
+// The program prints its connection blob in hexadecimal and reads the peer's blob from standard input. It
+// writes kBytes bytes into the peer's memory and expects the same number of bytes in its own memory. When its
+// port notices the loss of the link, it prints the line "link lost". At the end it prints the result as one
+// line of words. The exit code is 0 if everything succeeded, 2 if the port cannot be opened, and 1 for every
+// other failure, whose reason is on stderr.
 #include <sys/random.h>
 
 #include <cstdio>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::size_t kBytes = 3'000'001;
 constexpr Duration kPatience = seconds(40);
-/// How long the process continues after its own work is done, because the peer may still need an
+/// For this time the process continues after its own work is done, because the peer may still need an
 /// acknowledgement.
 constexpr Duration kLinger = milliseconds(300);
 
@@ -51,7 +52,7 @@ std::vector<std::byte> from_hex(std::string_view text) {
   return bytes;
 }
 
-/// The bytes that both processes write, so that each one knows what must arrive.
+/// Returns the bytes that both processes write, so that each process knows the bytes that must arrive.
 std::vector<std::byte> pattern() {
   Random random(4791);
   std::vector<std::byte> bytes(kBytes);
@@ -82,12 +83,12 @@ int talk(port::Port& port) {
   if (auto connected = queue_pair.connect(from_hex(theirs)); !connected)
     return broken(connected.error().what);
 
-  // The greeting contains the remote key of the memory that the peer must write.
+  // The greeting contains the remote key of the memory into which the peer must write.
   std::vector<std::byte> key(64);
   store_be(key.data(), value_of((*region)->remote_key()));
   if (!queue_pair.post_send({.work_id = 3, .bytes = key})) return broken("no SEND");
   bool told = false;
-  // The number of completed requests: the local SEND and WRITE, and those of the peer.
+  // The number of completed requests: the SEND and the WRITE of the local side, and those of the peer.
   int done = 0;
   const Time deadline = monotonic_now() + kPatience;
   for (Time end = Time::never(); monotonic_now() < std::min(end, deadline);) {
