@@ -10,7 +10,9 @@ namespace rdmc {
 /// authority may take part.
 struct Certificates {
   std::string certificate;
-  std::string private_key;  ///< the key of the certificate; the file's mode must be 0600
+  /// The key of the certificate. The file's mode must give no rights to its group and to others (0600 or
+  /// 0400).
+  std::string private_key;
   /// The authority's certificate. The authority must sign certificates only for this cluster.
   std::string authority;
 };

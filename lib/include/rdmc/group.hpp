@@ -152,7 +152,9 @@ struct GroupFailure {
 struct GroupCallbacks {
   /// Called at a receiver when a message of exactly `bytes` bytes begins. Must return the memory for the
   /// message. If it returns nullopt, the message goes into a buffer of post_receive_buffer(). This buffer may
-  /// also be posted later.
+  /// also be posted later. incoming() is not called again for a message for which it has returned memory.
+  /// But after continued(), the numbers from `next` on belong to new messages. So incoming() may be called
+  /// for such a number although it was called for this number before, and the length may differ.
   std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
   /// Called at a receiver when the whole message is in its memory and may be read.
   std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
@@ -169,20 +171,29 @@ struct GroupCallbacks {
   std::function<void(std::uint64_t message)> reusable;
   /// Called when every member has the messages below `count`.
   std::function<void(std::uint64_t count)> stable;
-  /// Called at the root when all members have waited for at least one second for the application of `node`.
-  /// That application has given no memory for `message`, or has not created the group. If the members wait
-  /// for several nodes, `node` is the one with the lowest message. nullopt means that no member waits any
-  /// longer.
+  /// Called at the root when the application of `node` delays the group. There are two causes:
+  ///   - For at least one second, it has given no memory for `message`.
+  ///   - It has not created the group, although messages have waited for it for a second. `message` is 0.
+  /// If several members delay the group, `node` is the one with the lowest message. The upcall is called
+  /// again when `node` or `message` changes. If `node` is nullopt, no member delays the group any longer.
   std::function<void(std::optional<NodeId> node, std::uint64_t message)> held_up;
-  /// Called when the group has failed. Nothing more is delivered, unless the group is continued. A group that
-  /// was continued may fail again.
+  /// Called when the group has failed. Nothing is delivered after this, unless the application calls
+  /// continue_group(). A group that was continued may fail again.
   std::function<void(const GroupFailure&)> failed;
   /// Called when the group goes on in a new epoch. Every survivor has the messages below `next`, and these
-  /// are stable. The next message has the number `next`. All other messages that had begun are cancelled. The
-  /// application may use their memory again, except for buffers from post_receive_buffer(): the group uses
-  /// these for later messages. A root that stays the root still sends the messages that it had queued. If the
-  /// root becomes a receiver, the messages that it had queued are among those below `next`. For a member that
-  /// joins, this is the first upcall, and its first message has the number `next`.
+  /// are stable. The next message has the number `next`. A root that stays the root still sends the messages
+  /// that it had queued. If the root becomes a receiver, the messages that it had queued are among those
+  /// below `next`. All other messages from `next` on that had begun are cancelled. For a member that joins,
+  /// this is the first upcall, and its first message has the number `next`.
+  /// When the application may use the memory of a message again after continued():
+  ///   memory of                                 below `next`             from `next` on
+  ///   send(), root that stays the root          at reusable()            at reusable(): it is still sent
+  ///   send(), root that becomes a receiver      at reusable()            no such message exists
+  ///   incoming()                                at reusable()            at continued()
+  ///   post_receive_buffer(), used by a message  at reusable()            the group keeps the buffer
+  ///   post_receive_buffer(), not used yet       the group keeps the buffer for a later message
+  /// reusable() is called for all messages below `next` before continued() is called. It is not called for
+  /// messages from `next` on that are cancelled.
   std::function<void(std::uint64_t next)> continued;
 };
 
@@ -276,8 +287,8 @@ class Node {
   /// group may then fail with `cancelled` before that member calls this function, too.
   /// Connections to members that are left out end, and so do all groups that use these connections. But a
   /// connection that was made after the present epoch began stays. Until continued() is called, send()
-  /// returns would_block. Some messages are still delivered in this time, into memory from
-  /// post_receive_buffer() and incoming().
+  /// returns would_block. Messages below the `next` of continued() are still delivered in this time, into
+  /// memory from post_receive_buffer() and incoming().
   /// Errors: not_found if there is no such group; invalid_argument if the group has no can_continue, a member
   /// appears twice, this node or the root is not in the list, the epoch is not higher, or a member joins a
   /// group with named racks; peer_failed, without any effect, if a joining member is not connected; cancelled

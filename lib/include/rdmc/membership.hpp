@@ -55,16 +55,17 @@ struct View {
 /// The store in which views are agreed: an embedded store or etcd. Exactly one of `nodes` and `etcd` must be
 /// given.
 struct ViewStoreOptions {
-  /// The addresses of the one or three nodes of the embedded store, in the same order in every process. A
-  /// node is a process `rdmc_control serve`, or it runs inside a member (see `runs`). `rdmc_control serve`
-  /// uses port number 7701 if no other is given. A node inside a member needs a port number of its own,
-  /// different from the member's.
+  /// The addresses of the one or three store nodes of the embedded store, in the same order in every process.
+  /// A store node is a process `rdmc_control serve`, or it runs inside a member (see `runs`). `rdmc_control
+  /// serve` uses port number 7701 if no other is given. A store node inside a member needs a port number of
+  /// its own, different from the member's.
   std::vector<Address> nodes{};
-  /// The index of the node that this process runs. Without a value, this process is only a client of the
-  /// nodes. When three nodes start for the first time, processes can join as soon as all three nodes are up.
+  /// The index of the store node that this process runs. Without a value, this process is only a client of
+  /// the store nodes. A new store of three nodes begins when all three nodes run at the same time for the
+  /// first time. Before that, no process can join. After that, any two of the nodes are enough.
   std::optional<std::size_t> runs{};
-  /// The directory where the node of this process keeps its state. If empty, the node keeps its state in
-  /// memory.
+  /// The directory where the store node of this process keeps its state. If empty, the store node keeps its
+  /// state in memory.
   std::string directory{};
   /// The client addresses of etcd's members.
   std::vector<Address> etcd{};
@@ -90,11 +91,11 @@ struct MembershipOptions {
 };
 
 /// Returns options for a process of a job. The name of the named group is "job " followed by the job's name.
-/// The first three processes run the nodes of the store, which keep their state in memory. If the job has
-/// fewer than three processes, only the first process runs a node. Views can change as long as two of three
-/// nodes live. The nodes use the ports that connect_mesh() uses, so connect_mesh() must not run at the same
-/// time. Errors: not_found if a host name has no address, invalid_argument if no valid name of a group can be
-/// made from the job's name.
+/// The first three processes run the store nodes, which keep their state in memory. If the job has fewer than
+/// three processes, only the first process runs a store node. Views can change as long as two of three store
+/// nodes live. The store nodes use the ports that connect_mesh() uses, so connect_mesh() must not run at the
+/// same time. Errors: not_found if a host name has no address, invalid_argument if no valid name of a group
+/// can be made from the job's name.
 Result<MembershipOptions> membership_options(const LaunchedJob& job);
 
 /// A member that stays in the view although the member link between it and this process is bad.
@@ -172,32 +173,52 @@ struct MemberGroupOptions {
   /// the same at every member. If a member has other values, its upcall `ended` is called with
   /// invalid_argument.
   GroupOptions group{};
-  /// The group begins when this number of members have made it. Members that make it later join it.
+  /// The group begins when this number of members of the view have made it and are connected with each other.
+  /// If members give different numbers, the highest number counts. Members that make the group later join it.
+  /// A process that dies before the group begins does not count any more. If too few members are left, the
+  /// group does not begin until another process has joined the view and made the group. Until then, send()
+  /// returns would_block. An application that must begin without a missing process gives a lower number.
   std::size_t first_members = 1;
-  /// Returns the root for a view. It is called on the control loop. The library uses the result of the oldest
-  /// member of the view that is in the group, if that result is a member of the group. If `root` is empty,
-  /// the oldest member of the group is the first root. That member stays the root until it is gone or
-  /// change_root() is called. When the root is gone, the oldest remaining member becomes the root.
+  /// Returns the root for a view. Every member calls it on the control loop, for each view that is installed
+  /// and when it makes the group. The library uses only the result of the oldest member of the group. If that
+  /// result is a member of the group, it becomes the root.
+  /// If that result is no member of the group, or if `root` is empty, these rules determine the root:
+  ///   1. The first root is the oldest member of the group.
+  ///   2. The root stays the root as long as it is in the group, unless change_root() is called.
+  ///   3. When the root is gone, the oldest remaining member becomes the root.
   std::function<MemberId(const View&)> root{};
 };
 
 /// The upcalls of a group. The first five have the same meaning as in GroupCallbacks. Any of them may be
 /// empty. The numbering of messages continues across all changes. The root gets no `delivered` for its own
 /// messages. Both the root and a receiver may use the memory of a message again after `reusable`. They may
-/// use all memory again after `ended`, or when the group has closed.
+/// use all memory again after `ended`, or when the group has closed. `continued` has the table of the memory
+/// after a change.
 struct MemberGroupCallbacks {
   std::function<std::optional<std::span<std::byte>>(std::uint64_t message, std::uint64_t bytes)> incoming;
   std::function<void(std::uint64_t message, std::span<std::byte> bytes)> delivered;
   std::function<void(std::uint64_t message)> reusable;
   std::function<void(std::uint64_t count)> stable;
   std::function<void(std::optional<MemberId> member, std::uint64_t message)> held_up;
-  /// Called when this member's node has found that a member failed. From now on no message is sent or
-  /// delivered, until `continued` or `ended` follows. `interrupted` may also follow again. If the view
-  /// without the failed member is installed before the node finds the failure, only `continued` is called.
+  /// Called when this member's node has found that a member failed. `continued` or `ended` follows.
+  /// `interrupted` may be called again before that. In the meantime send() returns would_block. Messages that
+  /// the survivors save are still delivered in this time: `incoming`, `delivered`, `stable` and `reusable`
+  /// may be called for messages below the `next` of `continued`. If the view without the failed member is
+  /// installed before the node finds the failure, `interrupted` is not called.
   std::function<void(const Error& cause)> interrupted;
   /// Called when the group begins or goes on. Every member has the messages below `next`. A member that has
-  /// joined gets the messages from `next` on. Messages from `next` on that had already begun are cancelled,
-  /// and the application may use their memory again.
+  /// joined gets the messages from `next` on. A root that stays the root still sends the messages that it had
+  /// queued. If the root becomes a receiver, the messages that it had queued are among those below `next`.
+  /// All other messages from `next` on that had begun are cancelled.
+  /// When the application may use the memory of a message again after `continued`:
+  ///   memory of                                 below `next`             from `next` on
+  ///   send(), root that stays the root          at `reusable`            at `reusable`: it is still sent
+  ///   send(), root that becomes a receiver      at `reusable`            no such message exists
+  ///   `incoming`                                at `reusable`            at `continued`
+  ///   post_receive_buffer(), used by a message  at `reusable`            the group keeps the buffer
+  ///   post_receive_buffer(), not used yet       the group keeps the buffer for a later message
+  /// `reusable` is called for all messages below `next` before `continued` is called. It is not called for
+  /// messages from `next` on that are cancelled.
   std::function<void(const GroupView&)> continued;
   /// Called when the group has ended at this member. This is the last upcall. The cause is cancelled if the
   /// membership has ended. Otherwise it is the reason why this member cannot take part any longer. The other
@@ -300,12 +321,17 @@ class Membership {
   /// not_found if there is no such member, peer_failed if the store cannot be reached, invalid_argument if
   /// this process is not a member, cancelled if the membership is over.
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
-  /// Leaves the named group in order. removed() follows when the other members have agreed. If no view is
-  /// installed yet, it follows at once. Leaving changes the view in the store, so it waits while the store
-  /// cannot be reached. Two of three nodes of the store must be reached. A store node of this process runs
-  /// until the membership is destroyed. So destroy the membership after the others have left. If there is
-  /// only one node, the process that runs it must destroy its membership last. An application that does not
-  /// want to wait destroys the membership without leave(); the others then see the death of a member.
+  /// Leaves the named group in order. Call it as follows:
+  ///   1. Call leave(). It returns at once.
+  ///   2. Wait for the upcall removed(). It is called when the other members have agreed, or at once if no
+  ///      view is installed yet. Leaving changes the view in the store. So it waits while the store cannot be
+  ///      reached, which needs two of three store nodes.
+  ///   3. If this process runs a store node, wait until the other members have left, too. The store node
+  ///      runs until the membership is destroyed, and the others need it to leave. If there is only one store
+  ///      node, the process that runs it must destroy its membership last.
+  ///   4. Destroy the membership, but not in an upcall.
+  /// An application that does not want to wait destroys the membership without leave(). The others then see
+  /// the death of a member.
   void leave();
 
   /// Returns true while this process holds its lease in the view of `epoch`. As long as it does, no process

@@ -16,7 +16,8 @@
  *   RDMC_KEY_FILE     the file of the cluster key; by default rdmc/key under XDG_CONFIG_HOME or ~/.config
  *   RDMC_CERTIFICATE  this process's certificate, a PEM file. It replaces the cluster key, and needs the
  *                     next two variables as well.
- *   RDMC_PRIVATE_KEY  the private key of the certificate, a PEM file (mode 0600)
+ *   RDMC_PRIVATE_KEY  the private key of the certificate, a PEM file. Its mode must give no rights to its
+ *                     group and to others (0600 or 0400).
  *   RDMC_AUTHORITY    the authority that has signed the certificates of all processes, a PEM file
  *   RDMC_INSECURE     1 means that this process uses no key, and that its peers need none
  *   RDMC_ENCRYPT      1 means that all data that leaves the host is encrypted with AES-256-GCM. Both ends
@@ -64,10 +65,11 @@ extern "C" {
  * when its connect has succeeded. A member receives all messages that are sent after it has joined, each
  * message once, in the root's order.
  *
- * A receiver that does not read blocks the root, and is removed after 30 s. Members may join, leave and fail
- * at any time, and the group goes on without them. The group ends when its root ends. Then either the
- * receivers get all that was sent, followed by the end of the stream, or their calls fail with ECONNRESET. A
- * connect fails with ECONNREFUSED if the root of another group listens at the address.
+ * A receiver that does not read makes the root wait for as long as it does not read. It is not removed for
+ * this. Members may join, leave and fail at any time, and the group goes on without members that have left
+ * or failed. The group ends when its root ends. Then either the receivers get all that was sent, followed by
+ * the end of the stream, or their calls fail with ECONNRESET. A connect fails with ECONNREFUSED if the root
+ * of another group listens at the address.
  *
  * At the root, rdmc_close returns at once, as for a stream. Messages that were sent still go to the
  * members, for at most 2 s. If the process exits, its exit waits for this. With SO_LINGER, rdmc_close
@@ -159,14 +161,20 @@ int rdmc_close(int fd);
 /* Waits for sockets of rdmc and any other descriptors together. */
 int rdmc_poll(struct pollfd* descriptors, nfds_t count, int timeout_ms);
 /* Prepares the descriptor for the kernel's epoll, poll, select and io_uring, and returns it. From then on the
- * kernel shows the descriptor as readable, writable, at its end or hung up whenever the socket is in that
- * state. There are three differences. If the socket has an error, the descriptor appears to be in all of
- * these states. A socket that was never connected is not shown as hung up. A hang-up stays even if the socket
- * is connected or listens again.
+ * kernel shows the descriptor with POLLIN, POLLOUT, POLLRDHUP and POLLHUP whenever these are the events of
+ * the socket. There are three differences from a socket of TCP:
+ * - POLLERR is never shown. If the socket has an error, POLLIN and POLLOUT are shown instead. The next call
+ * on the socket, or SO_ERROR, has the error. rdmc_poll reports POLLERR.
+ * - A socket that was never connected shows neither POLLHUP nor POLLRDHUP.
+ * - POLLHUP and POLLRDHUP stay, even if the socket is connected or listens again.
+ *
+ * Call rdmc_pollfd before EPOLL_CTL_ADD, because it replaces the open file behind the descriptor. rdmc_poll
+ * calls it for each socket that it gets. Call EPOLL_CTL_DEL before rdmc_close: an rdmc_close that lingers
+ * shows POLLHUP while it waits.
  *
  * The call needs two more descriptors, and fails with EMFILE if there are none. Afterwards, each change of
- * the state costs a system call. rdmc_poll does the same for each socket that it gets. So rdmc_poll may
- * fail with EMFILE, although poll cannot. */
+ * the state costs a system call. As rdmc_poll calls rdmc_pollfd, rdmc_poll may fail with EMFILE, although
+ * poll cannot. */
 int rdmc_pollfd(int fd);
 
 /* These options are supported:
