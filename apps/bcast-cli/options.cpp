@@ -47,7 +47,7 @@ Exit codes:
   1    usage error
   2    error of the source or of this machine
   3    some receivers failed or refused
-  4    all receivers failed
+  4    no receiver has the file
   5    all receivers refused (authentication)
   130  interrupted)";
 
