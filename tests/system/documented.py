@@ -100,7 +100,7 @@ COMMANDS = {
     "./check": Elsewhere(".ci/run", "../check", SCRIPTS),
     "./check --quick": Elsewhere("tests/tools/run_checks_test.py", "--quick", SCRIPTS),
     "./check --seeds random": Elsewhere("tests/tools/run_checks_test.py", "random", SCRIPTS),
-    "./demo": Elsewhere("tests/tools/fan_out_test.py", "The demo's", SCRIPTS),
+    "./demo": Elsewhere("tests/tools/fan_out_test.py", "tools/fan_out", SCRIPTS),
     # Its two processes need a core each.
     "build/bench/rdmc_perf rate --fabric dpdk --busy-poll": Elsewhere("bench/memif", '"rate"', SCRIPTS),
     "tests/fuzz/run -n 10000000 packet connection": Elsewhere("tests/fuzz/README.md", "## Executions", SCRIPTS),
