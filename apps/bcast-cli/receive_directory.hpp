@@ -18,7 +18,8 @@ namespace rdmc::bcast {
 class ReceiveDirectory {
  public:
   enum class Confinement : std::uint8_t { beneath, walk };
-  /// What to do if a directory does not exist.
+  /// Says how a function treats a directory that does not exist: it returns an error, or it makes the
+  /// directory.
   enum class Missing : std::uint8_t { refuse, make };
 
   /// Opens a directory that this process can write to. Errors: those of open(2) and mkdir(2).

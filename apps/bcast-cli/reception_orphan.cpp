@@ -1,6 +1,6 @@
-// What a receiver does after the sender's death: it becomes the coordinator, or it follows another survivor
-// that has become the coordinator. A survivor's channel arrives like a sender's channel. The first message on
-// the channel names the reception to which the channel belongs.
+// After the sender's death, a receiver becomes the coordinator, or it follows another survivor that has
+// become the coordinator. This file implements both. A survivor's channel arrives like a sender's channel.
+// The first message on the channel names the reception to which the channel belongs.
 #include <utility>
 
 #include "apps/bcast-cli/reception.hpp"

@@ -18,7 +18,7 @@ void SimReceiver::run(Time now) {
   now_ = now;
   if (!control_) return;
   if (!std::exchange(greeted_, true)) participant_.on_connected(now);
-  meet_visitors();
+  serve_pending_connections();
   if (!follows_own_) {
     for (const auto& message : control_->receive()) participant_.on_message(message, now);
     if (control_->has_just_ended()) participant_.on_closed({Errc::peer_failed, "end of stream"}, now);
@@ -60,7 +60,7 @@ bool SimReceiver::pass_own() {
   return !messages.empty();
 }
 
-void SimReceiver::meet_visitors() {
+void SimReceiver::serve_pending_connections() {
   for (auto count = pending_.size(); count > 0; --count) {
     ControlEnd pending = std::move(pending_.front());
     pending_.pop_front();

@@ -50,7 +50,7 @@ class SimReceiver final : public SimHost {
   void handle(const session::ParticipantOutput& output);
   void drain();
   bool pass_own();
-  void meet_visitors();
+  void serve_pending_connections();
   bool follow(session::MemberId leader);
   std::optional<session::Bytes> report() const;
   void stop_data();

@@ -50,15 +50,15 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
   const std::size_t most = std::min({std::size_t{port_.info().receive_train_segments}, kMostPredicted,
                                      port_.info().train_bytes / per_packet, (pieces.size() - 1) / 2,
                                      std::size_t{queue_pair->train_length_.expected()}});
-  if (landing_scratch_used_ + most * between > landing_scratch_.size()) return 0;
+  if (scatter_scratch_used_ + most * between > scatter_scratch_.size()) return 0;
   std::array<std::span<std::byte>, kMostPredicted> payloads;
   const std::size_t count = connected.connection.predict(
       std::span(payloads).first(most), queue_pair->planned_packets_, flows_[value_of(flow)].was_shared);
   if (count == 0) return 0;
   if (queue_pair->planned_packets_ == 0) planned_.push_back(queue_pair);
   queue_pair->planned_packets_ += static_cast<std::uint32_t>(count);
-  std::byte* scratch = landing_scratch_.data() + landing_scratch_used_;
-  landing_scratch_used_ += count * between;
+  std::byte* scratch = scatter_scratch_.data() + scatter_scratch_used_;
+  scatter_scratch_used_ += count * between;
 
   std::size_t used = 0;
   std::size_t gap = roce::kXWriteHeaderBytes;
@@ -73,7 +73,7 @@ std::size_t SoftwareFabric::plan(port::FlowId flow, std::uint32_t, std::span<iov
 }
 
 std::size_t SoftwareFabric::receive(Time now) {
-  landing_scratch_used_ = 0;
+  scatter_scratch_used_ = 0;
   const std::size_t count = port_.receive_burst(*this, trains_);
   const auto received = std::span(trains_).first(count);
   // All trains that are not in place are gathered before any payload is placed, because the target of one

@@ -10,7 +10,7 @@
 namespace rdmc::fabric {
 namespace {
 
-constexpr std::size_t kLandingScratchBytes = 64 * 1024;
+constexpr std::size_t kScatterScratchBytes = 64 * 1024;
 /// The first size of linear_. With big TCP/UDP on IPv6, a GRO train may be larger than one IP packet.
 constexpr std::size_t kLargestTrain = 256 * 1024;
 
@@ -63,7 +63,7 @@ SoftwareFabric::SoftwareFabric(port::Port& port, SoftwareFabricOptions options)
           path_mtu_for(port.info().mtu, port.info().address.ipv6, port.info().train_bytes, trailer_bytes_)),
       flows_(1),
       batch_(options_.encrypt ? std::max<std::size_t>(kBytesPerTurn, port.info().train_bytes) : 0),
-      landing_scratch_(kLandingScratchBytes),
+      scatter_scratch_(kScatterScratchBytes),
       linear_(kLargestTrain) {}
 
 SoftwareFabric::~SoftwareFabric() {

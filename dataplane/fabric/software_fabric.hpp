@@ -203,8 +203,8 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   std::array<port::RxTrain, kTrainsPerBurst> trains_;  // The trains of this burst.
   // For each train, all its bytes in one piece; empty if its payload is in place.
   std::array<std::span<const std::byte>, kTrainsPerBurst> gathered_;
-  std::vector<std::byte> landing_scratch_;  // The headers and trailers of trains with a scatter list.
-  std::size_t landing_scratch_used_ = 0;
+  std::vector<std::byte> scatter_scratch_;  // The headers and trailers of trains with a scatter list.
+  std::size_t scatter_scratch_used_ = 0;
   // Trains that are gathered, so that their payload can be copied to where it belongs.
   std::vector<std::byte> linear_;
   Time last_progress_{};

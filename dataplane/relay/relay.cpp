@@ -95,7 +95,7 @@ Result<void> Relay::set_length(std::uint64_t bytes) {
   for (Source& source : sources_) {
     source.receive_step = source.expected_step = schedule_.next_receive_from(source.rank, 0, blocks_);
   }
-  if (arena_ == Arena::granted) skip_arena_landing();
+  if (arena_ == Arena::granted) skip_arena_write();
   return {};
 }
 

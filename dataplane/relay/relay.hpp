@@ -272,7 +272,7 @@ class Relay {
   std::optional<std::uint64_t> step_of(const Source& source, std::uint32_t immediate) const;
   void note_overtaken(Source& source, std::uint64_t step);
   void skip_held(Rank source, std::optional<std::uint64_t>& step) const;
-  void skip_arena_landing();
+  void skip_arena_write();
   Source* find_source(Rank rank);
   // Defined in relay_send.cpp.
   void extend_window();

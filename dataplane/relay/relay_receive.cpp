@@ -17,7 +17,7 @@ Relay::Source* Relay::find_source(Rank rank) {
 
 /// Skips the first write of the first source, because the caller of offer_arena() has already posted a
 /// receive for it.
-void Relay::skip_arena_landing() {
+void Relay::skip_arena_write() {
   Source& first = *find_source(first_.peer);
   first.expected_step = schedule_.next_receive_from(first.rank, *first.expected_step + 1, blocks_);
 }
@@ -93,7 +93,7 @@ bool Relay::poll_grant(Rank& to, BlockGrant& grant) {
   if (cancelled_) return false;
   if (arena_ == Arena::offered && !memory_) {
     arena_ = Arena::granted;
-    if (has_length()) skip_arena_landing();
+    if (has_length()) skip_arena_write();
     to = first_.peer;
     grant = {.limit = 1,
              .remote_address = arena_address_,

@@ -364,7 +364,7 @@ class Group final : public GroupPart {
   Result<std::size_t> drain_grants(Message& message);
   Result<std::size_t> drain_writes(Message& message);
   Result<void> offer_arena();
-  void hint_landings(Message& message);
+  void hint_expected_writes(Message& message);
   std::size_t finish_messages();
   bool deliver_next();
   bool finish_next();

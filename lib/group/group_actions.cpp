@@ -177,7 +177,7 @@ Result<std::size_t> Group::poll_store(Message& message) {
   return done;
 }
 
-void Group::hint_landings(Message& message) {
+void Group::hint_expected_writes(Message& message) {
   relay::ExpectedWrite expected_write;
   while (message.relay.poll_expected_write(expected_write)) {
     find(expected_write.from)
@@ -196,7 +196,7 @@ Result<std::size_t> Group::drain_grants(Message& message) {
     ++counters_.grants_sent;
     ++done;
   }
-  if (message.store != nullptr) hint_landings(message);
+  if (message.store != nullptr) hint_expected_writes(message);
   return done;
 }
 

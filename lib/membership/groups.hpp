@@ -64,7 +64,7 @@ class Groups {
   Channels& channels() { return *channels_; }
 
  private:
-  /// What this member has begun in a group as the coordinator of the present view.
+  /// The epoch that this member has begun in a group, if it is the coordinator of the present view.
   struct Coordinated {
     std::optional<Begun> begun;
     Time at{};

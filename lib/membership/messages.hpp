@@ -18,7 +18,7 @@ using Bytes = std::vector<std::byte>;
 inline constexpr std::size_t kMostMembers = 256;  ///< the limit for one view
 inline constexpr std::size_t kMostGroups = 64;    ///< the limit for one member in one membership
 
-/// What a member has done with the newest epoch that it knows.
+/// The progress of a member in the newest epoch that it knows.
 enum class Stage : std::uint8_t {
   waiting,  ///< the member has been in no epoch
   going,    ///< the epoch has begun, and is not open yet

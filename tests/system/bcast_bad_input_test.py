@@ -163,11 +163,11 @@ class Key(BcastCase):
         self.assert_nothing_in(bad.root)
 
 
-class Strangers(BcastCase):
+class UnauthenticatedClients(BcastCase):
     """A foreign program listens at the address of a receiver. The other receivers must get the file, the message must
     name the program, and no process may wait without a limit."""
 
-    def stranger(self, behaviour):
+    def unauthenticated(self, behaviour):
         """Starts a TCP server that calls `behaviour` with each connection. Returns the server's address."""
         address = f"{self.net}.200"
         server = socket.create_server((address, self.port))
@@ -190,7 +190,7 @@ class Strangers(BcastCase):
         self.addCleanup(stop)
         return f"{address}:{self.port}"
 
-    def assert_stranger_left_out(self, host):
+    def assert_unauthenticated_left_out(self, host):
         good = self.agents(2)
         source = self.file(MIB)
         done = self.send(source, "copy", to=[*good, host])
@@ -205,30 +205,30 @@ class Strangers(BcastCase):
 
     def test_nobody_listens(self):
         host = f"{self.net}.201:{self.port}"
-        done = self.assert_stranger_left_out(host)
+        done = self.assert_unauthenticated_left_out(host)
         self.assert_cause(done, host, "failed", "connection refused")
         alone = self.send(self.file(MIB), "copy2", to=[host])
         self.assert_code(alone, ExitCode.ALL_FAILED)
 
     def test_a_server_of_another_protocol(self):
-        self.assert_stranger_left_out(self.stranger(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" * 1000)))
+        self.assert_unauthenticated_left_out(self.unauthenticated(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" * 1000)))
 
     def test_a_server_that_hangs_up(self):
-        self.assert_stranger_left_out(self.stranger(lambda connection: None))
+        self.assert_unauthenticated_left_out(self.unauthenticated(lambda connection: None))
 
     def test_a_server_that_says_nothing(self):
         def silent(connection):
             connection.settimeout(harness.PATIENCE)
             while connection.recv(4096):
                 pass
-        self.assert_stranger_left_out(self.stranger(silent))
+        self.assert_unauthenticated_left_out(self.unauthenticated(silent))
 
     def test_a_peer_of_another_version(self):
         def newer(connection):
             connection.sendall(b"rdmc" + (99).to_bytes(2, "big") + bytes(2))
             while connection.recv(4096):
                 pass
-        host = self.stranger(newer)
+        host = self.unauthenticated(newer)
         good = [self.agent(key=None) for _ in range(2)]
         source = self.file(MIB)
         done = self.send(source, "copy", to=[*good, host], key=None)
@@ -275,7 +275,7 @@ class Strangers(BcastCase):
                     wait_until(lambda: "refused" in agent.output(), "its operator is told", 10)
                 self.assertRegex(agent.output(), rf"refused .*{peer}: \w+")
 
-    def test_an_agent_serves_others_while_a_stranger_holds_a_connection(self):
+    def test_an_agent_serves_others_while_an_unauthenticated_client_holds_a_connection(self):
         agents = self.agents(2)
         with socket.create_connection((agents[0].address, self.port), timeout=10):
             self.assert_usable(agents)

@@ -15,9 +15,9 @@ class WithCertificates(BcastCase):
     def test_whom_the_authority_has_signed_takes_part_and_nobody_else(self):
         names = ["sender", "first", "second"]
         sender, first, second = map(self.certificates.member, names)
-        stranger = self.certificates.member("stranger", "theirs")
+        outsider = self.certificates.member("outsider", "theirs")
         agents = [self.agent(key=first), self.agent(key=second)]
-        others = [self.agent(key=stranger), self.agent()]
+        others = [self.agent(key=outsider), self.agent()]
         source = self.file(3 << 20)
         done = self.send(source, "copy", "--encrypt", to=agents, key=sender)
         self.assert_code(done, ExitCode.SUCCESS)
@@ -29,7 +29,7 @@ class WithCertificates(BcastCase):
             self.assert_copy(source, agent.root / "again")
         for agent in others:
             self.assert_cause(done, agent.host, "refused", "certificate", "key")
-        for wrong in stranger, True:
+        for wrong in outsider, True:
             done = self.send(source, "never", to=agents, key=wrong)
             self.assert_code(done, ExitCode.ALL_REFUSED)
             for agent in agents:

@@ -14,7 +14,7 @@ HEADER_BYTES, MAD_HEADER_BYTES, MAD_BYTES, ICRC_BYTES = 20, 24, 256, 4
 IP_RECVTOS, IP_MTU_DISCOVER, IP_PMTUDISC_DO = 13, 10, 2
 
 
-class Stranger:
+class ForeignEndpoint:
     """Sends and receives at RoCE's port of `address`, which must be an IPv4 address."""
 
     def __init__(self, address):

@@ -13,7 +13,7 @@ import control_test
 from certificates import Certificates
 from control_test import CONTROL, DONE, FAILED, SECONDS, run
 
-STRANGERS, PATIENCE_US, USUAL_LIMIT = 1000, 1_000_000, 1024
+CLIENTS, PATIENCE_US, USUAL_LIMIT = 1000, 1_000_000, 1024
 
 
 class WithCertificates(control_test.Scratch):
@@ -21,7 +21,7 @@ class WithCertificates(control_test.Scratch):
         super().setUp()
         self.certificates = Certificates(self.path, SECONDS)
         self.openssl = self.certificates.openssl
-        self.ours, self.foreign = self.certificates.member("first"), self.certificates.member("stranger", "theirs")
+        self.ours, self.foreign = self.certificates.member("first"), self.certificates.member("outsider", "theirs")
         self.address = control_test.free_address()
 
     def test_a_store_serves_whom_its_authority_has_signed_and_nobody_else(self):
@@ -47,7 +47,7 @@ class WithCertificates(control_test.Scratch):
 
     def test_our_certificate_is_shown_to_an_outside_server_and_its_own_is_verified(self):
         for trusted in True, False:
-            name = "second" if trusted else "stranger"
+            name = "second" if trusted else "outsider"
             if trusted:
                 self.certificates.member(name)
             words = ["openssl", "s_server", "-accept", self.address.rsplit(":", 1)[1], "-cert", f"{name}.pem", "-key", f"{name}.key",
@@ -74,7 +74,7 @@ class WithCertificates(control_test.Scratch):
             self.assertEqual(run("views", *words)[0], control_test.USAGE, words)
 
 
-class Strangers:
+class UnauthenticatedClients:
     """Opens the largest possible number of connections. Each of them sends a few bytes at intervals. If a connection is
     closed, it is opened again."""
 
@@ -84,7 +84,7 @@ class Strangers:
         host, port = address.rsplit(":", 1)
         self.address, self.sockets, self.ended = (host, int(port)), {}, threading.Event()
         self.came, self.pushed_out = 0, threading.Event()
-        for number in range(STRANGERS):
+        for number in range(CLIENTS):
             self.come(number)
         self.thread = threading.Thread(target=self.go_on)
         self.thread.start()
@@ -95,14 +95,14 @@ class Strangers:
         one.setblocking(False)
         one.connect_ex(self.address)
         self.came += 1
-        if self.came > 3 * STRANGERS // 2:
+        if self.came > 3 * CLIENTS // 2:
             self.pushed_out.set()
 
     def go_on(self):
         turn = 0
         while not self.ended.wait(0.05):
             turn += 1
-            for number in range(turn % 20, STRANGERS, 20):
+            for number in range(turn % 20, CLIENTS, 20):
                 try:
                     self.sockets[number].send(self.BEGINNINGS[number % len(self.BEGINNINGS)][turn // 20 % 6:] or b"\x01")
                 except BlockingIOError:
@@ -127,11 +127,11 @@ class Attacked(control_test.Group):
         resource.setrlimit(resource.RLIMIT_NOFILE, (USUAL_LIMIT, self.hard))
         super().setUp()
 
-    def test_a_port_held_by_a_thousand_strangers_takes_a_member_in_within_a_second(self):
+    def test_a_port_held_by_a_thousand_unauthenticated_clients_takes_a_member_in_within_a_second(self):
         first, = self.form(1)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3 * STRANGERS, self.hard))
-        strangers = [Strangers(self, first.wait_for_event("joining")["address"]), Strangers(self, self.common[1])]
-        for crowd in strangers:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3 * CLIENTS, self.hard))
+        crowds = [UnauthenticatedClients(self, first.wait_for_event("joining")["address"]), UnauthenticatedClients(self, self.common[1])]
+        for crowd in crowds:
             # The dropped clients also connect again.
             self.assertTrue(crowd.pushed_out.wait(SECONDS))
         for _ in range(3):

@@ -60,7 +60,7 @@ class Metrics(control_test.Group):
             self.assertLess(time.monotonic(), deadline, series)
         return series
 
-    def test_what_is_scraped_follows_the_group_and_the_store_and_strangers_cost_little(self):
+    def test_what_is_scraped_follows_the_group_and_the_store_and_unauthenticated_clients_cost_little(self):
         first = control_test.Member(self, "--name", 'a "first" \\one', "--metrics", "0", *self.common)
         first.wait_for_view_of([first])
         self.address = first.wait_for_event("metrics")["address"]
@@ -156,8 +156,8 @@ class NodeMetrics(control_test.Scratch):
             if wrong:
                 self.assertEqual(run("views", "--store", listening["address"], "--key-file", wrong)[0], FAILED)
             else:
-                with socket.create_connection(listening["address"].split(":")) as stranger:
-                    stranger.sendall(b"\x00" * 64)
+                with socket.create_connection(listening["address"].split(":")) as client:
+                    client.sendall(b"\x00" * 64)
                     self.scrape_until(refused[0], lambda count: count == 1, refused[1])
             self.scrape_until(refused[0], lambda count: count == 1, refused[1])
         member.process.kill()

@@ -5,12 +5,12 @@ import json
 import time
 import unittest
 
-from cm_foreign import REJECT, REPLY, Stranger
+from cm_foreign import REJECT, REPLY, ForeignEndpoint
 from foreign_endpoints_test import (CLIENT, FAILED, PING, SECONDS, SERVER, TELLS_A_WRONG_KEY, Pair, cpu_seconds, finish, lab,
                             run, start, wait_until_free)
 
 PORT = 7174
-STRANGER = "127.0.0.3"
+FOREIGN = "127.0.0.3"
 TIMEOUT, INVALID_MTU, NO_READS = 4, 26, 27  # Reasons for a rejection (IBTA vol. 1, table 109).
 
 
@@ -21,16 +21,16 @@ class Server(Pair):
         self.addCleanup(server.kill)
         return server
 
-    def stranger(self):
-        stranger = Stranger(STRANGER)
-        self.addCleanup(stranger.close)
-        return stranger
+    def foreign(self):
+        foreign = ForeignEndpoint(FOREIGN)
+        self.addCleanup(foreign.close)
+        return foreign
 
-    def answer_to(self, stranger, path_mtu, **said):
+    def answer_to(self, foreign, path_mtu, **said):
         """Returns the server's answer to a request. Repeats the request until there is an answer."""
         for _ in range(500):
-            stranger.ask(SERVER, PORT, path_mtu, **said)
-            answer = stranger.answer(0.1)
+            foreign.ask(SERVER, PORT, path_mtu, **said)
+            answer = foreign.answer(0.1)
             if answer:
                 return answer
         self.fail("no answer")
@@ -47,43 +47,43 @@ class Server(Pair):
         self.addCleanup(lab.run, "ip", "link", "set", "lo", "mtu", "65536")
         lab.run("ip", "link", "set", "lo", "mtu", "1500")
         server = self.serve()
-        kind, _, reason = self.answer_to(self.stranger(), 4096)
+        kind, _, reason = self.answer_to(self.foreign(), 4096)
         self.assertEqual((kind, reason), (REJECT, INVALID_MTU))
         self.client_is_served(server)
 
     def test_who_comes_and_leaves_at_once_costs_the_next_nothing(self):
-        server, stranger = self.serve(), self.stranger()
-        kind, theirs, _ = self.answer_to(stranger, 1024)
+        server, foreign = self.serve(), self.foreign()
+        kind, theirs, _ = self.answer_to(foreign, 1024)
         self.assertEqual(kind, REPLY)
-        stranger.disconnect(SERVER, theirs)
+        foreign.disconnect(SERVER, theirs)
         self.client_is_served(server)
 
     def test_who_asks_and_says_no_more_is_rejected_soon_once_another_waits(self):
-        server, stranger = self.serve(), self.stranger()
-        self.assertEqual(self.answer_to(stranger, 1024)[0], REPLY)
+        server, foreign = self.serve(), self.foreign()
+        self.assertEqual(self.answer_to(foreign, 1024)[0], REPLY)
         begun = time.monotonic()
         self.client_is_served(server)
         self.assertLess(time.monotonic() - begun, 6)
-        answers = iter(lambda: stranger.answer(0.1), None)
+        answers = iter(lambda: foreign.answer(0.1), None)
         self.assertIn((REJECT, TIMEOUT), [(kind, says) for kind, _, says in answers])
 
     def test_a_client_is_asked_for_no_more_reads_than_it_has_room_for(self):
-        server, stranger = self.serve(), self.stranger()
-        kind, _, reason = self.answer_to(stranger, 1024, resources=0)
+        server, foreign = self.serve(), self.foreign()
+        kind, _, reason = self.answer_to(foreign, 1024, resources=0)
         self.assertEqual((kind, reason), (REJECT, NO_READS))
-        kind, theirs, agreed = self.answer_to(stranger, 1024, number=2, resources=200, depth=0)
+        kind, theirs, agreed = self.answer_to(foreign, 1024, number=2, resources=200, depth=0)
         self.assertEqual((kind, agreed), (REPLY, (0, 1)))
-        stranger.disconnect(SERVER, theirs, number=2)
+        foreign.disconnect(SERVER, theirs, number=2)
         self.client_is_served(server)
 
     def test_its_packets_have_the_dscp_that_it_was_told(self):
         for dscp in (0, 46):
             server = self.serve("--dscp", dscp)
-            stranger = Stranger(STRANGER)
-            kind, theirs, _ = self.answer_to(stranger, 1024)
-            self.assertEqual((kind, stranger.traffic_class), (REPLY, dscp << 2))
-            stranger.disconnect(SERVER, theirs)
-            stranger.close()
+            foreign = ForeignEndpoint(FOREIGN)
+            kind, theirs, _ = self.answer_to(foreign, 1024)
+            self.assertEqual((kind, foreign.traffic_class), (REPLY, dscp << 2))
+            foreign.disconnect(SERVER, theirs)
+            foreign.close()
             self.client_is_served(server)
             wait_until_free(SERVER)
         for wrong in (64, -1, "ef"):
@@ -95,10 +95,10 @@ class Server(Pair):
         self.addCleanup(lab.run, "ip", "link", "set", "lo", "mtu", "65536")
         lab.run("ip", "link", "set", "lo", "mtu", "1500")
         server = self.serve("--patience", 1.5)
-        self.answer_to(self.stranger(), 4096)
+        self.answer_to(self.foreign(), 4096)
         status, _, errors = finish(server)
         self.assertEqual(status, FAILED)
-        self.assertRegex(errors, f"timed out: no connection came about; {STRANGER} came, but: .* path MTU of 4096")
+        self.assertRegex(errors, f"timed out: no connection came about; {FOREIGN} came, but: .* path MTU of 4096")
 
     def test_a_client_that_is_rejected_says_why(self):
         self.serve()
@@ -109,7 +109,7 @@ class Server(Pair):
         # A client that the server has accepted uses more processor time than this. Other clients use less.
         while cpu_seconds(first) < 0.2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        status, _, errors = run(PING, "-C", 1, "-a", STRANGER, SERVER)
+        status, _, errors = run(PING, "-C", 1, "-a", FOREIGN, SERVER)
         self.assertEqual(status, FAILED)
         self.assertIn("peer failed: the peer refused: it has no room", errors)
         self.assertIsNone(first.poll())
@@ -127,10 +127,10 @@ class Server(Pair):
 
     def test_a_persistent_server_serves_one_after_the_other_whatever_becomes_of_each(self):
         server = self.serve("-P")
-        stranger = self.stranger()
-        kind, theirs, _ = self.answer_to(stranger, 1024)
+        foreign = self.foreign()
+        kind, theirs, _ = self.answer_to(foreign, 1024)
         self.assertEqual(kind, REPLY)
-        stranger.disconnect(SERVER, theirs)
+        foreign.disconnect(SERVER, theirs)
         self.assertEqual(run(TELLS_A_WRONG_KEY, "-C", 1, SERVER)[0], FAILED)
         wait_until_free(CLIENT)
         # Two clients connect at the same time. The second one has to wait.

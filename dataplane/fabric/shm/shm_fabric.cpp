@@ -136,7 +136,7 @@ Result<memory::Arena> ShmFabric::make_arena(std::size_t bytes, memory::Touch tou
 std::size_t ShmFabric::progress(Time now) {
   ring_all();  // Wakes peers for what was posted since the last turn, before anything is copied.
   std::size_t done = attention_.exchange(false) ? serve_sockets(now) : 0;
-  drop_silent_visitors(now);
+  drop_silent_connections(now);
   for (ShmQueuePair* const queue_pair : queue_pairs_) done += queue_pair->turn(now);
   ring_all();
   if (done != 0) idle_turns_ = 0;
@@ -217,9 +217,9 @@ std::size_t ShmFabric::serve_sockets(Time now) {
   const auto tags = watch_->take();
   for (const std::uint64_t tag : tags) {
     if (tag == kListenerTag) {
-      take_visitors(now);
+      accept_connections(now);
     } else if (pending_connections_.contains(tag)) {
-      on_visitor(tag);
+      on_pending_connection(tag);
     } else {
       const auto found = std::ranges::find(queue_pairs_, tag, [](const auto* one) { return one->serial_; });
       if (found != queue_pairs_.end()) (*found)->on_socket();
@@ -228,7 +228,7 @@ std::size_t ShmFabric::serve_sockets(Time now) {
   return tags.size();
 }
 
-void ShmFabric::take_visitors(Time now) {
+void ShmFabric::accept_connections(Time now) {
   // The listener is watched again before the loop, because a lack of memory may end the loop early.
   // Connections that arrive during the loop cause another event.
   (void)watch_->watch(listener_.descriptor(), kListenerTag);
@@ -238,16 +238,16 @@ void ShmFabric::take_visitors(Time now) {
     if (pending_connections_.size() == kMostPendingConnections) continue;
     const std::uint64_t tag = next_serial_++;
     pending_connections_.emplace(tag, PendingConnection{std::move(*socket), now});
-    on_visitor(tag);  // In most cases, the hello of the connection has arrived already.
+    on_pending_connection(tag);  // In most cases, the hello of the connection has arrived already.
   }
 }
 
-void ShmFabric::drop_silent_visitors(Time now) {
+void ShmFabric::drop_silent_connections(Time now) {
   while (!pending_connections_.empty() && now - pending_connections_.begin()->second.came >= kPendingPatience)
     pending_connections_.erase(pending_connections_.begin());
 }
 
-void ShmFabric::on_visitor(std::uint64_t tag) {
+void ShmFabric::on_pending_connection(std::uint64_t tag) {
   const auto pending = pending_connections_.find(tag);
   auto received = pending->second.socket.receive();
   if (received && !*received) {

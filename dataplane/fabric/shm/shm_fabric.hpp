@@ -105,9 +105,9 @@ class ShmFabric final : public Fabric {
                                                      RemoteAccess access);
   void ring_all();
   std::size_t serve_sockets(Time now);
-  void take_visitors(Time now);
-  void drop_silent_visitors(Time now);
-  void on_visitor(std::uint64_t tag);
+  void accept_connections(Time now);
+  void drop_silent_connections(Time now);
+  void on_pending_connection(std::uint64_t tag);
   bool has_news() const;
 
   ShmFabricOptions options_;

@@ -82,8 +82,8 @@ BOOST_FIXTURE_TEST_CASE(random_bytes_are_refused_and_the_server_goes_on, Harness
   const ChannelOptions options = new_key();
   listen(options);
   Random random(7);
-  constexpr std::size_t kStrangers = 50;
-  for (std::size_t i = 0; i < kStrangers; ++i) {
+  constexpr std::size_t kClients = 50;
+  for (std::size_t i = 0; i < kClients; ++i) {
     Bytes noise(64 + random.below(20'000));
     for (auto& b : noise) b = static_cast<std::byte>(random.next());
     if (i % 2 == 0) noise[0] = std::byte{0x16}, noise[1] = std::byte{3}, noise[3] = std::byte{0};
@@ -91,10 +91,10 @@ BOOST_FIXTURE_TEST_CASE(random_bytes_are_refused_and_the_server_goes_on, Harness
     client.say(noise);
     client.hang_up();
   }
-  BOOST_TEST_REQUIRE(events.wait([&] { return refusals.size() == kStrangers; }));
+  BOOST_TEST_REQUIRE(events.wait([&] { return refusals.size() == kClients; }));
   auto& client = connect_to_listener(options);
   BOOST_TEST(events.wait([&] { return client.established; }));
-  BOOST_TEST(listener->counters().refused == kStrangers);
+  BOOST_TEST(listener->counters().refused == kClients);
 }
 
 BOOST_FIXTURE_TEST_CASE(silence_and_half_a_greeting_end_at_the_deadline, Harness) {

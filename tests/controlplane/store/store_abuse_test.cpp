@@ -39,15 +39,15 @@ struct Serving {
 BOOST_FIXTURE_TEST_CASE(noise_on_the_ports_harms_no_node, Serving) {
   for (int i = 0; i < 60; ++i) {
     const Address node = nodes.endpoints()[static_cast<std::size_t>(i) % 3];
-    const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int unauthenticated = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(node.port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    BOOST_TEST_REQUIRE(::connect(stranger, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+    BOOST_TEST_REQUIRE(::connect(unauthenticated, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
     const Bytes words = noise(1 + random.below(4096));
-    static_cast<void>(::send(stranger, words.data(), words.size(), MSG_NOSIGNAL));
-    ::close(stranger);
+    static_cast<void>(::send(unauthenticated, words.data(), words.size(), MSG_NOSIGNAL));
+    ::close(unauthenticated);
   }
   go_on();
 }

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_proves_a_death_to_members_that_had_a_connection_a
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_a_stranger_says_is_agreed_or_is_far_ahead_is_only_looked_up) {
+BOOST_AUTO_TEST_CASE(what_a_non_member_says_is_agreed_or_is_far_ahead_is_only_looked_up) {
   const std::uint64_t never = ~std::uint64_t{0};
   for (const auto& [view, from] :
        {std::pair(view_of(6, {1, 9}), std::uint8_t{9}), std::pair(view_of(never, {1}), std::uint8_t{9}),

@@ -384,7 +384,7 @@ struct Siege {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(whatever_times_strangers_choose_what_they_begin_is_forgotten_within_a_minute) {
+BOOST_AUTO_TEST_CASE(whatever_times_foreign_endpoints_choose_what_they_begin_is_forgotten_within_a_minute) {
   BOOST_TEST(rc::check([](std::uint64_t seed) {
     Siege siege(seed);
     for (int i = 0; i < 40; ++i) {

@@ -16,8 +16,8 @@ namespace {
 
 /// Returns a SEND of four bytes with a valid ICRC, from a foreign endpoint that chooses this IPv4
 /// identification.
-std::vector<std::byte> strangers_send(const Address& source, const ConnectionInfo& to, Psn psn,
-                                      std::uint16_t identification) {
+std::vector<std::byte> foreign_send(const Address& source, const ConnectionInfo& to, Psn psn,
+                                    std::uint16_t identification) {
   std::vector<std::byte> bytes(roce::kBthBytes + 4 + roce::kIcrcBytes, std::byte{0x7B});
   roce::write_bth(bytes.data(), {.opcode = roce::Opcode::send_only, .destination = to.qpn, .psn = psn});
   const std::span covered(bytes.data(), bytes.size() - roce::kIcrcBytes);
@@ -30,7 +30,7 @@ std::vector<std::byte> strangers_send(const Address& source, const ConnectionInf
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_stranger_may_use_any_udp_port_and_identification_but_not_a_wrong_checksum_or_address) {
+BOOST_AUTO_TEST_CASE(a_foreign_end_may_use_any_udp_port_and_identification_but_no_wrong_checksum_or_address) {
   Cable cable;
   auto queue_pair = *cable.b.fabric.create_queue_pair({.selective_repeat = false, .path_mtu = 1024});
   const ConnectionInfo ours = *decode_connection(queue_pair->local_blob());
@@ -50,17 +50,16 @@ BOOST_AUTO_TEST_CASE(a_stranger_may_use_any_udp_port_and_identification_but_not_
        {std::pair<int, int>{49'152, 0}, {49'152, 0x718C}, {49'152, 0x718D}, {0, 0xFFFF}, {65'535, 1}}) {
     Address source = peer;
     source.port = static_cast<std::uint16_t>(udp_port);
-    cable.b.port.deliver(source,
-                         strangers_send(source, ours, psn, static_cast<std::uint16_t>(identification)));
+    cable.b.port.deliver(source, foreign_send(source, ours, psn, static_cast<std::uint16_t>(identification)));
     cable.turn();
     BOOST_TEST(queue_pair->poll_completions(done) == 1u);
     psn = psn.next();
   }
-  auto corrupt = strangers_send(peer, ours, psn, 5);
+  auto corrupt = foreign_send(peer, ours, psn, 5);
   corrupt[roce::kBthBytes] ^= std::byte{1};
   cable.b.port.deliver(peer, std::move(corrupt));
   const Address other = Address::ipv4(10, 0, 0, 9, 4791);
-  cable.b.port.deliver(other, strangers_send(other, ours, psn, 0));
+  cable.b.port.deliver(other, foreign_send(other, ours, psn, 0));
   cable.turn();
   BOOST_TEST(queue_pair->poll_completions(done) == 0u);
   BOOST_TEST(cable.b.fabric.counters().icrc_errors == 1u);

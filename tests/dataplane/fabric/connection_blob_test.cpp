@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_path_mtu_leaves_room_for_every_header_within_the_interfac
   BOOST_TEST(path_mtu_for(200, false, 65'507) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_strangers_path_mtu_is_one_of_the_specifications_and_is_taken_as_it_is) {
+BOOST_AUTO_TEST_CASE(a_foreign_path_mtu_is_one_of_the_specifications_and_is_taken_as_it_is) {
   auto ours = example(), theirs = example();
   theirs.foreign = true;
   for (const std::uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u}) {

@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_planned_train_lands_where_the_planner_said_and_the_rest_i
   BOOST_TEST((world.b.planner.asked == std::vector<std::uint32_t>{0, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(a_landing_larger_than_the_train_is_cut_to_it) {
+BOOST_AUTO_TEST_CASE(a_scatter_list_larger_than_the_train_is_cut_to_it) {
   World world;
   const FlowId flow = *world.b.port->open_flow();
   Address bulk = world.b.port->info().address;

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(info_says_what_is_missing) {
   BOOST_TEST(!port->info().identification_counts_up);
 }
 
-BOOST_AUTO_TEST_CASE(landings_are_planned_without_train_offload_too) {
+BOOST_AUTO_TEST_CASE(scatter_lists_are_planned_without_train_offload_too) {
   const auto sender = open(without({.segmentation = true, .receive_trains = true}, 1));
   const auto receiver = open(without({.segmentation = true, .receive_trains = true}, 2));
   const Bytes sent = random_bytes(3 * 500, 7);

@@ -263,7 +263,7 @@ void deliver_in_all_ways(bool selective, bool unordered = false) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(everything_arrives_once_and_in_order_between_strangers) {
+BOOST_AUTO_TEST_CASE(everything_arrives_once_and_in_order_between_foreign_endpoints) {
   deliver_in_all_ways(false);
 }
 

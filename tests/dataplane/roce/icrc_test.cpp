@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(combining_over_gigabytes_equals_combining_step_by_step) {
   BOOST_TEST(crc == stepwise);
 }
 
-BOOST_AUTO_TEST_CASE(a_strangers_identification_is_solved_for_and_a_corrupt_datagram_has_none) {
+BOOST_AUTO_TEST_CASE(a_foreign_identification_is_solved_for_and_a_corrupt_datagram_has_none) {
   rc::check(
       "any identification, any datagram", [](std::uint64_t seed, std::uint16_t id, std::uint16_t tried) {
         Random random(seed);

@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(no_connection_ever_guesses_memory_that_has_become_somebody_
   BOOST_TEST(guessed > 100'000u);
 }
 
-BOOST_AUTO_TEST_CASE(strangers_have_no_hints) {
+BOOST_AUTO_TEST_CASE(foreign_endpoints_have_no_hints) {
   Script foreign;
   foreign.connection().expect_write(foreign.memory().first(kMtu));
   CHECK_LINES(predicted(foreign));

@@ -36,7 +36,7 @@ class SharedMemoryWorld {
       case 2:
         if (random_.below(4) == 0) renew(c);
         break;
-      case 3: write_from_stranger(); break;
+      case 3: write_on_another_connection(); break;
       case 4:
       case 5:
       case 6:
@@ -244,7 +244,7 @@ class SharedMemoryWorld {
     if (member.rest == 0) end_message(c);
   }
   /// Delivers a WRITE of one packet in standard mode, from a foreign endpoint.
-  void write_from_stranger() {
+  void write_on_another_connection() {
     if (live_.empty()) return;
     const Region& region = live_[random_.below(live_.size())];
     const std::size_t size = std::min<std::size_t>(kUnit, region.range.end - region.range.begin);

@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_is_removed_is_told_that_its_group_is_over_and
   BOOST_TEST(members.part(2).has(1));
 }
 
-BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_stranger_or_to_another_member_or_malformed_are_refused) {
+BOOST_AUTO_TEST_CASE(offers_of_a_node_by_a_non_member_or_to_another_member_or_malformed_are_refused) {
   using namespace rdmc::member_groups;
   Members members(2);
   BOOST_TEST(members.are_in(2, members[0].id()));

@@ -83,7 +83,7 @@ class Example(unittest.TestCase):
         with Server(**ours, RDMC_FABRIC="udp") as server:
             self.assertEqual(server.echo("well", **files("client")).stdout, "well")
             without = {name: "" for name in ours}
-            for wrong in (files("stranger", "theirs"), {**without, "RDMC_KEY_FILE": self.key("any")}, {**without, "RDMC_INSECURE": "1"}):
+            for wrong in (files("outsider", "theirs"), {**without, "RDMC_KEY_FILE": self.key("any")}, {**without, "RDMC_INSECURE": "1"}):
                 self.assertIn("rdmc_connect: Permission denied", server.echo("x", **wrong).stderr)
             for half, why in (({**ours, "RDMC_AUTHORITY": ""}, "Operation not supported"), (without, "Operation not supported"),
                               ({**ours, "RDMC_PRIVATE_KEY": "/none"}, "No route to host")):

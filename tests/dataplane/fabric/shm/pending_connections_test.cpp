@@ -60,7 +60,7 @@ struct Outsiders {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(who_is_refused_because_of_many_visitors_dials_again) {
+BOOST_AUTO_TEST_CASE(a_process_that_is_refused_because_of_many_pending_connections_dials_again) {
   Outsiders two;
   auto crowd = dial(two.blob(1).listener, 1000);
   BOOST_TEST(crowd.size() < 1000u);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(who_is_refused_because_of_many_visitors_dials_again) {
   BOOST_TEST(two.meet());
 }
 
-BOOST_AUTO_TEST_CASE(visitors_that_say_nothing_are_sent_away_and_keep_nobody_out) {
+BOOST_AUTO_TEST_CASE(pending_connections_that_say_nothing_are_closed_and_keep_nobody_out) {
   Outsiders two;
   const auto crowd = dial(two.blob(1).listener, 256);
   ShmFabric& host = *two.fabrics[1];
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(visitors_that_say_nothing_are_sent_away_and_keep_nobody_out
   BOOST_TEST(two.meet());
 }
 
-BOOST_AUTO_TEST_CASE(a_crowd_of_visitors_is_let_in_over_several_turns) {
+BOOST_AUTO_TEST_CASE(a_crowd_of_pending_connections_is_accepted_over_several_turns) {
   Outsiders two;
   const auto crowd = dial(two.blob(1).listener, 250);
   // No queue pair has the token of this message.

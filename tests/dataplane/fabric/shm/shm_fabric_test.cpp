@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_share_memory_is_refused_by_name) {
     BOOST_TEST((fabric->create_queue_pair(bad).error().code == Errc::invalid_argument));
 }
 
-BOOST_AUTO_TEST_CASE(a_stranger_with_the_wrong_token_gets_nothing) {
+BOOST_AUTO_TEST_CASE(a_process_with_the_wrong_token_gets_nothing) {
   ShmPair pair;
   auto blob = *shm::decode_shm_blob(pair.queue_pair(1).local_blob());
   auto foreign = open_shm_fabric();
