@@ -105,6 +105,7 @@ class Member {
                   {"packets_refused", counters.packets_refused},
                   {"deaths_seen", counters.deaths_seen},
                   {"paths_failed", counters.paths_failed},
+                  {"longest_absence_us", membership_->view().counters().longest_absence.ns / 1000},
                   {"visible", visible_}});
       timer_ = {};
       membership_ = nullptr;

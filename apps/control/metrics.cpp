@@ -51,6 +51,9 @@ std::string exposition(const std::string& group, const membership::Membership& m
   to.counter("rdmc_view_proposals_total", "Views that it has proposed", views.proposals);
   to.counter("rdmc_view_conflicts_total", "Proposals that another one had come before", views.conflicts);
   to.counter("rdmc_suspicions_total", "Members that it ceased to hear", views.suspicions);
+  to.gauge("rdmc_absence_longest_seconds",
+           "Longest time in which this process did not listen to the others, because it was not running",
+           static_cast<double>(views.longest_absence.ns) / 1e9);
   to.counter("rdmc_address_claims_denied_total",
              "How often a joiner named a member's address and was not found to listen there",
              views.address_claims_denied);

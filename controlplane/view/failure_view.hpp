@@ -137,6 +137,10 @@ class FailureView {
     /// The number of times that a view with the epoch of the current view, but with another content, was
     /// seen. Only a broken store makes this counter more than 0.
     std::uint64_t disagreements = 0;
+    /// The longest time, on the driver's clock, in which this process did not prove that it listened to other
+    /// processes (Listen). In this time it may also have sent nothing. So the others may remove a process whose
+    /// absence was longer than Timing::suspect_floor. Normally it is a little more than one heartbeat.
+    Duration longest_absence{};
   };
 
   /// `self.since` is ignored. The process begins to join the group, or to form it, with the first input.
@@ -329,6 +333,8 @@ class FailureView {
   /// The listening time until which this process removes no member because of silence. It is set when this
   /// process itself was not running.
   Time recovered_at_{};
+  /// The time of the last proof that this process listened, on the driver's clock.
+  Time listened_at_{};
   State state_ = State::joining;
   bool leaves_ = false;  ///< True if the application has called leave().
   View view_;

@@ -5,6 +5,7 @@
 // - A process that was stopped removes no member because of silence until its knowledge is fresh again.
 // - A member that is silent for suspiciously long has no vote about other members. A complaint about a
 //   process that has only just been heard again does not count.
+#include <algorithm>
 #include <utility>
 
 #include "controlplane/view/failure_view.hpp"
@@ -14,6 +15,8 @@ namespace rdmc::view {
 /// Sets the clock. Every input begins with a call of this function.
 void FailureView::advance(Time clock) {
   clock_ = clock;
+  if (peers_.empty()) listened_at_ = clock_;
+  counters_.longest_absence = std::max(counters_.longest_absence, clock_ - listened_at_);
   const std::uint64_t jumps = local_.jumps();
   local_.advance(clock);
   if (local_.jumps() != jumps) note_absence();
@@ -27,7 +30,10 @@ void FailureView::note_absence() {
 void FailureView::on_listened(RequestId request, Time clock) {
   if (state_ == State::removed) return;
   advance(clock);
-  if (request == listen_ && listening_.is_asking() && !listening_.answered(local_.now())) note_absence();
+  if (request == listen_ && listening_.is_asking()) {
+    listened_at_ = clock_;
+    if (!listening_.answered(local_.now())) note_absence();
+  }
   settle();
 }
 

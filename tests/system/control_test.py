@@ -177,6 +177,10 @@ class Member:
         ids = {member.id for member in members}
         return self.wait_for(lambda e: e["event"] == "installed" and {one["id"] for one in e["members"]} == ids, f"a view of {ids}", after)
 
+    def has_view_of(self, members, after=0):
+        ids = {member.id for member in members}
+        return any(e["us"] > after and {one["id"] for one in e["members"]} == ids for e in self.of_kind("installed"))
+
     def wait_for_end_of_leases(self, epoch, after):
         return self.wait_for(lambda e: e["event"] == "earlier_leases_over" and e["epoch"] == epoch, "the leases are over", after)
 

@@ -159,6 +159,32 @@ BOOST_AUTO_TEST_CASE(silence_that_nobody_listened_to_is_none_and_what_has_arrive
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_longest_absence_is_known_and_a_process_without_peers_has_none) {
+  const auto absence_ms = [](const Process& process) {
+    return process.core.counters().longest_absence.ns / 1'000'000;
+  };
+  Process alone(1);
+  alone.wait(seconds(1));
+  alone.now = alone.now + seconds(10);
+  alone.hear_from({2}, {});
+  alone.wait(milliseconds(10));
+  BOOST_TEST(absence_ms(alone) <= 10);
+
+  OfThree process;
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
+  BOOST_TEST(absence_ms(process) >= 40);
+  BOOST_TEST(absence_ms(process) <= 60);
+  process.now = process.now + milliseconds(400);  // the whole process is stopped
+  process.keep_hearing({2, 3}, ids({1, 2, 3}), milliseconds(200));
+  BOOST_TEST(absence_ms(process) >= 400);
+  BOOST_TEST(absence_ms(process) <= 460);
+  process.listens = false;  // only the network thread is not scheduled
+  process.wait(milliseconds(700));
+  process.answer_listens();
+  BOOST_TEST(absence_ms(process) >= 700);
+  BOOST_TEST(absence_ms(process) <= 760);
+}
+
 BOOST_AUTO_TEST_CASE(who_was_stopped_removes_nobody_on_words_from_before_but_whoever_is_certainly_dead) {
   for (const bool dead : {false, true}) {
     OfThree process;
