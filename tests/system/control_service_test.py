@@ -130,4 +130,4 @@ class Service(control_test.Scratch):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)  # names the cases that are skipped, and why

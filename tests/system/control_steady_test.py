@@ -153,4 +153,4 @@ class ThreeNodes(control_test.Scratch):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)  # names the cases that are skipped, and why

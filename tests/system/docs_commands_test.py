@@ -204,4 +204,4 @@ class ThisHost(Documented):
 
 if __name__ == "__main__":
     lab.enter()
-    unittest.main()
+    unittest.main(verbosity=2)  # names the cases that are skipped, and why
