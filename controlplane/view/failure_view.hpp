@@ -138,8 +138,8 @@ class FailureView {
     /// seen. Only a broken store makes this counter more than 0.
     std::uint64_t disagreements = 0;
     /// The longest time, on the driver's clock, in which this process did not prove that it listened to other
-    /// processes (Listen). In this time it may also have sent nothing. So the others may remove a process whose
-    /// absence was longer than Timing::suspect_floor. Normally it is a little more than one heartbeat.
+    /// processes (Listen). In this time it may also have sent nothing. So the others may remove a process
+    /// whose absence was longer than Timing::suspect_floor. Normally it is a little more than one heartbeat.
     Duration longest_absence{};
   };
 
