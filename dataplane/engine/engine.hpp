@@ -113,7 +113,7 @@ class Engine {
   std::vector<Entry> pollers_;
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
-  SleepHandshake<> sleep_;
+  SleepHandshake sleep_;
   bool prepared_ = false;  ///< run_while_busy() has told the application that it may wait
 };
 

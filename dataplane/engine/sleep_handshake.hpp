@@ -8,48 +8,33 @@
 // A sequentially consistent fence between the write and the read of each side prevents this. One of the two
 // fences comes first in their common order. The side with the later fence then reads what the other side
 // wrote before its fence. So the sleeper sees the work, or the poster sees the sleeper, or both. If both
-// happen, the cost is one unnecessary wake-up.
+// happen, the cost is one unnecessary wake-up. tests/model runs it in all interleavings.
 #pragma once
 
-#include <atomic>
+#include "dataplane/base/atomic.hpp"
 
 namespace rdmc::engine {
 
-/// The memory that the threads share. A test uses another type, in which the test decides which read is
-/// executed before which write.
-struct ProcessMemory {
-  class Flag {
-   public:
-    void set(bool value) noexcept { value_.store(value, std::memory_order_relaxed); }
-    bool get() const noexcept { return value_.load(std::memory_order_relaxed); }
-
-   private:
-    std::atomic<bool> value_ = false;
-  };
-  static void fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
-};
-
-template <typename Memory = ProcessMemory>
 class SleepHandshake {
  public:
   /// The sleeper calls this before its last check for work. If the check finds work, the sleeper must not
   /// block.
   void announce() noexcept {
-    asleep_.set(true);
-    Memory::fence();
+    asleep_.store(true, std::memory_order_relaxed);
+    full_fence();
   }
   /// The sleeper calls this when it has not blocked, or no longer blocks.
-  void withdraw() noexcept { asleep_.set(false); }
+  void withdraw() noexcept { asleep_.store(false, std::memory_order_relaxed); }
 
   /// A poster calls this after it has published its work. Any thread may be a poster. Returns true if the
   /// poster must wake the sleeper.
   bool must_wake() const noexcept {
-    Memory::fence();
-    return asleep_.get();
+    full_fence();
+    return asleep_.load(std::memory_order_relaxed);
   }
 
  private:
-  typename Memory::Flag asleep_;
+  Atomic<bool> asleep_ = false;
 };
 
 }  // namespace rdmc::engine

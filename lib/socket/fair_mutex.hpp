@@ -1,12 +1,13 @@
 // The sockets' lock: a mutex that threads get in the order in which they asked for it. An application that
 // polls takes the mutex again as soon as it has released it. With an unfair mutex, the fabric thread might
 // never get the mutex, and the application polls for what the fabric thread delivers. Taking a free mutex
-// costs one atomic operation.
+// costs one atomic operation. tests/model runs it in all interleavings of its threads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
+
+#include "dataplane/base/atomic.hpp"
 
 namespace rdmc::sockets {
 
@@ -23,7 +24,7 @@ class FairMutex {
   }
 
  private:
-  std::atomic<std::uint32_t> next_ = 0, serving_ = 0;
+  Atomic<std::uint32_t> next_ = 0, serving_ = 0;
 };
 
 /// Releases the sockets' lock during its own lifetime.

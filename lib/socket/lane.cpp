@@ -1,12 +1,10 @@
 #include "lib/socket/lane.hpp"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "dataplane/base/futex.hpp"
 
 namespace rdmc::sockets {
 namespace {
@@ -28,8 +26,8 @@ std::span<std::byte> part(std::span<std::byte> ring, std::uint64_t position, std
 
 }  // namespace
 
-void wake_sleepers(std::atomic<std::uint32_t>& word) noexcept {
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+void wake_sleepers(Atomic<std::uint32_t>& word) noexcept {
+  futex_wake(word, INT32_MAX, FutexUsers::several_processes);
 }
 
 void ring_bell(LaneBell& bell, Wake wake) noexcept {

@@ -4,17 +4,17 @@
 // is called only to wake a sleeping thread. Both processes can write to all of the memory. So each end trusts
 // only its own counts, and checks the counts of the peer. A malicious peer can do no more than any peer can
 // do: send other bytes, or none. No I/O except this memory and futex calls. At each end, only one thread may
-// use the lane at a time.
+// use the lane at a time. tests/model runs both ends in all interleavings.
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 
+#include "dataplane/base/atomic.hpp"
 #include "dataplane/fabric/peer_memory.hpp"
 
 namespace rdmc::sockets {
@@ -22,9 +22,9 @@ namespace rdmc::sockets {
 /// By this, one end of a lane requests how it is informed when the other end has done something.
 struct LaneBell {
   /// A futex word. It is 1 if a thread sleeps on it or has slept on it.
-  std::atomic<std::uint32_t> asleep{0};
+  Atomic<std::uint32_t> asleep{0};
   /// This is 1 if no thread sleeps, but the other end must send a record.
-  std::atomic<std::uint32_t> by_record{0};
+  Atomic<std::uint32_t> by_record{0};
 };
 
 /// An advert: an offer of bytes in the writer's own memory, which follow the bytes in the ring buffer. The
@@ -34,21 +34,21 @@ struct LaneAdvert {
   /// The upper half counts the adverts. The lower half is the number of bytes of this advert that are left.
   /// When the reader has copied bytes, it claims them by exchanging this value. The writer cancels the advert
   /// by exchanging this value.
-  std::atomic<std::uint64_t> terms{0};
-  std::atomic<std::uint64_t> end{0};        ///< the address of the end of the bytes, in the writer's process
-  std::atomic<std::uint32_t> is_wanted{0};  ///< 1 if the reader wants adverts
+  Atomic<std::uint64_t> terms{0};
+  Atomic<std::uint64_t> end{0};        ///< the address of the end of the bytes, in the writer's process
+  Atomic<std::uint32_t> is_wanted{0};  ///< 1 if the reader wants adverts
 };
 
 struct LaneHead {
-  alignas(64) std::atomic<std::uint64_t> written{0};  ///< the number of bytes that were ever written
-  alignas(64) std::atomic<std::uint64_t> read{0};     ///< the number of bytes that were ever read
+  alignas(64) Atomic<std::uint64_t> written{0};  ///< the number of bytes that were ever written
+  alignas(64) Atomic<std::uint64_t> read{0};     ///< the number of bytes that were ever read
   alignas(64) LaneBell reader;
   alignas(64) LaneBell writer;
   /// This is 1 if the lane has no reader. Then the writer may use the lane anew.
-  std::atomic<std::uint32_t> left{1};
+  Atomic<std::uint32_t> left{1};
   alignas(64) LaneAdvert advert;
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(Atomic<std::uint64_t>::is_always_lock_free);
 
 /// The memory of a lane, and the owner that keeps it mapped. The size of the ring buffer is a power of two.
 struct LaneMemory {
@@ -61,8 +61,8 @@ struct LaneMemory {
 
 /// The type of a function that wakes the threads that sleep on a bell's word, by the kernel's futex or by a
 /// test's replacement.
-using Wake = void (*)(std::atomic<std::uint32_t>& word) noexcept;
-void wake_sleepers(std::atomic<std::uint32_t>& word) noexcept;
+using Wake = void (*)(Atomic<std::uint32_t>& word) noexcept;
+void wake_sleepers(Atomic<std::uint32_t>& word) noexcept;
 
 /// Wakes the thread at the other end if it sleeps. Must be called after something was published. No wake-up
 /// is lost: a thread sets the word, checks once more for what it waits for, and only then sleeps.

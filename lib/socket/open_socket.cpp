@@ -1,15 +1,13 @@
 #include "lib/socket/open_socket.hpp"
 
-#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "dataplane/base/clock.hpp"
+#include "dataplane/base/futex.hpp"
 
 namespace rdmc::sockets {
 
@@ -24,23 +22,18 @@ namespace {
 /// thread uses costs one system call.
 constexpr Duration kBeforeYield = microseconds(5), kOfferTaken = nanoseconds(1500);
 
-/// Sleeps until `word` is not `value`, or until a wake-up, a signal or the deadline. Without a deadline, the
-/// kernel continues the sleep after a signal whose handler allows it (SA_RESTART). With a deadline, it never
-/// continues the sleep. The kernel's own sockets behave in the same way.
-Woken sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value, int flags, Time deadline) {
-  const timespec until{.tv_sec = deadline.ns / 1'000'000'000, .tv_nsec = deadline.ns % 1'000'000'000};
-  const auto slept = syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | flags, value,
-                             deadline == Time::never() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
-  const int error = slept == 0 ? 0 : errno;
-  if (error == ETIMEDOUT) return Woken::timed_out;
-  return error == EINTR ? Woken::interrupted : Woken::changed;
+/// Sleeps as futex_wait() does.
+Woken sleep_on(Atomic<std::uint32_t>& word, std::uint32_t value, Time deadline, FutexUsers users) {
+  const int end = futex_wait(word, value, deadline, users);
+  if (end == ETIMEDOUT) return Woken::timed_out;
+  return end == EINTR ? Woken::interrupted : Woken::changed;
 }
 
 }  // namespace
 
 void OpenSocket::on_change(bool data) {
   changes.fetch_add(1);
-  if (sleepers_.load() != 0) syscall(SYS_futex, &changes, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+  if (sleepers_.load() != 0) futex_wake(changes, INT32_MAX, FutexUsers::one_process);
   for (auto* const bell : bells_) {
     // Wakes the calls that sleep on a lane's bell. This is needed because a peer may have cleared the word
     // and died before it woke them.
@@ -67,7 +60,7 @@ void OpenSocket::show_full() {
 
 Woken OpenSocket::sleep(std::uint32_t seen, Time deadline) {
   sleepers_.fetch_add(1);
-  const Woken woken = sleep_on(changes, seen, FUTEX_PRIVATE_FLAG, deadline);
+  const Woken woken = sleep_on(changes, seen, deadline, FutexUsers::one_process);
   sleepers_.fetch_sub(1);
   return woken;
 }
@@ -101,7 +94,7 @@ Woken OpenSocket::sleep(std::unique_lock<FairMutex>& lock, const LaneWait& lane,
   auto* const word = &lane.word();
   bells_.push_back(word);
   lock.unlock();
-  const Woken woken = sleep_on(*word, 1, 0, deadline);
+  const Woken woken = sleep_on(*word, 1, deadline, FutexUsers::several_processes);
   lock.lock();
   bells_.erase(std::ranges::find(bells_, word));
   return woken;

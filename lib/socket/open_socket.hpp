@@ -13,38 +13,19 @@
 
 #include "controlplane/connect/listener.hpp"
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/atomic.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/types.hpp"
 #include "dataplane/engine/idle.hpp"
 #include "lib/socket/fair_mutex.hpp"
 #include "lib/socket/group_session.hpp"
+#include "lib/socket/lane_wait.hpp"
 #include "lib/socket/pollable.hpp"
 #include "lib/socket/socket.hpp"
 
 namespace rdmc::sockets {
 
 enum class Woken { changed, timed_out, interrupted };
-
-/// The condition that a call waits for, in addition to a change of its socket: bytes in a lane, or space in a
-/// lane.
-enum class Wants : std::uint8_t { change, bytes, room };
-
-/// The lane that one call waits for. The call first spins for a while until the lane changes, and then sleeps
-/// on the lane's futex word.
-class LaneWait {
- public:
-  LaneWait(LaneMemory memory, Wants wants) : memory_(std::move(memory)), wants_(wants) {}
-  bool has_news() const {
-    return wants_ == Wants::bytes ? LaneReader::has_bytes(memory_) : LaneWriter::has_room(memory_);
-  }
-  std::atomic<std::uint32_t>& word() const {
-    return (wants_ == Wants::bytes ? memory_.head->reader : memory_.head->writer).asleep;
-  }
-
- private:
-  LaneMemory memory_;
-  Wants wants_;
-};
 
 class OpenSocket final : public Watcher {
  public:
@@ -105,14 +86,14 @@ class OpenSocket final : public Watcher {
   bool dial_was_cached = false;
   /// Must be destroyed without the lock, because the destructor waits for the control loop.
   std::optional<control::Listener> listener;
-  std::atomic<std::uint32_t> changes = 0;
+  Atomic<std::uint32_t> changes = 0;
 
  private:
-  std::atomic<std::uint32_t> sleepers_ = 0;
+  Atomic<std::uint32_t> sleepers_ = 0;
   // True if the waiting thread probably shares its core with the peer.
   std::atomic<bool> shares_core_ = false;
   // The bell words that calls sleep on. Guarded by the lock.
-  std::vector<std::atomic<std::uint32_t>*> bells_;
+  std::vector<Atomic<std::uint32_t>*> bells_;
   std::array<engine::Idle, 2> idle_{engine::Idle({}), engine::Idle({})};
 };
 

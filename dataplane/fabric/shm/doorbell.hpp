@@ -4,13 +4,14 @@
 //
 // No wake-up is lost. The sleeper writes the word, and then checks once more for what peers may have
 // published. A peer publishes first, and then reads the word. These four accesses are sequentially consistent
-// (seq_cst). A hostile peer can use the word to cause needless wake-ups or to suppress the wake-up by another
-// peer. The length of each sleep is limited, so this costs only time.
+// (seq_cst), and tests/model runs them in all interleavings. A hostile peer can use the word to cause
+// needless wake-ups or to suppress the wake-up by another peer. The length of each sleep is limited, so this
+// costs only time.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "dataplane/base/atomic.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 #include "dataplane/memory/shared_pages.hpp"
@@ -56,8 +57,8 @@ class Doorbell {
 
  private:
   explicit Doorbell(memory::SharedPages pages) : pages_(std::move(pages)) {}
-  std::atomic<std::uint32_t>& word() const {
-    return *reinterpret_cast<std::atomic<std::uint32_t>*>(pages_.bytes().data());
+  Atomic<std::uint32_t>& word() const {
+    return *reinterpret_cast<Atomic<std::uint32_t>*>(pages_.bytes().data());
   }
 
   memory::SharedPages pages_;

@@ -6,8 +6,6 @@
 #include <semaphore>
 #include <thread>
 
-#include "tests/dataplane/engine/reordering_memory.hpp"
-
 BOOST_AUTO_TEST_SUITE(engine_test)
 
 using namespace rdmc;
@@ -37,43 +35,6 @@ struct CountingPoller final : Poller {
 
 constexpr IdleStrategy kNoSpin{.spin = nanoseconds(0)};
 
-/// The results of the engine's sleep handshake. One thread posts work and one sleeps. All interleavings of
-/// the two are run.
-struct Handshakes {
-  /// `lost` counts the runs with a lost wake-up: the sleeper blocks although there is work, and no thread
-  /// wakes it.
-  std::size_t runs = 0, lost = 0;
-};
-template <typename Memory>
-Handshakes all_handshakes() {
-  struct State {
-    SleepHandshake<Memory> sleep;
-    typename Memory::Flag queue;
-    bool blocks = false, woken = false;
-  };
-  std::unique_ptr<State> state;
-  Handshakes all;
-  all.runs = testing::ReorderingMachine::explore(
-      [&] {
-        state = std::make_unique<State>();
-        return std::array<testing::ReorderingMachine::Program, 2>{[&] {
-                                                                    state->queue.set(true);
-                                                                    state->woken = state->sleep.must_wake();
-                                                                  },
-                                                                  [&] {
-                                                                    state->sleep.announce();
-                                                                    state->blocks = !state->queue.get();
-                                                                    if (!state->blocks)
-                                                                      state->sleep.withdraw();
-                                                                  }};
-      },
-      [&] { all.lost += state->blocks && !state->woken ? 1 : 0; });
-  return all;
-}
-struct WithoutFences : testing::ReorderingMemory {
-  static void fence() {}
-};
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(posted_work_runs_on_the_engine_thread_in_order_even_while_it_sleeps) {
@@ -96,14 +57,6 @@ BOOST_AUTO_TEST_CASE(posted_work_runs_on_the_engine_thread_in_order_even_while_i
   thread.join();
   BOOST_TEST((order == std::vector<int>{1, 2}));
   BOOST_TEST((where == engine_thread));
-}
-
-BOOST_AUTO_TEST_CASE(no_wake_up_is_lost_however_the_processor_reorders_reads_and_writes) {
-  const Handshakes handshakes = all_handshakes<testing::ReorderingMemory>();
-  BOOST_TEST(handshakes.runs > 50u);
-  BOOST_TEST(handshakes.lost == 0u);
-  // Without fences, some wake-ups must be lost. Otherwise this test would prove nothing.
-  BOOST_TEST(all_handshakes<WithoutFences>().lost > 0u);
 }
 
 // This test runs on the real processor, with the engine's own queue. A lost wake-up hangs it.
