@@ -56,15 +56,6 @@ class PerPairFabric::Pair final : public QueuePair {
   void expect_write(std::span<std::byte> where) override {
     if (chosen_ != nullptr) chosen_->expect_write(where);
   }
-  bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
-    return chosen_ != nullptr && chosen_->redirect_write(key, where);
-  }
-  std::optional<MappingOffer> offer_mapping(std::span<const std::byte> bytes) override {
-    return chosen_ == nullptr ? std::nullopt : chosen_->offer_mapping(bytes);
-  }
-  Result<MappedMemory> map(const MappingOffer& offer, std::uint64_t bytes) override {
-    return chosen_ == nullptr ? QueuePair::map(offer, bytes) : chosen_->map(offer, bytes);
-  }
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         RemoteAccess access) override {
     if (chosen_ == nullptr) return fail(Errc::invalid_argument, "the queue pair is not connected");
@@ -73,16 +64,7 @@ class PerPairFabric::Pair final : public QueuePair {
   std::size_t poll_completions(std::span<Completion> out) override {
     return chosen_ == nullptr ? 0 : chosen_->poll_completions(out);
   }
-  bool can_share_pages() const override { return chosen_ != nullptr && chosen_->can_share_pages(); }
-  bool share_pages(const memory::SharedPages& pages) override {
-    return chosen_ != nullptr && chosen_->share_pages(pages);
-  }
-  std::optional<memory::SharedPages> take_shared_pages() override {
-    return chosen_ == nullptr ? std::nullopt : chosen_->take_shared_pages();
-  }
-  std::shared_ptr<const PeerMemory> peer_memory() const override {
-    return chosen_ == nullptr ? nullptr : chosen_->peer_memory();
-  }
+  LocalPeer* local_peer() noexcept override { return chosen_ == nullptr ? nullptr : chosen_->local_peer(); }
   ConnectionBlob local_blob() const override { return blob_; }
 
   Result<void> connect(std::span<const std::byte> peer_blob) override {

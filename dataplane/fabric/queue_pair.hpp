@@ -16,12 +16,12 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
-#include "dataplane/fabric/peer_memory.hpp"
 #include "dataplane/fabric/work_status.hpp"
 #include "dataplane/memory/arena.hpp"
-#include "dataplane/memory/shared_pages.hpp"
 
 namespace rdmc::fabric {
+
+class LocalPeer;
 
 struct Completion {
   std::uint64_t work_id = 0;
@@ -32,7 +32,7 @@ struct Completion {
   /// The immediate that the peer sent. Valid for a receive and for a WRITE that arrived.
   std::optional<std::uint32_t> immediate;
   std::optional<RemoteKey> invalidated;  ///< For a receive: the local key that the peer's SEND revoked.
-  /// For a WRITE that arrived: the payload is in the memory that redirect_write() named.
+  /// For a WRITE that arrived: the payload is in the memory that LocalPeer::redirect_write() named.
   bool redirected = false;
   std::uint64_t original = 0;  ///< For an atomic: the value before the operation.
 };
@@ -86,19 +86,6 @@ struct ReceiveRequest {
 /// MTU, capabilities. The code that carries these bytes does not look into them.
 using ConnectionBlob = std::vector<std::byte>;
 
-/// Describes where a peer on the same host finds memory of this process. Only the two providers, on this side
-/// and on the peer's side, look into it.
-struct MappingOffer {
-  std::uint32_t arena = 0;
-  std::uint64_t offset = 0;
-  friend bool operator==(const MappingOffer&, const MappingOffer&) = default;
-};
-/// A peer's memory that is mapped here for reading. It stays mapped as long as `keeper` exists.
-struct MappedMemory {
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const void> keeper;
-};
-
 enum class QueuePairState : std::uint8_t { reset, ready, error };
 
 /// Memory that peers may access if they know its remote key. The registration of the memory defines the
@@ -139,23 +126,6 @@ class QueuePair {
   /// writes the same memory, or when a region of that memory is registered or destroyed.
   virtual void expect_write(std::span<std::byte> where) = 0;
 
-  /// Redirects the peer's next WRITE to the local region of this key. If that WRITE has exactly where.size()
-  /// bytes, it is placed in `where` and not in the region, and its completion has `redirected` set. An empty
-  /// `where` cancels the redirection. Use this function for memory that becomes known only after the peer has
-  /// posted the WRITE. Returns false if the placement of that WRITE has begun, or if this provider cannot
-  /// redirect.
-  virtual bool redirect_write(RemoteKey, std::span<std::byte>) { return false; }
-
-  /// Lets the peer read `bytes` in place, without a copy. The caller must send the returned offer to the peer
-  /// by other means, and must not change `bytes` while the peer reads them. Returns nullopt if this provider
-  /// cannot do that, or if `bytes` is not in memory that make_arena() made.
-  virtual std::optional<MappingOffer> offer_mapping(std::span<const std::byte>) { return std::nullopt; }
-  /// Maps memory that the peer has offered. The second argument is the number of bytes. Errors: unsupported,
-  /// protocol_error if the peer has offered no such memory.
-  virtual Result<MappedMemory> map(const MappingOffer&, std::uint64_t) {
-    return fail(Errc::unsupported, "nothing is seen of a peer's memory here");
-  }
-
   /// Registers memory that only the peer of this queue pair may access. A packet on any other queue pair that
   /// names the key is refused, like a packet with a wrong key. The fabric must outlive the region; the queue
   /// pair may end earlier. Errors: unsupported if this provider's keys are valid on all queue pairs,
@@ -168,18 +138,10 @@ class QueuePair {
   /// WriteRequest::unordered.
   virtual std::size_t poll_completions(std::span<Completion> out) = 0;
 
-  /// True if the two processes can share memory that both may write, in addition to the work requests. For
-  /// this, the processes must be on one host and the shm handshake must be complete. Some providers always
-  /// return false.
-  virtual bool can_share_pages() const { return false; }
-  /// Gives pages to the peer, which may write them. Returns false if that is not possible now.
-  virtual bool share_pages(const memory::SharedPages&) { return false; }
-  /// Returns the pages that the peer has given to this side. Returns them only once; returns nullopt if there
-  /// are none.
-  virtual std::optional<memory::SharedPages> take_shared_pages() { return std::nullopt; }
-  /// Returns an object that reads the memory of the peer's process. Returns null if that memory cannot be
-  /// read, or cannot be read yet. The object may outlive the queue pair.
-  virtual std::shared_ptr<const PeerMemory> peer_memory() const { return nullptr; }
+  /// Returns what is possible only with a peer on this host. Returns null if the peer is not on this host, if
+  /// this provider has no such functions, and until the shm handshake is complete. After that, the result
+  /// stays the same and is valid as long as the queue pair.
+  virtual LocalPeer* local_peer() noexcept { return nullptr; }
 
   virtual ConnectionBlob local_blob() const = 0;
   /// Changes the state from reset to ready. Errors: protocol_error or version_mismatch for a bad blob,

@@ -116,7 +116,8 @@ Result<void> Group::take_block(Edge& edge, const fabric::Completion& completion)
     message->store->arrived(*block, completion.byte_count);
   } else if (message->store != nullptr) {
     // The block arrived before the redirection had an effect, so the redirection is cancelled.
-    if (!completion.redirected) (void)edge.link->redirect_write(arena_region_->remote_key(), {});
+    if (auto* const local = edge.link->local_peer(); local != nullptr && !completion.redirected)
+      (void)local->redirect_write(arena_region_->remote_key(), {});
     place_first_block(*message, completion.redirected);
   }
   return {};
@@ -129,7 +130,8 @@ void Group::spare_arena(Message& message) {
   const auto place =
       message.store->memory().subspan(message.relay.offset_of(block), message.relay.block_length(block));
   const auto source = message.relay.first_source();
-  if (source && !place.empty()) (void)find(*source)->link->redirect_write(arena_region_->remote_key(), place);
+  auto* const local = source && !place.empty() ? find(*source)->link->local_peer() : nullptr;
+  if (local != nullptr) (void)local->redirect_write(arena_region_->remote_key(), place);
 }
 
 void Group::place_first_block(Message& message, bool is_in_place) {

@@ -10,7 +10,8 @@ std::optional<std::uint64_t> Group::try_show(std::span<const std::byte> bytes) {
   // The offer is the same for all members, because it says where the message is in the root's memory.
   std::optional<fabric::MappingOffer> offer;
   for (const Edge& edge : edges_) {
-    offer = edge.link == nullptr ? std::nullopt : edge.link->offer_mapping(bytes);
+    auto* const local = edge.link == nullptr ? nullptr : edge.link->local_peer();
+    offer = local == nullptr ? std::nullopt : local->offer_mapping(bytes);
     if (!offer) return std::nullopt;
   }
   const std::uint64_t number = next_number_++;
@@ -37,7 +38,10 @@ Result<void> Group::on_mapped(Edge& edge, const MappedMessage& mapped) {
 /// cannot be mapped; then the group has failed.
 bool Group::take_mapped(SmallMessages::Entry& small) {
   const Edge& root = *find(Rank{0});
-  const auto memory = root.link->map(small.mapped->offer, small.mapped->bytes);
+  auto* const local = root.link->local_peer();
+  const auto memory = local == nullptr
+                          ? rdmc::fail(Errc::unsupported, "the root's memory cannot be mapped here")
+                          : local->map(small.mapped->offer, small.mapped->bytes);
   if (!memory) {
     fail(root.rank, memory.error());
     return false;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/fabric/local_peer.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/memory/arena.hpp"
 #include "lib/group/frame_ring.hpp"
@@ -64,16 +65,6 @@ class Link {
   /// and nothing more is sent.
   void shut() { queue_pair_.reset(); }
 
-  /// These functions are for memory that both processes write. See QueuePair::share_pages.
-  bool can_share_pages() const { return is_open() && queue_pair_->can_share_pages(); }
-  bool share_pages(const memory::SharedPages& pages) { return is_open() && queue_pair_->share_pages(pages); }
-  std::optional<memory::SharedPages> take_shared_pages() {
-    return is_open() ? queue_pair_->take_shared_pages() : std::nullopt;
-  }
-  std::shared_ptr<const fabric::PeerMemory> peer_memory() const {
-    return is_open() ? queue_pair_->peer_memory() : nullptr;
-  }
-
   bool is_open() const { return queue_pair_ != nullptr; }
   bool is_connected() const { return is_open() && queue_pair_->state() == fabric::QueuePairState::ready; }
   bool has_failed() const { return is_open() && queue_pair_->state() == fabric::QueuePairState::error; }
@@ -81,16 +72,8 @@ class Link {
   std::size_t poll(std::span<fabric::Completion> out) {
     return is_open() ? queue_pair_->poll_completions(out) : 0;
   }
-  std::optional<fabric::MappingOffer> offer_mapping(std::span<const std::byte> bytes) {
-    return is_open() ? queue_pair_->offer_mapping(bytes) : std::nullopt;
-  }
-  Result<fabric::MappedMemory> map(const fabric::MappingOffer& offer, std::uint64_t bytes) {
-    if (!is_open()) return fail(Errc::peer_failed, error_cause());
-    return queue_pair_->map(offer, bytes);
-  }
-  bool redirect_write(RemoteKey key, std::span<std::byte> where) {
-    return is_open() && queue_pair_->redirect_write(key, where);
-  }
+  /// Returns QueuePair::local_peer(), or null if the link is closed.
+  fabric::LocalPeer* local_peer() noexcept { return is_open() ? queue_pair_->local_peer() : nullptr; }
   void expect_write(std::span<std::byte> where) {
     if (is_open()) queue_pair_->expect_write(where);
   }

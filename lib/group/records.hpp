@@ -14,7 +14,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
-#include "dataplane/fabric/queue_pair.hpp"
+#include "dataplane/fabric/local_peer.hpp"
 #include "dataplane/relay/algorithm.hpp"
 #include "dataplane/relay/grant.hpp"
 #include "lib/group/confirmation.hpp"

@@ -79,18 +79,19 @@ std::size_t Trunk::end_turn(std::size_t done) {
 /// Makes or receives the memory for lanes, once. If both processes are on one host, the side that dialled
 /// makes it. Returns null if there is no memory for lanes now.
 Result<std::shared_ptr<LanePool>> Trunk::exchange_lanes() {
+  auto* const local = link_->local_peer();
+  if (local == nullptr) return nullptr;
   if (mux_->offers_lanes()) {
-    if (!link_->can_share_pages()) return nullptr;
     has_lanes_ = true;  // The exchange is tried only once.
-    const auto made = make_lanes(link_->peer_memory());
-    return made && link_->share_pages(*made->pages) ? made->pool : nullptr;
+    const auto made = make_lanes(local->peer_memory());
+    return made && local->share_pages(*made->pages) ? made->pool : nullptr;
   }
-  auto pages = link_->take_shared_pages();
+  auto pages = local->take_shared_pages();
   if (!pages) return nullptr;
   if (pages->bytes().size() != LanePool::kBytes)
     return fail(Errc::protocol_error, "a peer shares memory of a strange size");
   has_lanes_ = true;
-  return make_lanes(std::move(*pages), false, link_->peer_memory()).pool;
+  return make_lanes(std::move(*pages), false, local->peer_memory()).pool;
 }
 
 Result<void> Trunk::on_completion(const fabric::Completion& completion) {

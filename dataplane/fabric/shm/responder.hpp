@@ -35,7 +35,7 @@ class Responder {
   /// Posts a receive. The caller must not have more than `depth` posted receives.
   void post_receive(const ReceiveRequest& receive) { receives_.push(receive); }
 
-  /// Implements QueuePair::redirect_write.
+  /// Implements LocalPeer::redirect_write.
   bool redirect(RemoteKey key, std::span<std::byte> where);
 
   /// Executes requests until about `budget` bytes are copied, until no request is left, or until a request

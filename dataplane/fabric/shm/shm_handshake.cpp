@@ -199,9 +199,8 @@ std::shared_ptr<const PeerMemory> ShmQueuePair::peer_memory() const {
 
 bool ShmQueuePair::share_pages(const memory::SharedPages& pages) {
   const int descriptor = pages.descriptor().get();
-  const auto sent = can_share_pages() ? socket_.send({.kind = MessageKind::pages, .a = pages.bytes().size()},
-                                                     {&descriptor, 1})
-                                      : false;
+  if (!socket_) return false;
+  const auto sent = socket_.send({.kind = MessageKind::pages, .a = pages.bytes().size()}, {&descriptor, 1});
   return sent && *sent;
 }
 
@@ -252,7 +251,7 @@ std::optional<shm::LocalArenas::Found> ShmQueuePair::named_arena(std::span<const
 }
 
 std::optional<MappingOffer> ShmQueuePair::offer_mapping(std::span<const std::byte> bytes) {
-  if (state() != QueuePairState::ready || !peer_memory_) return std::nullopt;
+  if (failed_) return std::nullopt;
   const auto found = named_arena(bytes);
   return found ? std::optional(MappingOffer{found->number, found->offset}) : std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "dataplane/fabric/local_peer.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/shm/doorbell.hpp"
 #include "dataplane/fabric/shm/local_arenas.hpp"
@@ -16,13 +17,12 @@
 #include "dataplane/fabric/shm/requester.hpp"
 #include "dataplane/fabric/shm/responder.hpp"
 #include "dataplane/fabric/shm/shm_blob.hpp"
-#include "dataplane/memory/shared_pages.hpp"
 
 namespace rdmc::fabric {
 
 class ShmFabric;
 
-class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
+class ShmQueuePair final : public QueuePair, private LocalPeer, private shm::PayloadSource {
  public:
   /// `serial` identifies the queue pair in its fabric and is never used again. `memory` is its QueueMemory.
   ShmQueuePair(ShmFabric& fabric, const QueuePairOptions& options, const shm::ShmBlob& local,
@@ -39,20 +39,10 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
   void expect_write(std::span<std::byte>) override {}  // Not needed, because the receiver pulls.
-  bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
-    return !failed_ && responder_.redirect(key, where);
-  }
-  std::optional<MappingOffer> offer_mapping(std::span<const std::byte> bytes) override;
-  Result<MappedMemory> map(const MappingOffer& offer, std::uint64_t bytes) override;
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         RemoteAccess access) override;
   std::size_t poll_completions(std::span<Completion> out) override;
-  bool can_share_pages() const override { return !failed_ && peer_memory_ && socket_; }
-  bool share_pages(const memory::SharedPages& pages) override;
-  std::optional<memory::SharedPages> take_shared_pages() override {
-    return std::exchange(shared_pages_, std::nullopt);
-  }
-  std::shared_ptr<const PeerMemory> peer_memory() const override;
+  LocalPeer* local_peer() noexcept override { return peer_memory_ ? this : nullptr; }
   ConnectionBlob local_blob() const override { return shm::encode(local_); }
   /// Has the errors of QueuePair::connect, and in addition: unsupported if the peer is on another host or
   /// belongs to another user, peer_failed if the peer's process is gone.
@@ -60,6 +50,17 @@ class ShmQueuePair final : public QueuePair, private shm::PayloadSource {
 
  private:
   friend class ShmFabric;
+
+  bool redirect_write(RemoteKey key, std::span<std::byte> where) override {
+    return !failed_ && responder_.redirect(key, where);
+  }
+  std::optional<MappingOffer> offer_mapping(std::span<const std::byte> bytes) override;
+  Result<MappedMemory> map(const MappingOffer& offer, std::uint64_t bytes) override;
+  bool share_pages(const memory::SharedPages& pages) override;
+  std::optional<memory::SharedPages> take_shared_pages() override {
+    return std::exchange(shared_pages_, std::nullopt);
+  }
+  std::shared_ptr<const PeerMemory> peer_memory() const override;
 
   // The fabric calls the following functions.
   std::size_t turn(Time now);

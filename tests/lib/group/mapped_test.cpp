@@ -39,8 +39,8 @@ struct Viewers : ShmMembers<Viewer> {
     BOOST_REQUIRE(run_until([&] { return ends[0].stable_count == 1; }));
     const auto probe = *fabrics[0]->make_arena(memory::kPageBytes);
     const auto is_introduced = [&](std::uint32_t member) {
-      Link* const link = *peers[0]->link_to(PeerId{member});
-      return link->offer_mapping(probe.bytes()).has_value();
+      auto* const local = (*peers[0]->link_to(PeerId{member}))->local_peer();
+      return local != nullptr && local->offer_mapping(probe.bytes()).has_value();
     };
     for (std::uint32_t i = 1; i < count && read_only; ++i)
       BOOST_REQUIRE(run_until([&] { return is_introduced(i); }));
@@ -311,7 +311,8 @@ BOOST_AUTO_TEST_CASE(a_view_that_cannot_be_is_the_roots_fault_and_nothing_is_loo
     Viewers group(3, read_only);
     const auto message = group.message(arena);
     MappedMessage mapped{.message = 1, .offer = {}, .bytes = kBytes};
-    if (read_only) mapped.offer = *(*group.peers[0]->link_to(PeerId{1}))->offer_mapping(message);
+    if (read_only)
+      mapped.offer = *(*group.peers[0]->link_to(PeerId{1}))->local_peer()->offer_mapping(message);
     make(mapped);
     group.hear(mapped, from);
     const bool failed = group.run_until([&] { return group.ends[1].failures == 1; });
