@@ -96,7 +96,7 @@ std::size_t SoftwareFabric::receive(Time now) {
   for (SoftwareQueuePair* queue_pair : touched_) {
     queue_pair->touched_ = false;
     queue_pair->connected_->connection.end_of_burst(now);
-    mark_ready(*queue_pair);
+    scheduler_.mark(queue_pair->slot_);
     note_deadline(*queue_pair);
   }
   touched_.clear();

@@ -98,7 +98,7 @@ Result<std::unique_ptr<QueuePair>> SoftwareFabric::create_queue_pair(const Queue
   const std::uint32_t mtu = wanted / 4 * 4;
   if (mtu < 256)
     return fail(Errc::unsupported, "the interface's MTU is too small for RoCE: " + std::to_string(port.mtu));
-  const DeadlineHeap::Slot slot = make_slot();
+  const TransmitScheduler::Slot slot = make_slot();
   const auto flow = take_flow(options.bulk);
   if (!flow) return std::unexpected(flow.error());
   const std::uint32_t sharing = std::max(flows_[value_of(*flow)].queue_pairs, 1U);
@@ -166,16 +166,13 @@ void SoftwareFabric::give_back_flow(port::FlowId flow) {
 }
 
 /// Returns a free slot. Also reserves memory for all lists, so that a turn allocates nothing.
-DeadlineHeap::Slot SoftwareFabric::make_slot() {
+TransmitScheduler::Slot SoftwareFabric::make_slot() {
   auto free = std::ranges::find(slots_, nullptr);
   if (free == slots_.end()) free = slots_.insert(free, nullptr);
-  deadlines_.reserve(slots_.size());
-  due_.reserve(slots_.capacity());
+  scheduler_.reserve(slots_.size());
   touched_.reserve(slots_.capacity());
   planned_.reserve(slots_.capacity());
-  ready_.reserve(slots_.capacity());
-  answers_.reserve(slots_.capacity());
-  return static_cast<DeadlineHeap::Slot>(free - slots_.begin());
+  return static_cast<TransmitScheduler::Slot>(free - slots_.begin());
 }
 
 void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
@@ -183,12 +180,9 @@ void SoftwareFabric::forget(SoftwareQueuePair& queue_pair) {
     closed_connections_ += queue_pair.connected_->connection.counters();
     batch_.drop(queue_pair.connected_->transmit);
   }
-  if (std::erase_if(ready_, [&](const Ready& ready) { return ready.queue_pair == &queue_pair; }) != 0)
-    std::ranges::make_heap(ready_, std::greater());
-  std::erase(answers_, &queue_pair);
   std::erase(touched_, &queue_pair);
   std::erase(planned_, &queue_pair);
-  deadlines_.set(queue_pair.slot_, Time::never());
+  scheduler_.remove(queue_pair.slot_);
   slots_[queue_pair.slot_] = nullptr;
   queue_pairs_.erase(value_of(queue_pair.local_.qpn));
   if (newest_on(queue_pair.flow_) == &queue_pair) flows_[value_of(queue_pair.flow_)].newest = nullptr;
@@ -234,16 +228,16 @@ std::size_t SoftwareFabric::progress(Time now) {
   // Answers normally wait for the next call, because the caller may post something that can leave together
   // with them. An answer that ends the connection is sent now. The caller may end too, and then the peer
   // would never learn the cause.
-  const bool refused = std::ranges::any_of(
-      answers_, [](const SoftwareQueuePair* one) { return one->connected_->connection.failed(); });
+  const bool refused = std::ranges::any_of(scheduler_.marked(), [this](TransmitScheduler::Slot slot) {
+    return slots_[slot]->connected_->connection.failed();
+  });
   return received + sent + (refused ? transmit(now) : 0);
 }
 
 Time SoftwareFabric::next_deadline() const {
   if (!batch_.empty()) return last_progress_ + kFullPortPause;
-  // There is something to send at once.
-  if (!ready_.empty() || !answers_.empty()) return last_progress_;
-  return deadlines_.earliest();
+  // If the scheduler is not idle, there is something to send at once.
+  return scheduler_.is_idle() ? scheduler_.earliest_deadline() : last_progress_;
 }
 
 }  // namespace rdmc::fabric

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "dataplane/fabric/arrived_checksums.hpp"
-#include "dataplane/fabric/deadline_heap.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/transmit_batch.hpp"
+#include "dataplane/fabric/transmit_scheduler.hpp"
 #include "dataplane/port/port.hpp"
 #include "dataplane/roce/headers.hpp"
 #include "dataplane/roce/region_table.hpp"
@@ -149,8 +149,7 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   void make_ready(SoftwareQueuePair& queue_pair);
   // Returns at least 1.
   std::uint32_t packets_per_train(std::uint32_t path_mtu) const;
-  void mark_ready(SoftwareQueuePair& queue_pair);
-  /// Must be called whenever the state of a connection may have changed, so that deadlines_ is correct.
+  /// Must be called whenever the state of a connection may have changed, so that its deadline is correct.
   void note_deadline(const SoftwareQueuePair& queue_pair);
   void run_timers(Time now);
 
@@ -166,7 +165,7 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   };
   Result<port::FlowId> take_flow(bool bulk);
   void give_back_flow(port::FlowId flow);
-  DeadlineHeap::Slot make_slot();
+  TransmitScheduler::Slot make_slot();
   void forget(SoftwareQueuePair& queue_pair);
   void revoke(RemoteKey key, std::span<std::byte> memory);
   std::uint32_t fresh_number();
@@ -181,21 +180,8 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   ManagementQueuePair* management_ = nullptr;
   std::vector<Flow> flows_;                // Indexed by FlowId.
   std::vector<SoftwareQueuePair*> slots_;  // All queue pairs, indexed by slot. Null for a free slot.
-  DeadlineHeap deadlines_;                 // The next_deadline() of each connection, by slot.
-  std::vector<DeadlineHeap::Slot> due_;    // Slots that are due in this turn.
-  /// A queue pair that may have something to send, with the post order that it had when it was added.
-  struct Ready {
-    std::uint64_t post_order;
-    SoftwareQueuePair* queue_pair;
-    bool operator>(const Ready& other) const { return post_order > other.post_order; }
-  };
-  // A heap, with the lowest post order first. It contains each queue pair at most once.
-  std::vector<Ready> ready_;
-  // Queue pairs that may have answers to send. When their answers have been sent, these queue pairs are added
-  // to ready_.
-  std::vector<SoftwareQueuePair*> answers_;
+  TransmitScheduler scheduler_;
   std::uint64_t next_holder_ = 1;            // The KeyHolder of the next queue pair.
-  std::uint64_t next_post_order_ = 0;        // The post order of the next work request.
   std::vector<SoftwareQueuePair*> touched_;  // Queue pairs that received something in this burst.
   std::vector<SoftwareQueuePair*> planned_;  // Queue pairs that predicted packets in this burst.
   TransmitBatch batch_;

@@ -127,8 +127,8 @@ Result<roce::Connection*> SoftwareQueuePair::connection() {
 /// refer to.
 Result<void> SoftwareQueuePair::note_posted(Result<void> posted, std::span<const std::byte> bytes) {
   if (posted) {
-    posted_.push({.bytes = bytes, .post_order = fabric_.next_post_order_++});
-    fabric_.mark_ready(*this);
+    posted_.push({.bytes = bytes, .post_order = fabric_.scheduler_.next_post_order()});
+    fabric_.scheduler_.mark(slot_);
   }
   return posted;
 }
@@ -210,21 +210,9 @@ Result<std::unique_ptr<MemoryRegion>> SoftwareQueuePair::register_memory(std::sp
   return fabric_.register_for(holder_, memory, MemoryUse::general, access);
 }
 
-std::uint64_t SoftwareQueuePair::post_order() const {
+SoftwareQueuePair::Posted* SoftwareQueuePair::next_to_leave() {
   const auto work = connected_->connection.next_to_leave();
-  return work ? posted_[*work].post_order : ready_since_;
-}
-
-void SoftwareQueuePair::had_turn(std::size_t bytes) {
-  ready_since_ = fabric_.next_post_order_++;
-  const auto work = connected_->connection.next_to_leave();
-  if (!work) return;
-  if (*work != in_turn_) turn_bytes_ = 0;
-  in_turn_ = *work;
-  turn_bytes_ += bytes;
-  if (turn_bytes_ < kTurnBytes) return;
-  posted_[*work].post_order = ready_since_;
-  turn_bytes_ = 0;
+  return work ? &posted_[*work] : nullptr;
 }
 
 void SoftwareQueuePair::note_in_batch(std::uint64_t work) {

@@ -35,7 +35,7 @@ class TrainLength {
 class SoftwareQueuePair final : public QueuePair {
  public:
   SoftwareQueuePair(SoftwareFabric& fabric, const QueuePairOptions& options, ConnectionInfo local,
-                    port::FlowId flow, DeadlineHeap::Slot slot, KeyHolder holder)
+                    port::FlowId flow, TransmitScheduler::Slot slot, KeyHolder holder)
       : fabric_(fabric),
         options_(options),
         local_(local),
@@ -87,16 +87,9 @@ class SoftwareQueuePair final : public QueuePair {
     std::span<const std::byte> bytes;
     std::uint64_t post_order = 0;
   };
-  /// A work request that has sent this number of bytes is moved behind the other waiting work requests. So a
-  /// long message does not block work requests that are posted after it, and a block up to this size leaves
-  /// without interruption.
-  static constexpr std::size_t kTurnBytes = 1 << 20;
-
-  /// Returns the post order of the work request whose packets leave next. If only responses to the peer's
-  /// READs are waiting, returns the post order at which this queue pair became ready or last sent packets.
-  std::uint64_t post_order() const;
-  /// Called when this number of bytes has just left.
-  void had_turn(std::size_t bytes);
+  /// Returns the work request whose packets leave next. Returns null if nothing waits, or only responses to
+  /// the peer's READs.
+  Posted* next_to_leave();
 
   /// Called when packets of this work request, and perhaps of later ones, are about to be added to the batch.
   void note_in_batch(std::uint64_t work);
@@ -109,21 +102,15 @@ class SoftwareQueuePair final : public QueuePair {
   ConnectionInfo local_;
   // The flow for the bulk data of this queue pair. Several queue pairs may share a flow.
   port::FlowId flow_;
-  DeadlineHeap::Slot slot_;  // The index of this queue pair in the fabric's lists.
+  TransmitScheduler::Slot slot_;  // The index of this queue pair in the fabric's lists.
   KeyHolder holder_;
   std::optional<Connected> connected_;
   roce::FixedRing<Posted> posted_;  // Indexed like the connection's work requests.
   // The value of TransmitBatch::filling() when this queue pair last added packets.
   std::uint64_t batch_filling_ = 0;
   std::uint64_t first_in_batch_ = 0;  // The earliest work request with packets in that batch.
-  // The post order at which this queue pair became ready or last sent packets.
-  std::uint64_t ready_since_ = 0;
-  std::uint64_t in_turn_ = 0;   // The work request that turn_bytes_ counts for.
-  std::size_t turn_bytes_ = 0;  // The bytes of in_turn_ that have left.
   // Receives that were posted before connect(). Verbs allows this in the state INIT.
   std::vector<roce::ReceiveWork> early_receives_;
-  bool answers_ = false;  // True if this queue pair is in SoftwareFabric::answers_.
-  bool ready_ = false;    // True if this queue pair is in SoftwareFabric::ready_.
   bool touched_ = false;  // True if this queue pair is in SoftwareFabric::touched_.
   TrainLength train_length_;
   std::uint32_t planned_packets_ = 0;  // The number of packets predicted in this burst so far.

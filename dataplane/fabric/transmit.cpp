@@ -1,7 +1,6 @@
-// Sending. Answers are sent first, and then the work requests of all queue pairs in post order. The order is
-// decided separately for each turn, because packets that the port has accepted cannot be reordered.
+// Sending, in the order that the scheduler decides. The order is decided separately for each turn, because
+// packets that the port has accepted cannot be reordered.
 #include <algorithm>
-#include <functional>
 
 #include "dataplane/fabric/software_fabric.hpp"
 #include "dataplane/fabric/software_queue_pair.hpp"
@@ -27,49 +26,37 @@ std::uint32_t SoftwareFabric::packets_per_train(std::uint32_t path_mtu) const {
   return std::clamp(port.train_bytes / packet, 1U, most);
 }
 
-void SoftwareFabric::mark_ready(SoftwareQueuePair& queue_pair) {
-  if (queue_pair.answers_) return;
-  queue_pair.answers_ = true;
-  answers_.push_back(&queue_pair);
-}
-
 void SoftwareFabric::make_ready(SoftwareQueuePair& queue_pair) {
-  queue_pair.ready_ = true;
-  ready_.push_back({queue_pair.post_order(), &queue_pair});
-  std::ranges::push_heap(ready_, std::greater());
+  const auto* const next = queue_pair.next_to_leave();
+  scheduler_.make_ready(queue_pair.slot_, next != nullptr ? std::optional(next->post_order) : std::nullopt);
 }
 
 void SoftwareFabric::note_deadline(const SoftwareQueuePair& queue_pair) {
-  deadlines_.set(queue_pair.slot_, queue_pair.connected_->connection.next_deadline());
+  scheduler_.set_deadline(queue_pair.slot_, queue_pair.connected_->connection.next_deadline());
 }
 
 void SoftwareFabric::run_timers(Time now) {
-  due_.clear();
-  deadlines_.due(now, due_);
-  for (const DeadlineHeap::Slot slot : due_) {
+  for (const TransmitScheduler::Slot slot : scheduler_.due(now)) {
     SoftwareQueuePair& queue_pair = *slots_[slot];
     queue_pair.connected_->connection.on_timer(now);
-    mark_ready(queue_pair);
+    scheduler_.mark(slot);
     note_deadline(queue_pair);
   }
 }
 
-/// Adds the answers of the marked queue pairs to the batch, and then adds these queue pairs to ready_. The
+/// Adds the answers of the marked queue pairs to the batch, and then makes these queue pairs ready. The
 /// answers leave together with the packets of the first turn. Returns false if the port has no space.
 bool SoftwareFabric::transmit_answers(Time now, std::size_t& sent) {
-  while (!answers_.empty()) {
-    SoftwareQueuePair& queue_pair = *answers_.back();
+  while (!scheduler_.marked().empty()) {
+    SoftwareQueuePair& queue_pair = *slots_[scheduler_.marked().back()];
     if (batch_.room() < kMostAnswers && !batch_.send(port_)) return false;
     auto& connected = *queue_pair.connected_;
     const std::size_t count =
         connected.connection.poll_answers(now, batch_.space(kMostAnswers), port_.egress(now));
     batch_.seal(count, connected.transmit, port_.info(), arrived_);
     sent += count;
-    answers_.pop_back();
-    queue_pair.answers_ = false;
+    scheduler_.unmark_last();
     note_deadline(queue_pair);
-    if (queue_pair.ready_) continue;
-    queue_pair.ready_since_ = next_post_order_++;
     make_ready(queue_pair);
   }
   return true;
@@ -86,24 +73,22 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   const std::size_t count = connected.connection.poll_transmit(now, space, port_.egress(now));
   batch_.seal(count, connected.transmit, port_.info(), arrived_);
   note_deadline(queue_pair);
-  queue_pair.had_turn(count * connected.path_mtu);
+  if (auto* const next = queue_pair.next_to_leave(); next != nullptr)
+    next->post_order = scheduler_.had_turn(queue_pair.slot_, next->post_order, count * connected.path_mtu);
   if (count == space.size()) make_ready(queue_pair);
   return count;
 }
 
-// ready_ is a heap of the queue pairs that may have something to send. A queue pair leaves the heap if it has
-// nothing to send or is not allowed to send. Queue pairs outside the heap are not visited. The loop ends when
-// the port accepts no more packets.
+// A queue pair is no longer ready if it has nothing to send or is not allowed to send. The loop ends when no
+// queue pair is ready, or when the port accepts no more packets.
 std::size_t SoftwareFabric::transmit(Time now) {
   if (!batch_.empty() && !batch_.send(port_)) return 0;
   std::size_t sent = 0;
   bool port_takes = transmit_answers(now, sent);
-  while (port_takes && !ready_.empty()) {
-    std::ranges::pop_heap(ready_, std::greater());
-    SoftwareQueuePair& queue_pair = *ready_.back().queue_pair;
-    ready_.pop_back();
-    queue_pair.ready_ = false;
-    sent += transmit_turn(queue_pair, now);
+  while (port_takes) {
+    const auto slot = scheduler_.take_ready();
+    if (!slot) break;
+    sent += transmit_turn(*slots_[*slot], now);
     port_takes = batch_.empty() || batch_.send(port_);
   }
   return sent;
