@@ -82,7 +82,8 @@ class Endpoint {
 
   void expect_another() {
     broken_ = broken_ || !queue_pair_->post_receive({.work_id = expected_, .bytes = {}});
-    queue_pair_->expect_write(block(expected_++));
+    queue_pair_->expect_write(region_->remote_key(),
+                              region_->remote_address() + expected_++ % kBlocks * kBlockBytes, kBlockBytes);
   }
 
   std::size_t turn() {

@@ -41,7 +41,8 @@ Result<void> run_unicast(Member& member) {
       const std::uint64_t ahead = std::min(blocks, done + options.writes_in_flight);
       for (; begun < ahead; ++begun) {
         if (!sender) {
-          queue_pair.expect_write(block(begun));
+          queue_pair.expect_write(endpoint.region->remote_key(), begun * options.block_bytes,
+                                  static_cast<std::uint32_t>(block(begun).size()));
         } else if (!queue_pair.post_write({.work_id = begun,
                                            .bytes = block(begun),
                                            .remote_address = begun * options.block_bytes,

@@ -53,8 +53,8 @@ class PerPairFabric::Pair final : public QueuePair {
     early_receives_.push_back(request);
     return {};
   }
-  void expect_write(std::span<std::byte> where) override {
-    if (chosen_ != nullptr) chosen_->expect_write(where);
+  void expect_write(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes) override {
+    if (chosen_ != nullptr) chosen_->expect_write(key, remote_address, bytes);
   }
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         RemoteAccess access) override {

@@ -116,15 +116,16 @@ class QueuePair {
   virtual Result<void> post_atomic(const AtomicRequest& request) = 0;
   virtual Result<void> post_receive(const ReceiveRequest& request) = 0;
 
-  /// Gives a hint to the provider: the peer's next WRITE that no earlier hint covers will be placed in
-  /// `where`. No byte of `where` is valid yet. Providers that scatter received packets use the hint; other
-  /// providers ignore it. A wrong hint has only two effects: it costs a copy, and bytes of `where` may be
-  /// garbage until the right bytes arrive.
+  /// Gives a hint to the provider: the peer's next WRITE that no earlier hint covers will have `bytes` bytes
+  /// and go to this key and address. No byte of that memory is valid yet. Providers that scatter received
+  /// packets use the hint; other providers ignore it. A wrong hint has only two effects: it costs a copy, and
+  /// bytes of that memory may be garbage until the right bytes arrive. A hint for memory that the peer may
+  /// not write has no effect.
   ///
   /// The same memory may be named in another hint while nothing has arrived in it. Once something has arrived
   /// in this memory, older hints for it have no effect. A hint also ends when another queue pair expects or
   /// writes the same memory, or when a region of that memory is registered or destroyed.
-  virtual void expect_write(std::span<std::byte> where) = 0;
+  virtual void expect_write(RemoteKey, std::uint64_t /*remote_address*/, std::uint32_t /*bytes*/) {}
 
   /// Registers memory that only the peer of this queue pair may access. A packet on any other queue pair that
   /// names the key is refused, like a packet with a wrong key. The fabric must outlive the region; the queue

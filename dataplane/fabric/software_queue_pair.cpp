@@ -200,8 +200,8 @@ Result<void> SoftwareQueuePair::post_receive(const ReceiveRequest& request) {
   return {};
 }
 
-void SoftwareQueuePair::expect_write(std::span<std::byte> where) {
-  if (connected_) connected_->connection.expect_write(where);
+void SoftwareQueuePair::expect_write(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes) {
+  if (connected_) connected_->connection.expect_write(key, remote_address, bytes);
 }
 
 Result<std::unique_ptr<MemoryRegion>> SoftwareQueuePair::register_memory(std::span<std::byte> memory,

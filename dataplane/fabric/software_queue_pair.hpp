@@ -54,7 +54,7 @@ class SoftwareQueuePair final : public QueuePair {
   Result<void> post_read(const ReadRequest& request) override;
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
-  void expect_write(std::span<std::byte> where) override;
+  void expect_write(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes) override;
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         RemoteAccess access) override;
   std::size_t poll_completions(std::span<Completion> out) override;

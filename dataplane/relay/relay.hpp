@@ -86,11 +86,12 @@ struct BlockWrite {
   bool into_arena = false;
 };
 
-/// The next write that `from` will make to this member: `bytes` bytes to `offset` in the member's memory.
+/// The next write that `from` will make to this member.
 struct ExpectedWrite {
   Rank from{};
   std::uint64_t block = 0;
-  std::uint64_t offset = 0;
+  RemoteKey key{};
+  std::uint64_t remote_address = 0;
   std::uint32_t bytes = 0;
 };
 

@@ -128,8 +128,11 @@ bool Relay::poll_expected_write(ExpectedWrite& expected_write) {
     if (!source.expected_step || source.expected_writes == config_.expected_writes_ahead) continue;
     const std::uint64_t block = block_at(*source.expected_step);
     if (block >= source.granted) continue;
-    expected_write = {
-        .from = source.rank, .block = block, .offset = offset_of(block), .bytes = block_length(block)};
+    expected_write = {.from = source.rank,
+                      .block = block,
+                      .key = memory_->key,
+                      .remote_address = memory_->remote_address + offset_of(block),
+                      .bytes = block_length(block)};
     ++source.expected_writes;
     source.expected_step = schedule_.next_receive_from(source.rank, *source.expected_step + 1, blocks_);
     return true;

@@ -165,8 +165,8 @@ std::size_t Connection::predict(std::span<std::span<std::byte>> out, std::size_t
   return impl_->responder.prediction().predict(out, skip_packets, for_others);
 }
 
-void Connection::expect_write(std::span<std::byte> where) {
-  if (!impl_->failed() && impl_->config.selective_repeat) impl_->responder.expect(where);
+void Connection::expect_write(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes) {
+  if (!impl_->failed() && impl_->config.selective_repeat) impl_->responder.expect(key, remote_address, bytes);
 }
 
 void Connection::close() {

@@ -241,9 +241,9 @@ class Connection {
   /// predicted. `for_others` must be true if the packets may turn out to be another peer's. Then memory that
   /// any peer may read is never predicted either, because the bytes would not stay secret there.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets, bool for_others = false);
-  /// Gives a hint that the next WRITE goes to `where`. The hint is not used unless the peer may write all of
-  /// `where`. The hint ends when the first packet of that WRITE arrives.
-  void expect_write(std::span<std::byte> where);
+  /// Gives a hint that the next WRITE has `bytes` bytes and goes to this key and address. The hint is not
+  /// used unless the peer may write all of that memory. It ends when the first packet of that WRITE arrives.
+  void expect_write(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes);
 
   /// Puts the connection into the error state with cause `closed`, and flushes everything that is posted.
   void close();

@@ -12,7 +12,6 @@ Prediction::Prediction(RegionTable& regions, std::uint32_t path_mtu, KeyHolder h
       expected_(kExpectedWrites) {}
 
 void Prediction::expect(std::span<std::byte> where) {
-  if (where.empty() || !regions_.is_writable(where, holder_)) return;
   // Drops the hints at the front whose claims have ended. If such a hint comes after a hint whose claim has
   // not ended, it stays until the earlier hint is removed.
   while (!expected_.empty() && !holds(expected_.front())) expected_.pop();

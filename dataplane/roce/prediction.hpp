@@ -27,8 +27,8 @@ class Prediction {
   Prediction(const Prediction&) = delete;
   Prediction& operator=(const Prediction&) = delete;
 
-  /// Adds a hint. It is not used if the peer may not write all of `where`, if the current message has begun
-  /// to fill `where`, or if kExpectedWrites hints are waiting.
+  /// Adds a hint. It is not used if the current message has begun to fill `where`, or if kExpectedWrites
+  /// hints are waiting. Precondition: `where` is not empty, and the peer may write all of it.
   void expect(std::span<std::byte> where);
   /// Called when valid bytes are in `where`. Ends all claims on this memory except the claim of the current
   /// message.

@@ -69,17 +69,6 @@ class RegionTable {
     return found == regions_.end() ? 0 : found->second.memory.size();
   }
 
-  /// True if the peer of the connection `asks` may write all of `memory` with one key. The time grows with
-  /// the number of regions.
-  bool is_writable(std::span<const std::byte> memory, KeyHolder asks = KeyHolder::anyone) const {
-    return std::ranges::any_of(regions_, [&](const auto& entry) {
-      const Region& region = entry.second;
-      const std::byte* const begin = region.memory.data();
-      return is_permitted(region, RemoteAccess::write, asks) && memory.data() >= begin &&
-             memory.data() + memory.size() <= begin + region.memory.size();
-    });
-  }
-
   /// True if any peer may read a byte of `memory`, by a READ or an atomic. The time grows with the number of
   /// regions.
   bool is_readable(std::span<const std::byte> memory) const {

@@ -57,9 +57,9 @@ class Responder {
   Time next_deadline() const;
 
   void flush(FailureCause cause);
-  /// Gives a hint to Prediction that the next WRITE goes to `where`. The hint is not used if `where` holds a
-  /// part of a message whose rest is missing.
-  void expect(std::span<std::byte> where);
+  /// Gives a hint to Prediction that the next WRITE goes to this memory. The hint is not used if the peer may
+  /// not write all of the memory, or if the memory holds a part of a message whose rest is missing.
+  void expect(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes);
   Prediction& prediction() { return prediction_; }
 
  private:

@@ -77,9 +77,13 @@ void Responder::settle() {
   }
 }
 
-void Responder::expect(std::span<std::byte> where) {
-  const auto shares = [&](const std::byte* end, std::size_t bytes) {
-    return bytes > 0 && end > where.data() && end - bytes < where.data() + where.size();
+void Responder::expect(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes) {
+  std::byte* const begin =
+      regions_.resolve(key, remote_address, bytes, RemoteAccess::write, config_.key_holder);
+  if (begin == nullptr || bytes == 0) return;
+  const std::span where(begin, bytes);
+  const auto shares = [&](const std::byte* end, std::size_t length) {
+    return length > 0 && end > where.data() && end - length < where.data() + where.size();
   };
   bool has_begun = message_ == Message::write && shares(message_end_, message_bytes_);
   for (Sequence s = next_ + 1; s < end_ && !has_begun; ++s)

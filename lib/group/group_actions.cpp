@@ -148,7 +148,8 @@ Result<void> Group::offer_arena() {
   // With a second hint, the WRITE after the block could be scattered over the block in the arena.
   if (const auto source = (*message)->relay.first_source();
       source && !std::exchange(arena_is_expected_, true))
-    find(*source)->link->expect_write(arena_.bytes().first(config_.block_bytes));
+    find(*source)->link->expect_write(arena_region_->remote_key(), arena_region_->remote_address(),
+                                      config_.block_bytes);
   arena_holder_ = next_arena_++;
   if (auto granted = drain_grants(**message); !granted) return std::unexpected(granted.error());
   return {};
@@ -181,7 +182,7 @@ void Group::hint_expected_writes(Message& message) {
   relay::ExpectedWrite expected_write;
   while (message.relay.poll_expected_write(expected_write)) {
     find(expected_write.from)
-        ->link->expect_write(message.store->memory().subspan(expected_write.offset, expected_write.bytes));
+        ->link->expect_write(expected_write.key, expected_write.remote_address, expected_write.bytes);
   }
 }
 

@@ -74,8 +74,8 @@ class Link {
   }
   /// Returns QueuePair::local_peer(), or null if the link is closed.
   fabric::LocalPeer* local_peer() noexcept { return is_open() ? queue_pair_->local_peer() : nullptr; }
-  void expect_write(std::span<std::byte> where) {
-    if (is_open()) queue_pair_->expect_write(where);
+  void expect_write(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes) {
+    if (is_open()) queue_pair_->expect_write(key, remote_address, bytes);
   }
 
   /// Makes space in the open frame for records of one group. Their total size is `bytes` bytes. Returns false

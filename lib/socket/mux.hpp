@@ -91,7 +91,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   /// Gives `slots` to the streams that wait for slots. Null means that there will be no slots.
   void use_slots(std::shared_ptr<SlotMemory> slots);
   /// Returns the slots that were granted to the peer since the last call, in the order of the grants.
-  std::vector<std::span<std::byte>> take_granted() { return std::exchange(granted_, {}); }
+  std::vector<Grant> take_granted() { return std::exchange(granted_, {}); }
   /// Must be called when the peer has written `bytes` bytes into a slot. Errors: protocol_error.
   Result<void> on_chunk(std::uint32_t slot, std::size_t bytes);
   /// Returns the next chunk to be written to the peer. It must be written after everything that fill() has
@@ -149,7 +149,7 @@ class Mux final : public Outlet, public std::enable_shared_from_this<Mux> {
   std::array<ConnectionId, SlotMemory::kSlots> slot_users_{};
   const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>(kMostOfMessages);
   const std::shared_ptr<CopyPool> copies_ = std::make_shared<CopyPool>();
-  std::vector<std::span<std::byte>> granted_;
+  std::vector<Grant> granted_;
   std::deque<ConnectionId> askers_;  // the peer's streams that want slots
   Turns chunkers_;                   // this side's streams that have chunks for the peer's slots
   // The granted slots of connections that have ended here. The peer may write into them until it knows of the

@@ -33,7 +33,7 @@ void Mux::grant_to(Stream& stream) {
 
 void Mux::on_granted(Stream& stream, const OwnedSlot& slot) {
   slot_users_[slot.number()] = stream.id();
-  granted_.push_back(slot.bytes());
+  granted_.push_back(slot.grant());
 }
 
 Result<void> Mux::on_chunk(std::uint32_t slot, std::size_t bytes) {

@@ -172,7 +172,8 @@ Result<std::size_t> Trunk::say(std::unique_lock<FairMutex>& lock) {
     if (auto flushed = link_->flush(); !flushed) return std::unexpected(flushed.error());
     ++frames;
   }
-  for (const auto where : mux_->take_granted()) link_->expect_write(where);
+  for (const Grant& grant : mux_->take_granted())
+    link_->expect_write(RemoteKey{grant.key}, grant.address, SlotMemory::kSlotBytes);
   const auto chunks = write_chunks();
   if (!chunks) return chunks;
   frames += *chunks;

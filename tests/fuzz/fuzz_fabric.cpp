@@ -78,7 +78,8 @@ class Play {
       case 14: deliver_management(input); break;
       default:
         if (what < 0x40) return reconnect(end);
-        if (!regions_.empty()) end.queue_pair->expect_write(memory_.slot(regions_[0].slot, 4 * input.next()));
+        if (!regions_.empty())
+          end.queue_pair->expect_write(regions_[0].region->remote_key(), 0, 4U * input.next());
         return;
     }
     // Without a turn, the datagram arrives together with the next one.

@@ -38,7 +38,6 @@ class ShmQueuePair final : public QueuePair, private LocalPeer, private shm::Pay
   Result<void> post_read(const ReadRequest& request) override;
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
-  void expect_write(std::span<std::byte>) override {}  // Not needed, because the receiver pulls.
   Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
                                                         RemoteAccess access) override;
   std::size_t poll_completions(std::span<Completion> out) override;

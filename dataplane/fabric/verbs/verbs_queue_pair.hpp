@@ -50,7 +50,6 @@ class VerbsQueuePair final : public QueuePair {
   Result<void> post_read(const ReadRequest& request) override;
   Result<void> post_atomic(const AtomicRequest& request) override;
   Result<void> post_receive(const ReceiveRequest& request) override;
-  void expect_write(std::span<std::byte>) override {}  // A NIC places payload by itself.
   std::size_t poll_completions(std::span<Completion> out) override;
   ConnectionBlob local_blob() const override { return encode(local_); }
   Result<void> connect(std::span<const std::byte> peer_blob) override;

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(an_unused_hint_of_one_queue_pair_does_no_harm_to_what_anoth
                                    .remote_address = region->remote_address() + at,
                                    .remote_key = region->remote_key()}));
   };
-  pair.queue_pair(1).expect_write(std::span(memory).first(kBlock));
+  pair.queue_pair(1).expect_write(region->remote_key(), region->remote_address(), kBlock);
   write(*other_from, first, 0);
   for (const auto& member : pair.members) pair.simulation.wake(member.id);
   pair.simulation.run_until(Time{} + milliseconds(100));

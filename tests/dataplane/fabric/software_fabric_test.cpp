@@ -484,7 +484,7 @@ BOOST_AUTO_TEST_CASE(writers_that_share_a_flow_all_reach_their_memory_whatever_t
       BOOST_REQUIRE((from->connect(to->local_blob()) && to->connect(from->local_blob())));
       sources.emplace_back(kWrites * kBytes, static_cast<std::byte>(0x50 + i));
       regions.push_back(*world.fabric(1).register_memory(targets[i]));
-      to->expect_write(targets[i]);
+      to->expect_write(regions[i]->remote_key(), regions[i]->remote_address(), kWrites * kBytes);
       for (std::size_t write = 0; write < kWrites; ++write)
         BOOST_REQUIRE(from->post_write({.bytes = std::span(sources[i]).subspan(write * kBytes, kBytes),
                                         .remote_address = regions[i]->remote_address() + write * kBytes,

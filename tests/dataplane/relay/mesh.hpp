@@ -358,7 +358,7 @@ class Mesh {
     }
     expect(!told.empty() && told.front().block == *block &&
                (told.front().bytes == write.bytes || member.omitted.contains(*block)) &&
-               told.front().offset == write.remote_address - base,
+               told.front().remote_address == write.remote_address && told.front().key == write.key,
            "an expected write was foretold wrongly");
     if (!told.empty()) told.pop_front();
   }

@@ -22,6 +22,9 @@ Lines predicted(Script& s, std::size_t most = 8, std::size_t skip = 0) {
 In part(int psn, std::uint64_t at, std::uint32_t rest) {
   return {Opcode::x_write, psn, kMtu, false, at, rest};
 }
+void expect_write(Script& s, std::uint64_t at, std::uint32_t bytes, RemoteKey key = kKey) {
+  s.connection().expect_write(key, kBase + at, bytes);
+}
 const ConnectionConfig kSelective{.selective_repeat = true};
 
 }  // namespace
@@ -41,10 +44,10 @@ BOOST_AUTO_TEST_CASE(the_message_under_way_goes_on_behind_the_highest_psn) {
 
 BOOST_AUTO_TEST_CASE(expected_writes_follow_and_go_when_their_first_packet_comes) {
   Script s(kSelective);
-  s.connection().expect_write(s.memory().subspan(0, 2 * kMtu));
-  s.connection().expect_write(s.memory().subspan(4096, kMtu));
-  s.connection().expect_write(s.memory().subspan(8192, kMtu + 1));
-  s.connection().expect_write(s.memory().subspan(9999, kMtu));
+  expect_write(s, 0, 2 * kMtu);
+  expect_write(s, 4096, kMtu);
+  expect_write(s, 8192, kMtu + 1);
+  expect_write(s, 9999, kMtu);
   // No train continues after a short packet, so the prediction ends there.
   CHECK_LINES(predicted(s), "0:256", "256:256", "4096:256", "8192:256", "8448:1");
   CHECK_LINES(predicted(s, 8, 5), "9999:256");
@@ -67,10 +70,10 @@ BOOST_AUTO_TEST_CASE(what_may_be_another_peers_is_not_scattered_where_a_peer_may
       std::array<std::span<std::byte>, 8> out;
       return s.connection().predict(out, 0, true);
     };
-    s.connection().expect_write(s.memory().subspan(1024, 2 * kMtu));
+    expect_write(s, 1024, 2 * kMtu);
     BOOST_TEST(for_others() == 2u);
-    s.connection().expect_write(s.memory().subspan(2048 - kMtu, 2 * kMtu));
-    s.connection().expect_write(s.memory().subspan(4096, kMtu));
+    expect_write(s, 2048 - kMtu, 2 * kMtu);
+    expect_write(s, 4096, kMtu);
     CHECK_LINES(predicted(s), "1024:256", "1280:256", "1792:256", "2048:256", "4096:256");
     // The first part of the second hint is memory that no peer may read. It is not predicted either, because
     // a claim is predicted only as a whole.
@@ -89,7 +92,7 @@ BOOST_AUTO_TEST_CASE(what_may_be_another_peers_is_not_scattered_where_a_peer_may
 BOOST_AUTO_TEST_CASE(a_write_of_no_bytes_uses_up_its_hint) {
   Script s(kSelective);
   // This hint is for a first-block arena, which is granted before the length of the message is known.
-  s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));
+  expect_write(s, 512, 2 * kMtu);
   s.in({Opcode::x_write_last, 0, 0, false, 512, 0});
   CHECK_LINES(predicted(s));
 }
@@ -98,10 +101,10 @@ BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
   Script s(kSelective);
   s.in(part(0, 512, 3 * kMtu));
   // This hint is too late, because the message has already started.
-  s.connection().expect_write(s.memory().subspan(512, 3 * kMtu));
+  expect_write(s, 512, 3 * kMtu);
   CHECK_LINES(predicted(s), "768:256", "1024:256");
   // The message of this hint has a PSN below the highest one. It arrives late, after a gap.
-  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  expect_write(s, 4096, kMtu);
   s.in({Opcode::x_write_last, 9, kMtu, false, 16384});
   CHECK_LINES(predicted(s), "4096:256");
   s.in({Opcode::x_write_last, 3, kMtu, false, 4096});
@@ -110,10 +113,9 @@ BOOST_AUTO_TEST_CASE(memory_with_valid_bytes_is_never_predicted) {
 
 BOOST_AUTO_TEST_CASE(hints_that_nothing_came_for_are_gone_when_their_memory_is_written_after_all) {
   Script s(kSelective);
-  const auto first = s.memory().first(kMtu), second = s.memory().subspan(4096, kMtu);
   // These hints are from a grant that ended unused.
-  for (const auto& where : {first, second}) s.connection().expect_write(where);
-  for (const auto& where : {second, first}) s.connection().expect_write(where);
+  for (const std::uint64_t at : {0, 4096}) expect_write(s, at, kMtu);
+  for (const std::uint64_t at : {4096, 0}) expect_write(s, at, kMtu);
   s.in({Opcode::x_write_last, 0, kMtu, false, 4096});
   CHECK_LINES(predicted(s), "0:256");
   s.in({Opcode::x_write_last, 1, kMtu, false, 0});
@@ -123,25 +125,26 @@ BOOST_AUTO_TEST_CASE(hints_that_nothing_came_for_are_gone_when_their_memory_is_w
 BOOST_AUTO_TEST_CASE(revoked_memory_is_never_predicted_even_under_a_new_key) {
   Script s(kSelective);
   s.in(part(0, 512, 3 * kMtu));
-  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  expect_write(s, 4096, kMtu);
   s.regions().revoke(kKey);
   CHECK_LINES(predicted(s));
   BOOST_TEST(s.regions().add(RemoteKey{99}, kBase, s.memory()));
   CHECK_LINES(predicted(s));
-  std::array<std::byte, 300> unregistered;
-  s.connection().expect_write(unregistered);
+  // This key is revoked. The other key is valid, but its region has no such bytes.
+  expect_write(s, 0, kMtu);
+  expect_write(s, s.memory().size() - 1, kMtu, RemoteKey{99});
   CHECK_LINES(predicted(s));
 }
 
 BOOST_AUTO_TEST_CASE(hints_of_revoked_memory_make_room_for_new_ones) {
   Script s(kSelective);
-  for (std::size_t i = 0; i < kExpectedWrites; ++i) s.connection().expect_write(s.memory().first(kMtu));
-  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  for (std::size_t i = 0; i < kExpectedWrites; ++i) expect_write(s, 0, kMtu);
+  expect_write(s, 4096, kMtu);
   // No further packet is predicted, because the limit is kExpectedWrites packets.
   CHECK_LINES(predicted(s, 1, kExpectedWrites));
   s.regions().revoke(kKey);
   BOOST_TEST(s.regions().add(RemoteKey{99}, kBase, s.memory()));
-  s.connection().expect_write(s.memory().subspan(8192, kMtu));
+  expect_write(s, 8192, kMtu, RemoteKey{99});
   CHECK_LINES(predicted(s), "8192:256");
 }
 
@@ -166,8 +169,8 @@ struct TwoScripts : Script {
 
 BOOST_AUTO_TEST_CASE(memory_that_another_connection_has_written_is_not_predicted) {
   TwoScripts s;
-  s.connection().expect_write(s.memory().subspan(0, kMtu));
-  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  expect_write(s, 0, kMtu);
+  expect_write(s, 4096, kMtu);
   BOOST_TEST((s.arrives_at_other(0, kMtu).destination == s.memory().data()));
   CHECK_LINES(predicted(s), "4096:256");
   s.in(part(0, 8192, 4 * kMtu));
@@ -179,8 +182,8 @@ BOOST_AUTO_TEST_CASE(memory_that_another_connection_has_written_is_not_predicted
 
 BOOST_AUTO_TEST_CASE(memory_that_another_connection_expects_is_its_alone) {
   TwoScripts s;
-  s.connection().expect_write(s.memory().subspan(0, 2 * kMtu));
-  s.other.expect_write(s.memory().subspan(kMtu, 2 * kMtu));
+  expect_write(s, 0, 2 * kMtu);
+  s.other.expect_write(kKey, kBase + kMtu, 2 * kMtu);
   CHECK_LINES(predicted(s));
   std::array<std::span<std::byte>, 4> out;
   BOOST_REQUIRE(s.other.predict(out, 0) == 2u);
@@ -191,8 +194,8 @@ BOOST_AUTO_TEST_CASE(a_region_that_comes_or_goes_ends_the_hints_of_all_its_memor
   for (const bool comes : {true, false}) {
     Script s(kSelective);
     BOOST_REQUIRE(comes || s.regions().add(RemoteKey{99}, 0, s.memory().first(512)));
-    s.connection().expect_write(s.memory().subspan(256, 256));
-    s.connection().expect_write(s.memory().subspan(512, 256));
+    expect_write(s, 256, 256);
+    expect_write(s, 512, 256);
     if (comes)
       BOOST_REQUIRE(s.regions().add(RemoteKey{99}, 0, s.memory().first(512)));
     else
@@ -205,7 +208,7 @@ BOOST_AUTO_TEST_CASE(the_hints_of_a_connection_end_with_it) {
   Script s(kSelective);
   {
     Connection other({.selective_repeat = true}, s.regions());
-    other.expect_write(s.memory().first(kMtu));
+    other.expect_write(kKey, kBase, kMtu);
     BOOST_TEST(s.regions().claims().size() == 1u);
   }
   BOOST_TEST(s.regions().claims().size() == 0u);
@@ -225,13 +228,13 @@ BOOST_AUTO_TEST_CASE(a_hint_of_memory_in_which_a_part_of_a_message_lies_is_not_u
   s.in(
       // PSN 1, which is lost, is the first part of this message.
       {Opcode::x_write_last, 2, kMtu, false, 512 + kMtu});
-  s.connection().expect_write(s.memory().subspan(512, 2 * kMtu));
+  expect_write(s, 512, 2 * kMtu);
   CHECK_LINES(predicted(s));
   // PSN 1 belongs to this message. PSN 2 belongs to another message.
   s.in(part(0, 2048, 3 * kMtu));
-  s.connection().expect_write(s.memory().subspan(2048, 3 * kMtu));
+  expect_write(s, 2048, 3 * kMtu);
   CHECK_LINES(predicted(s));
-  s.connection().expect_write(s.memory().subspan(4096, kMtu));
+  expect_write(s, 4096, kMtu);
   CHECK_LINES(predicted(s), "4096:256");
 }
 
@@ -256,7 +259,7 @@ BOOST_AUTO_TEST_CASE(no_connection_ever_guesses_memory_that_has_become_somebody_
 
 BOOST_AUTO_TEST_CASE(foreign_endpoints_have_no_hints) {
   Script foreign;
-  foreign.connection().expect_write(foreign.memory().first(kMtu));
+  expect_write(foreign, 0, kMtu);
   CHECK_LINES(predicted(foreign));
 }
 

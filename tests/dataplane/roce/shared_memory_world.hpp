@@ -171,10 +171,22 @@ class SharedMemoryWorld {
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(which));
   }
   void hint(std::size_t c) {
-    const Range where = random_range(1024);
+    if (live_.empty()) return;
+    const Region& region = live_[random_.below(live_.size())];
+    const std::size_t region_bytes = region.range.end - region.range.begin;
+    Range where = random_range(std::min<std::size_t>(1024, region_bytes));
+    // Only a few hints go beyond their region.
+    if (random_.below(8) != 0) {
+      const std::size_t size = where.end - where.begin;
+      where.begin = std::clamp(where.begin, region.range.begin, region.range.end - size);
+      where.end = where.begin + size;
+    }
     Member& member = connections_[c];
-    member.connection->expect_write(bytes(where));
-    if (!is_writable(where) || (member.message && member.message->overlaps(where))) return;
+    member.connection->expect_write(region.key, where.begin - region.range.begin,
+                                    static_cast<std::uint32_t>(where.end - where.begin));
+    if (!permits(region.access, RemoteAccess::write) || where.begin < region.range.begin ||
+        where.end > region.range.end || (member.message && member.message->overlaps(where)))
+      return;
     touch(where);
     std::fill(expects_.begin() + static_cast<std::ptrdiff_t>(where.begin),
               expects_.begin() + static_cast<std::ptrdiff_t>(where.end), c);

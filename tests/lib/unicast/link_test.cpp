@@ -30,7 +30,6 @@ class PlayedQueuePair final : public fabric::QueuePair {
   Result<void> post_read(const fabric::ReadRequest& request) override { return post(request.work_id); }
   Result<void> post_atomic(const fabric::AtomicRequest& request) override { return post(request.work_id); }
   Result<void> post_receive(const fabric::ReceiveRequest& request) override { return post(request.work_id); }
-  void expect_write(std::span<std::byte>) override {}
   std::size_t poll_completions(std::span<fabric::Completion> out) override {
     std::size_t count = 0;
     while (played_.completed < played_.posted.size() && count < out.size())
