@@ -9,7 +9,7 @@
 #include <chrono>
 #include <utility>
 
-#include "dataplane/base/loopback.hpp"
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/base/no_memory.hpp"
 #include "dataplane/base/signal_masked_thread.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "apps/bcast-cli/sender.hpp"
 #include "apps/bcast-cli/topology.hpp"
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/base/clock.hpp"
-#include "dataplane/base/loopback.hpp"
 
 namespace rdmc::bcast {
 namespace {

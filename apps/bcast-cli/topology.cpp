@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "dataplane/base/loopback.hpp"
+#include "dataplane/base/address_kind.hpp"
 
 namespace rdmc::bcast {
 namespace {

@@ -1,9 +1,8 @@
 #include "apps/tools/doctor.hpp"
 
-#include <algorithm>
-
 #include "apps/tools/remedies.hpp"
 #include "controlplane/auth/random.hpp"
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/fabric/host_identity.hpp"
 
 namespace rdmc::tools {
@@ -31,8 +30,8 @@ Result<SelfTest> try_out(const std::function<Result<fabric::OpenedFabric>(std::s
 /// Returns the request for the udp driver. If the request names a device in the form of another driver, it
 /// may have no address.
 port::PortRequest without_device(const port::PortRequest& request) {
-  const bool names_address = std::ranges::any_of(request.address.ip(), [](auto byte) { return byte != 0; });
-  return {.address = names_address ? request.address : Address::ipv4(127, 0, 0, 1, request.address.port),
+  return {.address = is_wildcard(request.address) ? Address::ipv4(127, 0, 0, 1, request.address.port)
+                                                  : request.address,
           .device = {},
           .dscp = request.dscp};
 }

@@ -1,19 +1,18 @@
 // The codec of the 52-byte line. rdma-core writes the line with the format "%04x:%06x:%06x:%s"
 // (libibverbs/examples/rc_pingpong.c).
-#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
 
 #include "controlplane/connect/pingpong.hpp"
+#include "dataplane/base/address_kind.hpp"
+#include "dataplane/base/gid.hpp"
 
 namespace rdmc::control {
 namespace {
 
 constexpr std::size_t kQpnAt = 5, kPsnAt = 12, kGidAt = 19, kGidBytes = 16;
 static_assert(kGidAt + 2 * kGidBytes + 1 == kPingpongLineBytes);
-/// The prefix of an IPv4 address in a GID: ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
-constexpr std::array<std::uint8_t, 12> kIpv4Mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 
 void put_hex(char* at, std::uint32_t value, std::size_t digits) {
   for (std::size_t i = digits; i-- > 0; value >>= 4) at[i] = "0123456789abcdef"[value & 15];
@@ -26,28 +25,6 @@ std::optional<std::uint32_t> take_hex(std::string_view text) {
   return value;
 }
 
-std::array<std::uint8_t, kGidBytes> gid_of(const Address& address) {
-  std::array<std::uint8_t, kGidBytes> gid{};
-  if (address.ipv6) return address.bytes;
-  std::ranges::copy(address.ip(), std::ranges::copy(kIpv4Mapped, gid.begin()).out);
-  return gid;
-}
-
-Address address_of(const std::array<std::uint8_t, kGidBytes>& gid) {
-  Address address{.ipv6 = !std::ranges::equal(kIpv4Mapped, std::span(gid).first(kIpv4Mapped.size()))};
-  if (address.ipv6)
-    address.bytes = gid;
-  else
-    std::ranges::copy(std::span(gid).subspan(kIpv4Mapped.size()), address.bytes.begin());
-  return address;
-}
-
-bool is_unicast(const Address& address) {
-  const auto ip = address.ip();
-  const bool zero = std::ranges::all_of(ip, [](std::uint8_t byte) { return byte == 0; });
-  return !zero && (address.ipv6 ? ip[0] != 0xFF : ip[0] < 224);
-}
-
 }  // namespace
 
 std::array<std::byte, kPingpongLineBytes> encode_pingpong(const PingpongEnd& end) {
@@ -55,7 +32,7 @@ std::array<std::byte, kPingpongLineBytes> encode_pingpong(const PingpongEnd& end
   put_hex(line + kQpnAt, value_of(end.qpn), 6);
   put_hex(line + kPsnAt, end.psn.value(), 6);
   line[kPsnAt - 1] = line[kGidAt - 1] = ':';
-  const auto gid = gid_of(end.address);
+  const auto gid = to_gid(end.address);
   for (std::size_t i = 0; i < kGidBytes; ++i) put_hex(line + kGidAt + 2 * i, gid[i], 2);
   std::array<std::byte, kPingpongLineBytes> bytes;
   std::memcpy(bytes.data(), line, sizeof line);
@@ -76,8 +53,8 @@ Result<PingpongEnd> decode_pingpong(std::span<const std::byte> bytes) {
     if (!byte) return malformed();
     gid[i] = static_cast<std::uint8_t>(*byte);
   }
-  const PingpongEnd end{.address = address_of(gid), .qpn = Qpn{*qpn}, .psn = Psn(*psn)};
-  if (!is_unicast(end.address))
+  const PingpongEnd end{.address = from_gid(gid), .qpn = Qpn{*qpn}, .psn = Psn(*psn)};
+  if (!is_host_address(end.address))
     return fail(Errc::unsupported,
                 "the peer's GID is no address of a host: it takes the index of a RoCE v2 one (-g)");
   return end;

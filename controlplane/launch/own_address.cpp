@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "controlplane/connect/resolver.hpp"
-#include "dataplane/base/loopback.hpp"
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/port/network_interface.hpp"
 
 namespace rdmc::control {

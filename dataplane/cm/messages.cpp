@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstring>
 
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/base/bytes.hpp"
+#include "dataplane/base/gid.hpp"
 
 namespace rdmc::cm {
 namespace {
@@ -19,8 +21,6 @@ constexpr std::uint32_t kPermissiveLid = 0xFFFF;  // Ethernet has no LIDs.
 constexpr std::uint8_t kReliableConnection = 0;
 /// 10 Gb/s (table 144). On Ethernet no endpoint uses this field, but the value 0 is not valid.
 constexpr std::uint8_t kPathRate = 3;
-constexpr std::array<std::uint8_t, 12> kIpv4Mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-constexpr std::size_t kGidBytes = 16;
 
 /// Writes the 232 bytes after the header. The offsets are those of the specification's tables.
 class Writer {
@@ -36,9 +36,7 @@ class Writer {
     id(4, remote);
   }
   void gid(std::size_t offset, const Address& address) {
-    std::byte* to = at_ + offset;
-    if (!address.ipv6) to = std::ranges::transform(kIpv4Mapped, to, [](auto b) { return std::byte{b}; }).out;
-    std::ranges::transform(address.ip(), to, [](auto b) { return std::byte{b}; });
+    std::ranges::transform(to_gid(address), at_ + offset, [](auto b) { return std::byte{b}; });
   }
   void bytes(std::size_t offset, std::span<const std::byte> bytes, std::size_t room) {
     std::ranges::copy(bytes.first(std::min(bytes.size(), room)), at_ + offset);
@@ -59,11 +57,9 @@ class Reader {
     return CommunicationId{load_be<std::uint32_t>(at_ + offset)};
   }
   Address gid(std::size_t offset) const {
-    std::array<std::uint8_t, kGidBytes> raw;
+    Gid raw;
     std::memcpy(raw.data(), at_ + offset, raw.size());
-    Address address{.ipv6 = !std::ranges::equal(kIpv4Mapped, std::span(raw).first(kIpv4Mapped.size()))};
-    std::ranges::copy(std::span(raw).subspan(address.ipv6 ? 0 : kIpv4Mapped.size()), address.bytes.begin());
-    return address;
+    return from_gid(raw);
   }
   std::vector<std::byte> bytes(std::size_t offset, std::size_t count) const {
     return {at_ + offset, at_ + offset + count};
@@ -76,11 +72,6 @@ class Reader {
 /// Returns the code of a path MTU, 1 … 5 (table 30).
 unsigned mtu_code(std::uint32_t mtu) {
   return static_cast<unsigned>(std::countr_zero(mtu)) - 7;
-}
-bool is_host(const Address& address) {
-  const auto ip = address.ip();
-  const bool zero = std::ranges::all_of(ip, [](std::uint8_t byte) { return byte == 0; });
-  return !zero && (address.ipv6 ? ip[0] != 0xFF : ip[0] < 224);
 }
 
 std::uint16_t write(Writer to, const Request& request) {
@@ -168,8 +159,8 @@ Decoded read_request(const Reader& from, std::uint64_t transaction) {
                   .traffic_class = from.u8(92),
                   .private_data = from.bytes(140, kRequestPrivateBytes)};
   const bool sound = value_of(request.queue_pair.qpn) >= 2 && mtu >= 1 && mtu <= 5 &&
-                     (from.u8(43) >> 1 & 3) == kReliableConnection && is_host(request.local_address) &&
-                     is_host(request.remote_address) &&
+                     (from.u8(43) >> 1 & 3) == kReliableConnection &&
+                     is_host_address(request.local_address) && is_host_address(request.remote_address) &&
                      request.local_address.ipv6 == request.remote_address.ipv6;
   if (!sound) return std::unexpected(ParseError::bad_field);
   return Message{transaction, std::move(request)};

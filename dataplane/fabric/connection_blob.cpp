@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/base/bytes.hpp"
 #include "dataplane/fabric/blob_offers.hpp"
 #include "dataplane/roce/headers.hpp"
@@ -21,14 +22,6 @@ constexpr std::size_t kBlobBytes = 4 + 1 + 1 + 1 + 16 + 2 + 2 + 4 + 4 + 4 + 4 + 
 constexpr std::uint32_t kLargestPathMtu = 65'535;
 /// The largest of the five path MTUs of IBTA vol. 1, 9.4.3.1, table 30: 256, 512, 1024, 2048 and 4096.
 constexpr std::uint32_t kLargestStandardMtu = 4096;
-
-/// Returns false for the "any" address and for multicast addresses, because a member must not be able to make
-/// this process send to many hosts.
-bool is_unicast(const Address& address) {
-  const auto ip = address.ip();
-  if (std::ranges::all_of(ip, [](std::uint8_t b) { return b == 0; })) return false;
-  return address.ipv6 ? ip[0] != 0xFF : ip[0] < 224;
-}
 
 }  // namespace
 
@@ -100,8 +93,8 @@ Result<ConnectionInfo> decode_connection(std::span<const std::byte> blob) {
   info.host_id = take(std::uint64_t{});
   if (has_share) std::ranges::copy_n(at, crypto::KeyShare{}.size(), info.key_share.emplace().begin());
   if (qpn < 2 || qpn > Psn::kMask || psn > Psn::kMask || info.path_mtu > kLargestPathMtu ||
-      info.path_mtu % 4 != 0 || !is_unicast(info.shared) || info.shared.port == 0 || info.bulk_port == 0 ||
-      info.receive_window == 0) {
+      info.path_mtu % 4 != 0 || !is_host_address(info.shared) || info.shared.port == 0 ||
+      info.bulk_port == 0 || info.receive_window == 0) {
     return fail(Errc::protocol_error, "connection blob with a field out of range");
   }
   info.qpn = Qpn{qpn};

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/base/descriptor.hpp"
-#include "dataplane/base/loopback.hpp"
 #include "dataplane/fabric/host_identity.hpp"
 #include "dataplane/fabric/per_pair_fabric.hpp"
 #include "dataplane/port/standard_drivers.hpp"

@@ -6,26 +6,15 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <span>
 #include <tuple>
+
+#include "dataplane/base/address_kind.hpp"
+#include "dataplane/base/gid.hpp"
 
 namespace rdmc::port {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Gid = std::array<std::uint8_t, 16>;
-
-/// Returns the address in a table entry, or nullopt for an entry of zeros, which is free. An IPv4 address is
-/// stored as ::ffff:a.b.c.d (IBTA Annex A17.4.5).
-std::optional<Address> address_of(const Gid& gid) {
-  if (std::ranges::all_of(gid, [](std::uint8_t byte) { return byte == 0; })) return std::nullopt;
-  constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-  Address address{.ipv6 = !std::ranges::equal(kMapped, std::span(gid).first(kMapped.size()))};
-  const auto from = address.ipv6 ? gid.begin() : gid.begin() + kMapped.size();
-  std::copy(from, gid.end(), address.bytes.begin());
-  return address;
-}
 
 /// Returns the first line of a file. Returns an empty line if the file cannot be read, as for a free entry of
 /// the table.
@@ -62,9 +51,10 @@ std::vector<RdmaGid> rdma_gids(const fs::path& devices) {
       for (const fs::path& entry : entries(port / "gids")) {
         Gid gid;
         if (inet_pton(AF_INET6, line_of(entry).c_str(), gid.data()) != 1) continue;
-        const auto address = address_of(gid);
-        if (address && line_of(port / "gid_attrs/types" / entry.filename()) == "RoCE v2")
-          found.push_back({device.filename().string(), number_of(port), number_of(entry), *address});
+        const Address address = from_gid(gid);
+        // An entry of zeros is free.
+        if (!is_wildcard(address) && line_of(port / "gid_attrs/types" / entry.filename()) == "RoCE v2")
+          found.push_back({device.filename().string(), number_of(port), number_of(entry), address});
       }
     }
   }

@@ -6,25 +6,18 @@
 #include <algorithm>
 #include <cassert>
 
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/port/udp_driver.hpp"
 #include "dataplane/port/udp_self_test.hpp"
 
 namespace rdmc::port {
 namespace {
 
-/// The same value as in roce/headers.hpp, which this folder must not include.
-
 constexpr std::uint32_t kSegmentsPerTrain = 64;  // The value of UDP_MAX_SEGMENTS in older kernels.
 // The length of the largest train: the largest IP packet without its headers. On some kernels, an IPv6
 // payload could be 40 bytes longer.
 constexpr std::uint32_t kTrainBytesIpv4 = 65'535 - 20 - 8;
 constexpr std::uint32_t kTrainBytesIpv6 = 65'535 - 40 - 8;
-
-bool is_concrete(const Address& address) {
-  const bool zero = std::ranges::all_of(address.ip(), [](std::uint8_t byte) { return byte == 0; });
-  const bool multicast = address.ipv6 ? address.bytes[0] == 0xFF : address.bytes[0] >= 0xE0;
-  return !zero && !multicast;
-}
 
 std::string owned_by(const std::string& device, const Address& address) {
   return "UDP port 4791 of " + host_string(address) + " belongs to the RDMA device " + device;
@@ -72,7 +65,7 @@ Result<std::unique_ptr<Port>> UdpPort::open(const UdpPortOptions& options) {
 }
 
 Result<void> UdpPort::start() {
-  if (!is_concrete(options_.address))
+  if (!is_host_address(options_.address))
     return fail(Errc::invalid_argument,
                 host_string(options_.address) + " is not the address of one interface");
   if (options_.dscp > kMostDscp) return not_a_dscp(options_.dscp);

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "dataplane/base/loopback.hpp"
+#include "dataplane/base/address_kind.hpp"
 
 namespace rdmc::sockets {
 namespace {

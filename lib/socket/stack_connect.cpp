@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "controlplane/connect/socket.hpp"
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/base/clock.hpp"
-#include "dataplane/base/loopback.hpp"
 #include "dataplane/fabric/shm/process_memory.hpp"
 #include "dataplane/port/network_interface.hpp"
 #include "lib/socket/errno_of.hpp"
@@ -22,10 +22,6 @@ namespace {
 
 /// The time limit for finding a peer's process and proving the key.
 constexpr Duration kDialing = seconds(30);
-
-bool is_wildcard(const Address& address) {
-  return std::ranges::all_of(address.ip(), [](std::uint8_t byte) { return byte == 0; });
-}
 
 void set_host(Address& address, Address host) {
   host.port = address.port;

@@ -8,7 +8,7 @@
 #include <new>
 
 #include "controlplane/connect/socket.hpp"
-#include "dataplane/base/loopback.hpp"
+#include "dataplane/base/address_kind.hpp"
 #include "lib/socket/errno_of.hpp"
 #include "lib/socket/group_member.hpp"
 #include "lib/socket/group_root.hpp"

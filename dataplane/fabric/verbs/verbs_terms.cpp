@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <cstring>
+
+#include "dataplane/base/gid.hpp"
 
 namespace rdmc::fabric {
 
 ibv_gid gid_of(const Address& address) {
-  ibv_gid gid{};
-  if (address.ipv6) {
-    std::memcpy(gid.raw, address.bytes.data(), 16);
-  } else {
-    gid.raw[10] = gid.raw[11] = 0xFF;
-    std::memcpy(gid.raw + 12, address.bytes.data(), 4);
-  }
+  ibv_gid gid;
+  std::ranges::copy(to_gid(address), gid.raw);
   return gid;
 }
 

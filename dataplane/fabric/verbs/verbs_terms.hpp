@@ -13,8 +13,6 @@
 
 namespace rdmc::fabric {
 
-/// Returns the GID of a RoCE v2 endpoint with this address: the IPv6 address, or the IPv4 address mapped into
-/// IPv6.
 ibv_gid gid_of(const Address& address);
 
 /// Returns the number of bytes: 256 to 4096.

@@ -1,9 +1,9 @@
 // The module librdmc_dpdk.so (see module_driver.hpp). Its driver makes ports on DPDK devices.
 #include <sys/random.h>
 
-#include <algorithm>
 #include <memory>
 
+#include "dataplane/base/address_kind.hpp"
 #include "dataplane/port/dpdk/dpdk_port.hpp"
 #include "dataplane/port/dpdk/eal.hpp"
 #include "dataplane/port/dpdk/host_environment.hpp"
@@ -14,13 +14,9 @@ namespace {
 
 /// Returns the address of the port, from the request or from the options.
 Result<Address> address_of(const PortRequest& request, const DpdkOptions& options) {
-  const auto concrete = [](const Address& address) {
-    const bool multicast = address.ipv6 ? address.bytes[0] == 0xFF : address.bytes[0] >= 0xE0;
-    return !multicast && std::ranges::any_of(address.ip(), [](std::uint8_t byte) { return byte != 0; });
-  };
   Address address = request.address;
   if (options.address) {
-    const bool differs = concrete(address) &&
+    const bool differs = is_host_address(address) &&
                          (options.address->ipv6 != address.ipv6 || options.address->bytes != address.bytes);
     if (differs && !request.device_may_differ)
       return fail(Errc::invalid_argument, "the port is to have the address " + host_string(address) +
@@ -28,7 +24,7 @@ Result<Address> address_of(const PortRequest& request, const DpdkOptions& option
     address = *options.address;
     address.port = request.address.port;
   }
-  if (!concrete(address))
+  if (!is_host_address(address))
     return fail(Errc::invalid_argument, "a DPDK port needs an address of its own: address=ADDR/BITS");
   return address;
 }

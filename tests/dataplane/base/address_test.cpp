@@ -4,6 +4,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "dataplane/base/address_kind.hpp"
+#include "dataplane/base/gid.hpp"
+
 namespace rdmc {
 namespace {
 
@@ -125,6 +128,41 @@ BOOST_AUTO_TEST_CASE(link_local_are_the_first_ten_bits_of_ipv6) {
     BOOST_TEST(is_link_local(parse_address(text, 0).value()), text);
   for (const auto* text : {"fec0::1", "fe7f::1", "ff02::1", "::1", "169.254.0.1", "254.128.0.1"})
     BOOST_TEST(!is_link_local(parse_address(text, 0).value()), text);
+}
+
+BOOST_AUTO_TEST_CASE(a_gid_has_the_address_and_no_port) {
+  BOOST_TEST(rc::check([] {
+    Address address = *any_address();
+    if (address.ipv6)
+      address.bytes[0] |= 0x20;  // An IPv4-mapped IPv6 address is read back as the IPv4 address.
+    const Address again = from_gid(to_gid(address));
+    address.port = 0;
+    RC_ASSERT(again == address);
+  }));
+  const auto mapped = to_gid(Address::ipv4(10, 0, 0, 5, 80));
+  BOOST_TEST((mapped == parse_address("::ffff:10.0.0.5", 0).value().bytes));
+}
+
+BOOST_AUTO_TEST_CASE(a_wildcard_and_a_multicast_address_are_no_hosts) {
+  for (const auto* text :
+       {"10.0.0.5", "127.0.0.1", "223.255.255.255", "0.0.0.1", "::1", "2001:db8::1", "fe80::1"})
+    BOOST_TEST(is_host_address(parse_address(text, 0).value()), text);
+  for (const auto* text : {"224.0.0.0", "239.1.2.3", "255.255.255.255", "ff00::", "ff02::1"})
+    BOOST_TEST(
+        (!is_host_address(parse_address(text, 0).value()) && !is_wildcard(parse_address(text, 0).value())),
+        text);
+  for (const auto* text : {"0.0.0.0", "::"})
+    BOOST_TEST(
+        (!is_host_address(parse_address(text, 80).value()) && is_wildcard(parse_address(text, 80).value())),
+        text);
+}
+
+BOOST_AUTO_TEST_CASE(loopback_is_a_whole_network_of_ipv4_and_one_address_of_ipv6) {
+  for (const auto* text : {"127.0.0.0", "127.0.0.1", "127.255.255.255", "::1"})
+    BOOST_TEST(is_loopback(parse_address(text, 0).value()), text);
+  for (const auto* text :
+       {"126.255.255.255", "128.0.0.1", "::", "::2", "::1:1", "fe80::1", "::ffff:127.0.0.1"})
+    BOOST_TEST(!is_loopback(parse_address(text, 0).value()), text);
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_port_is_named_as_one) {
