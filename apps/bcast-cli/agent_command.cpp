@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "apps/bcast-cli/agent.hpp"
 #include "apps/bcast-cli/commands.hpp"
 #include "apps/bcast-cli/local_receivers.hpp"
 #include "apps/bcast-cli/reporter.hpp"
-#include "apps/bcast-cli/stop_signals.hpp"
+#include "apps/program/output.hpp"
+#include "apps/program/stop_signals.hpp"
 #include "apps/units/units.hpp"
 #include "controlplane/connect/identity_watch.hpp"
 
@@ -28,11 +28,11 @@ constexpr unsigned kLastResortSeconds = 10;
 constexpr Duration kFinishWithin = seconds(300);
 
 std::string json_of(const Reception::Outcome& outcome) {
-  auto line = nlohmann::ordered_json::parse(json_line(outcome.event));
+  auto line = Json::parse(json_line(outcome.event));
   line["event"] = "received";
   line["host"] = outcome.peer;
   line["path"] = outcome.path;
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return rdmc::json_line(line);
 }
 
 void report(Reporter& reporter, const Reception::Outcome& outcome) {
@@ -77,7 +77,7 @@ Result<void> serve(const AgentOptions& options, StopSignals& stop, Reporter& rep
   reporter.tell(fmt::format("{{\"event\":\"listening\",\"address\":\"{}\"}}\n", address));
   while (stop.wait() != StopSignals::Event::signal) {
   }
-  stop.end_within(kStopPatience, ExitCode::local_error);
+  stop.end_within(kStopPatience, static_cast<int>(ExitCode::local_error));
   return {};
 }
 
@@ -121,7 +121,7 @@ ExitCode run_agent(const AgentOptions& options) {
   const auto served = serve(options, *stop, **reporter);
   if (!served) (*reporter)->complain(served.error());
   const auto code = served ? ExitCode::success : ExitCode::local_error;
-  stop->end_within(kAgentOutputPatience, code);
+  stop->end_within(kAgentOutputPatience, static_cast<int>(code));
   return code;
 }
 

@@ -20,7 +20,4 @@ ExitCode run_local_receiver(const LocalReceiverOptions& options);
 /// stop.
 ExitCode exit_code(const SenderResult& result, bool signalled);
 
-/// Writes "rdmc_bcast: TEXT" to stderr.
-void complain(const Error& error);
-
 }  // namespace rdmc::bcast

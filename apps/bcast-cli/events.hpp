@@ -83,10 +83,4 @@ std::string text_line(const StragglerEvent& event);
 std::string text_line(const ReceiverEvent& event);
 std::string text_line(const SummaryEvent& event);
 
-/// Returns "rdmc_bcast: TEXT", without a newline. The result has not passed through printable() yet.
-std::string complaint(const Error& error);
-
-/// Returns `text` with control characters and invalid UTF-8 written as \xNN, so that a terminal can show it.
-std::string printable(std::string_view text);
-
 }  // namespace rdmc::bcast

@@ -1,4 +1,4 @@
-// Implements rdmc_bcast keygen, and the error output of all commands.
+// Implements rdmc_bcast keygen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,15 +7,10 @@
 #include <utility>
 
 #include "apps/bcast-cli/commands.hpp"
-#include "apps/bcast-cli/events.hpp"
+#include "apps/program/output.hpp"
 #include "controlplane/auth/cluster_key.hpp"
 
 namespace rdmc::bcast {
-
-void complain(const Error& error) {
-  const auto text = printable(complaint(error)) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stderr);
-}
 
 namespace {
 

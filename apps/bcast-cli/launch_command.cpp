@@ -7,7 +7,8 @@
 
 #include "apps/bcast-cli/agent.hpp"
 #include "apps/bcast-cli/commands.hpp"
-#include "apps/bcast-cli/stop_signals.hpp"
+#include "apps/program/output.hpp"
+#include "apps/program/stop_signals.hpp"
 #include "lib/include/rdmc/launch.hpp"
 
 namespace rdmc::bcast {
@@ -79,7 +80,7 @@ ExitCode run_receiver(const SendOptions& options, const Address& listen) {
     return ExitCode::local_error;
   }
   const auto received = receive(options, listen, *stop);
-  stop->end_within(kEndWithin, ExitCode::local_error);
+  stop->end_within(kEndWithin, static_cast<int>(ExitCode::local_error));
   if (received) return ExitCode::success;
   complain(received.error());
   return received.error().code == Errc::cancelled ? ExitCode::interrupted : ExitCode::local_error;

@@ -17,6 +17,7 @@
 
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/options.hpp"
+#include "apps/program/output.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::bcast {

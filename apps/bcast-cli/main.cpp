@@ -12,6 +12,7 @@
 
 #include "apps/bcast-cli/commands.hpp"
 #include "apps/bcast-cli/file_io.hpp"
+#include "apps/program/output.hpp"
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/program/output.hpp"
 #include "apps/units/units.hpp"
 
 namespace rdmc::bcast {

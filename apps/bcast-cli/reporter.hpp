@@ -1,26 +1,18 @@
 // Writes a transfer's events: JSON lines to stdout, if the user wants them, and text and the progress line to
-// stderr. A worker does the writing, because a reader that stalls must not stop the heartbeats. The text that
-// waits for such a reader is limited. Any thread may call the functions. The lines appear in the order of the
-// calls. The destructor waits until everything is written. StopSignals::end_within() limits this wait.
+// stderr. Like its Printer, it waits for no reader. Any thread may call the functions.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "apps/bcast-cli/events.hpp"
 #include "apps/bcast-cli/progress.hpp"
-#include "apps/bcast-cli/worker.hpp"
+#include "apps/program/printer.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::bcast {
-
-/// The number of bytes that may wait for the reader. Further lines are dropped, and their number is reported.
-/// The results for the longest hostlist need less than this.
-constexpr std::size_t kMaxUnread = 8 << 20;
 
 class Reporter {
  public:
@@ -36,7 +28,7 @@ class Reporter {
   void summary(const SummaryEvent& event);
   /// Writes one line for people. `text` must not end with a newline.
   void say(std::string text);
-  /// Writes "rdmc_bcast: TEXT" as one line for people.
+  /// Writes the complaint() as one line for people.
   void complain(const Error& error);
   /// Writes one line for programs, if JSON is wanted. `line` must end with a newline.
   void tell(std::string line);
@@ -50,10 +42,8 @@ class Reporter {
   // the JSON has the same content.
   bool json_on_terminal_;
   std::atomic<bool> progress_waits_ = false;
-  std::atomic<std::size_t> unread_ = 0;     // the number of bytes that are posted and not written yet
-  std::atomic<std::uint64_t> dropped_ = 0;  // the number of lines that were dropped since the last report
-  ProgressLine line_;                       // used by the worker
-  std::unique_ptr<Worker> worker_;          // the last member, because it uses line_
+  ProgressLine line_;                 // used by the printer's worker
+  std::unique_ptr<Printer> printer_;  // the last member, because it uses line_
 };
 
 }  // namespace rdmc::bcast

@@ -12,7 +12,8 @@
 #include "apps/bcast-cli/destination.hpp"
 #include "apps/bcast-cli/local_receivers.hpp"
 #include "apps/bcast-cli/partial_file.hpp"
-#include "apps/bcast-cli/stop_signals.hpp"
+#include "apps/program/output.hpp"
+#include "apps/program/stop_signals.hpp"
 #include "controlplane/auth/random.hpp"
 
 namespace rdmc::bcast {
@@ -298,7 +299,7 @@ ExitCode run_send(const SendOptions& options) {
     (*reporter)->tell(json_line(SummaryEvent{.cause = result.error().what}));
   }
   const bool hurried = stop.signalled || stop.signals.take();
-  stop.signals.end_within(hurried ? kHurriedPatience : kOutputPatience, code);
+  stop.signals.end_within(hurried ? kHurriedPatience : kOutputPatience, static_cast<int>(code));
   return code;
 }
 

@@ -20,7 +20,7 @@
 #include "apps/bcast-cli/progress.hpp"
 #include "apps/bcast-cli/reporter.hpp"
 #include "apps/bcast-cli/transfer_messages.hpp"
-#include "apps/bcast-cli/worker.hpp"
+#include "apps/program/worker.hpp"
 #include "controlplane/connect/channel.hpp"
 #include "controlplane/connect/control_loop.hpp"
 #include "controlplane/peer/peers.hpp"

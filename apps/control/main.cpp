@@ -4,17 +4,17 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 
 #include "apps/control/member.hpp"
-#include "apps/control/printer.hpp"
 #include "apps/control/serve.hpp"
 #include "apps/control/store_session.hpp"
 #include "apps/control/view_json.hpp"
+#include "apps/program/output.hpp"
+#include "apps/program/printer.hpp"
+#include "apps/program/stop_signals.hpp"
 #include "apps/units/identity_options.hpp"
 #include "controlplane/store/survivor.hpp"
 #include "controlplane/view/messages.hpp"
@@ -29,6 +29,8 @@ constexpr int kDone = 0, kUsage = 1, kFailed = 2, kNotFound = 3, kRemoved = 4;
 constexpr int kRemovals = 20;
 /// The interval at which `watch` reads the view again, because a watch notification may be lost.
 constexpr int kRereadMs = 2000;
+/// The time that the program may take to write its last lines.
+constexpr Duration kLastWords = milliseconds(500);
 
 struct Options {
   StoreChoice choice;
@@ -38,33 +40,28 @@ struct Options {
   bool force = false;
 };
 
-std::string complaint(const Error& error) {
-  return "rdmc_control: " + error.what;
-}
-
-int complain(const Error& error) {
-  fmt::print(stderr, "{}\n", complaint(error));
-  return error.code == Errc::not_found ? kNotFound : kFailed;
+int failed(const Error& error) {
+  return complain(error, error.code == Errc::not_found ? kNotFound : kFailed);
 }
 
 std::string text_of(const Options& options, const std::string& group, const view::View& view, bool members) {
-  if (options.json) return line_of(json_of(group, view));
+  if (options.json) return json_line(json_of(group, view));
   std::string text =
       fmt::format("{}: epoch {}, {} members", group, value_of(view.epoch), view.members.size());
   for (const view::Member& member : view.members)
     if (members)
       text += fmt::format("\n  {} {} {} since epoch {}", id_text(member.id), to_string(member.address),
                           member.name, value_of(member.since));
-  return text;
+  return text + "\n";
 }
 
 void print(const Options& options, const std::string& group, const view::View& view, bool members) {
-  fmt::print("{}\n", text_of(options, group, view, members));
+  fmt::print("{}", text_of(options, group, view, members));
 }
 
 int views(const Options& options, StoreSession& store) {
   const auto groups = store.list();
-  if (!groups) return complain(groups.error());
+  if (!groups) return failed(groups.error());
   for (const auto& [group, view] : *groups)
     if (!rdmc::view::is_claim(group)) print(options, group, view, false);
   return kDone;
@@ -78,7 +75,7 @@ Result<view::View> known_view(const Options& options, StoreSession& store) {
 
 int members(const Options& options, StoreSession& store) {
   const auto view = known_view(options, store);
-  if (!view) return complain(view.error());
+  if (!view) return failed(view.error());
   print(options, options.group, *view, true);
   return kDone;
 }
@@ -103,47 +100,45 @@ int remove(const Options& options, StoreSession& store) {
   std::string text = options.member;
   for (int attempt = 0; attempt < kRemovals; ++attempt) {
     auto view = known_view(options, store);
-    if (!view) return complain(view.error());
+    if (!view) return failed(view.error());
     const auto member = member_of(*view, text);
     if (!member)
-      return complain({member.error().code, "in group '" + options.group + "': " + member.error().what});
+      return failed({member.error().code, "in group '" + options.group + "': " + member.error().what});
     text = id_text(*member);
     *view = rdmc::view::without(*view, *member);
     const auto result = store.swap(options.group, *view);
-    if (!result) return complain(result.error());
+    if (!result) return failed(result.error());
     if (!result->swapped) continue;
     print(options, options.group, *view, true);
     return kDone;
   }
-  return complain(
+  return failed(
       {Errc::would_block, "the view of '" + options.group + "' changes faster than it can be changed"});
 }
 
 int survivor(const Options& options) {
   const auto node = parse_address(options.choice.store, 7701);
-  if (!node) return complain({Errc::invalid_argument, "--store names the one node that survives"});
+  if (!node) return failed({Errc::invalid_argument, "--store names the one node that survives"});
   const auto security = control::security_of(options.choice.identity);
-  if (!security) return complain(security.error());
+  if (!security) return failed(security.error());
   const auto loop = control::ControlLoop::create();
-  if (!loop) return complain(loop.error());
+  if (!loop) return failed(loop.error());
   const auto named = store::name_survivor(**loop, *node, {.security = *security}, options.force);
-  return named ? kDone : complain(named.error());
+  return named ? kDone : failed(named.error());
 }
 
 /// Prints each view, beginning with the current view, until `--count` views are printed or a signal arrives.
-int watch(const Options& options, StoreSession& store, int signals) {
+int watch(const Options& options, StoreSession& store, Printer& printer, int signals) {
   const Descriptor hinted(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   store.watch(options.group, [fd = hinted.get()](std::optional<Epoch>) { ::eventfd_write(fd, 1); });
-  // A signal ends this command even if nobody reads its output.
-  Printer lines(STDOUT_FILENO), errors(STDERR_FILENO);
   std::uint64_t printed = 0;
   for (Epoch last{};;) {
     const auto view = store.read(options.group);
     if (!view) {
-      errors.print(complaint(view.error()));
+      printer.print(STDERR_FILENO, complaint(view.error().what));
     } else if (view->epoch > last) {
       last = view->epoch;
-      lines.print(text_of(options, options.group, *view, true));
+      printer.print(STDOUT_FILENO, text_of(options, options.group, *view, true));
       if (++printed == options.count) return kDone;
     }
     pollfd events[] = {{signals, POLLIN, 0}, {hinted.get(), POLLIN, 0}};
@@ -247,37 +242,39 @@ int main(int argc, char** argv) {
       options.choice.store.starts_with("etcd:") && !serve_command->parsed() && !member_command->parsed();
   if (!etcd || !options.choice.identity.is_empty()) {
     if (const auto valid = check_identity(options.choice.identity, member.encrypt); !valid) {
-      fmt::print(stderr, "rdmc_control: {}\n", valid.error().what);
-      return kUsage;
+      return complain(valid.error(), kUsage);
     }
   }
-  // Commands that wait for signals block them here, before any thread starts. Signals end all other commands
-  // at once.
-  sigset_t stop;
-  sigemptyset(&stop);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stop, signal);
-  if (serve_command->parsed() || member_command->parsed() || watch_command->parsed())
-    pthread_sigmask(SIG_BLOCK, &stop, nullptr);
-  const Descriptor signals(::signalfd(-1, &stop, SFD_CLOEXEC));
-  if (serve_command->parsed()) {
-    node.identity = options.choice.identity;
-    node.json = options.json;
-    fmt::print(stderr, "{}\n", complaint(serve(node, signals.get())));
-    return kFailed;
+  if (!serve_command->parsed() && !member_command->parsed() && !watch_command->parsed()) {
+    // A signal ends these commands at once.
+    if (survivor_command->parsed()) return survivor(options);
+    const auto store = StoreSession::open(options.choice);
+    if (!store) return failed(store.error());
+    if (views_command->parsed()) return views(options, **store);
+    return members_command->parsed() ? members(options, **store) : remove(options, **store);
   }
-  if (survivor_command->parsed()) return survivor(options);
-  const auto store = StoreSession::open(options.choice);
-  if (!store) return complain(store.error());
-  if (member_command->parsed()) {
+  auto signals = StopSignals::block();
+  if (!signals) return failed(signals.error());
+  const auto printer = Printer::start();
+  if (!printer) return failed(printer.error());
+  const auto run = [&]() -> int {
+    if (serve_command->parsed()) {
+      node.identity = options.choice.identity;
+      node.json = options.json;
+      return complain(serve(node, **printer, signals->descriptor()), kFailed);
+    }
+    const auto store = StoreSession::open(options.choice);
+    if (!store) return failed(store.error());
+    if (watch_command->parsed()) return watch(options, **store, **printer, signals->descriptor());
     member.group = options.group;
     member.identity = options.choice.identity;
     member.json = options.json;
-    const auto removed = take_part(**store, member, signals.get());
-    if (!removed) return complain(removed.error());
+    const auto removed = take_part(**store, member, **printer, signals->descriptor());
+    if (!removed) return failed(removed.error());
     return *removed ? kRemoved : kDone;
-  }
-  if (views_command->parsed()) return views(options, **store);
-  if (members_command->parsed()) return members(options, **store);
-  if (remove_command->parsed()) return remove(options, **store);
-  return watch_command->parsed() ? watch(options, **store, signals.get()) : kUsage;
+  };
+  const int code = run();
+  // The last lines are written, but not for a reader that has stopped reading.
+  signals->end_within(kLastWords, code);
+  return code;
 }

@@ -11,7 +11,6 @@
 
 #include "apps/control/metrics.hpp"
 #include "apps/control/metrics_server.hpp"
-#include "apps/control/printer.hpp"
 #include "apps/control/view_json.hpp"
 #include "controlplane/connect/identity_watch.hpp"
 #include "controlplane/membership/membership.hpp"
@@ -29,7 +28,8 @@ constexpr std::size_t kBeatBytes = 16;
 
 class Member {
  public:
-  Member(StoreSession& session, const MemberOptions& options) : session_(session), options_(options) {}
+  Member(StoreSession& session, const MemberOptions& options, Printer& printer)
+      : session_(session), options_(options), printer_(printer) {}
 
   Result<bool> run(int signals) {
     auto listen = parse_address(options_.listen, 0);
@@ -128,7 +128,7 @@ class Member {
     Json json{{"event", event}, {"us", monotonic_now().ns / 1000}};
     json.update(more);
     if (const std::uint64_t dropped = printer_.dropped(); dropped > 0) json["lines_dropped"] = dropped;
-    printer_.print(line_of(json));
+    printer_.print(options_.json ? STDOUT_FILENO : STDERR_FILENO, json_line(json));
   }
 
   void on_installed(const view::View& view) {
@@ -201,8 +201,7 @@ class Member {
 
   StoreSession& session_;
   const MemberOptions options_;
-  /// Printing never waits for a reader.
-  Printer printer_{options_.json ? STDOUT_FILENO : STDERR_FILENO};
+  Printer& printer_;
   const Descriptor removed_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   membership::Membership* membership_ = nullptr;
   view::View view_;
@@ -213,8 +212,8 @@ class Member {
 
 }  // namespace
 
-Result<bool> take_part(StoreSession& store, const MemberOptions& options, int signals) {
-  return Member(store, options).run(signals);
+Result<bool> take_part(StoreSession& store, const MemberOptions& options, Printer& printer, int signals) {
+  return Member(store, options, printer).run(signals);
 }
 
 }  // namespace rdmc::control_app

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/control/store_session.hpp"
+#include "apps/program/printer.hpp"
 
 namespace rdmc::control_app {
 
@@ -27,6 +28,6 @@ struct MemberOptions {
 /// this member. After a signal, this member leaves in order and the function returns false. If the others
 /// have removed this member, the function returns true. Errors: those of Membership::join and of the key
 /// file.
-Result<bool> take_part(StoreSession& store, const MemberOptions& options, int signals);
+Result<bool> take_part(StoreSession& store, const MemberOptions& options, Printer& printer, int signals);
 
 }  // namespace rdmc::control_app

@@ -1,6 +1,5 @@
 #include "apps/control/serve.hpp"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 
 #include "apps/control/metrics.hpp"
 #include "apps/control/metrics_server.hpp"
-#include "apps/control/printer.hpp"
 #include "apps/control/pulse.hpp"
 #include "apps/control/service_manager.hpp"
 #include "apps/control/view_json.hpp"
@@ -56,7 +54,7 @@ Result<store::NodeOptions> node_options(const ServeOptions& options, const contr
 
 }  // namespace
 
-Error serve(const ServeOptions& options, int signals) {
+Error serve(const ServeOptions& options, Printer& printer, int signals) {
   auto security = control::security_of(options.identity);
   if (!security) return security.error();
   const auto node_wanted = node_options(options, *security);
@@ -66,9 +64,8 @@ Error serve(const ServeOptions& options, int signals) {
   const auto node = store::StoreNode::start(**loop, *node_wanted);
   if (!node) return node.error();
   Pulse pulse;
-  Printer errors(STDERR_FILENO);
   const control::IdentityWatch identity(**loop, *security, [&](const Result<void>& readable) {
-    errors.print("rdmc_control: " + control::words_about_identity(readable));
+    printer.print(STDERR_FILENO, complaint(control::words_about_identity(readable)));
   });
   const auto metrics = MetricsServer::open(
       **loop, options.metrics, [&] { return exposition(options.self, pulse.latest(), identity); });
@@ -76,9 +73,8 @@ Error serve(const ServeOptions& options, int signals) {
   const std::string address = to_string((*node)->address());
   Json listening{{"event", "listening"}, {"address", address}};
   if (*metrics) listening["metrics"] = to_string((*metrics)->address());
-  if (options.json) fmt::print("{}\n", listening.dump());
-  fmt::print(stderr, "rdmc_control: a node of the store listens on {}\n", address);
-  std::fflush(stdout);
+  if (options.json) print_json(listening);
+  complain("a node of the store listens on " + address);
   notify("READY=1");
   const auto ended = wait(signals, pulse, **node, **loop);
   if (!ended) return ended.error();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/control/store_session.hpp"
+#include "apps/program/printer.hpp"
 
 namespace rdmc::control_app {
 
@@ -23,6 +24,6 @@ inline constexpr const char* kAlone = "127.0.0.1:7701";
 /// Returns only on an error. If the node cannot start, the errors are invalid_argument, and those of
 /// StoreNode::start and of the key file. If the node has ended its part in the store, the error is
 /// NodeStatus::ending.
-Error serve(const ServeOptions& options, int signals);
+Error serve(const ServeOptions& options, Printer& printer, int signals);
 
 }  // namespace rdmc::control_app

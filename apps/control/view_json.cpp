@@ -19,8 +19,4 @@ Json json_of(const std::string& group, const view::View& view) {
   return {{"group", group}, {"epoch", value_of(view.epoch)}, {"members", std::move(members)}};
 }
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 }  // namespace rdmc::control_app

@@ -6,9 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "apps/program/output.hpp"
 #include "apps/sim/auto_choice.hpp"
 #include "apps/sim/scenario.hpp"
 #include "apps/sim/store_command.hpp"
@@ -94,12 +94,12 @@ rdmc::Result<rdmc::Duration> parse_delay(std::string_view text) {
 }
 
 void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
-  nlohmann::ordered_json object{{"seed", seed},
-                                {"trace_hash", rdmc::sim::hash_string(result.trace_hash)},
-                                {"virtual_seconds", result.virtual_seconds},
-                                {"events", result.events},
-                                {"violations", result.violations.size()},
-                                {"faults", result.faults}};
+  rdmc::Json object{{"seed", seed},
+                    {"trace_hash", rdmc::sim::hash_string(result.trace_hash)},
+                    {"virtual_seconds", result.virtual_seconds},
+                    {"events", result.events},
+                    {"violations", result.violations.size()},
+                    {"faults", result.faults}};
   for (const auto& [name, value] : result.figures) object[name] = value;
   object["skew_seconds"] = result.skew_seconds;
   if (!result.algorithm.empty()) {
@@ -109,13 +109,8 @@ void report(std::uint64_t seed, const ScenarioResult& result, bool json) {
   object["bound_seconds"] = result.bound_seconds;
   object["rescue_seconds"] = result.rescue_seconds;
   if (!result.delivered_seconds.empty()) object["delivered_seconds"] = result.delivered_seconds;
-  if (json) {
-    fmt::print("{}\n", object.dump());
-  } else {
-    for (const auto& [key, value] : object.items()) fmt::print("{:<18} {}\n", key, value.dump());
-  }
-  for (const std::string& violation : result.violations)
-    fmt::print(stderr, "rdmc_sim: violation: {}\n", violation);
+  rdmc::print_results(object, json);
+  for (const std::string& violation : result.violations) rdmc::complain("violation: " + violation);
 }
 
 /// Prints the result and returns the exit status. `asked` has the faults that must have struck.
@@ -124,16 +119,15 @@ int conclude(std::uint64_t seed, const ScenarioResult& result, std::vector<std::
   if (!result.violations.empty()) return 2;
   std::erase_if(asked, [&](const std::string& kind) { return result.faults.at(kind) > 0; });
   for (const std::string& kind : asked)
-    fmt::print(stderr, "rdmc_sim: {} was asked for and never struck: nothing was tried\n", kind);
+    rdmc::complain(kind + " was asked for and never struck: nothing was tried");
   return asked.empty() ? 0 : 3;
 }
 
 template <typename Command>
 int run(Command& command, bool json) {
   const auto result = command.run();
-  if (result) return conclude(command.seed(), *result, command.faults_asked(), json);
-  fmt::print(stderr, "rdmc_sim: {}\n", result.error().what);
-  return 1;
+  return result ? conclude(command.seed(), *result, command.faults_asked(), json)
+                : rdmc::complain(result.error());
 }
 
 CLI::Option* add_microseconds(CLI::App& bcast, const char* name, rdmc::Duration& value, const char* what) {
@@ -277,10 +271,7 @@ int main(int argc, char** argv) {
   options.selective_repeat = !go_back_n;
   options.algorithm = schedule.chosen().value_or(options.algorithm);
   const auto racks = schedule.racks(options.members);
-  if (!racks) {
-    fmt::print(stderr, "rdmc_sim: {}\n", racks.error().what);
-    return 1;
-  }
+  if (!racks) return rdmc::complain(racks.error());
   options.racks = *racks;
   if (model == "blocks" || (model.empty() && options.members >= kMembersForBlocks)) {
     options.model = rdmc::sim_app::Model::blocks;
@@ -291,14 +282,8 @@ int main(int argc, char** argv) {
   if (wrong.empty())
     wrong =
         read_hosts("--far-host", "microseconds", far_hosts, options.members, parse_delay, options.far_hosts);
-  if (!wrong.empty()) {
-    fmt::print(stderr, "rdmc_sim: {}\n", wrong);
-    return 1;
-  }
-  if (const std::string error = check_model(*bcast, options); !error.empty()) {
-    fmt::print(stderr, "rdmc_sim: {}\n", error);
-    return 1;
-  }
+  if (!wrong.empty()) return rdmc::complain(wrong);
+  if (const std::string error = check_model(*bcast, options); !error.empty()) return rdmc::complain(error);
   if (bcast->count("--block-size") == 0) options.block_bytes = 0;
   if (bcast->count("--window") == 0) options.window_bytes = kDefaultWindow;
   const bool any_algorithm = !schedule.chosen(), any_block_size = options.block_bytes == 0;
@@ -307,9 +292,7 @@ int main(int argc, char** argv) {
   rdmc::sim_app::choose(
       options, {.algorithm = any_algorithm, .block_size = any_block_size, .probes = is_asked_for_auto});
   std::vector<std::string> asked;
-  if (const std::string error = apply_faults(faults, options, asked); !error.empty()) {
-    fmt::print(stderr, "rdmc_sim: {}\n", error);
-    return 1;
-  }
+  if (const std::string error = apply_faults(faults, options, asked); !error.empty())
+    return rdmc::complain(error);
   return conclude(options.seed, rdmc::sim_app::run_bcast(options), std::move(asked), json);
 }

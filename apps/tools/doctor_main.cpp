@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "apps/program/output.hpp"
 #include "apps/tools/doctor.hpp"
 #include "dataplane/port/standard_drivers.hpp"
 
@@ -34,11 +34,11 @@ void print(const tools::Finding& finding) {
   }
 }
 
-nlohmann::ordered_json object_of(const tools::Finding& finding) {
-  nlohmann::ordered_json object{{"fabric", finding.fabric},
-                                {"usable", finding.usability.usable},
-                                {"reason", finding.usability.reason},
-                                {"remedy", finding.usability.remedy}};
+Json object_of(const tools::Finding& finding) {
+  Json object{{"fabric", finding.fabric},
+              {"usable", finding.usability.usable},
+              {"reason", finding.usability.reason},
+              {"remedy", finding.usability.remedy}};
   if (!finding.tried)
     object["not_tried"] = finding.not_tried;
   else if (!*finding.tried)
@@ -61,10 +61,9 @@ void print(const tools::Diagnosis& diagnosis, bool json) {
   const std::string choice = diagnosis.chosen ? *diagnosis.chosen : "";
   const std::string why = diagnosis.chosen ? diagnosis.why : diagnosis.chosen.error().what;
   if (json) {
-    nlohmann::ordered_json object{{"fabrics", nlohmann::json::array()}, {"auto", choice}, {"why", why}};
+    Json object{{"fabrics", Json::array()}, {"auto", choice}, {"why", why}};
     for (const auto& finding : diagnosis.findings) object["fabrics"].push_back(object_of(finding));
-    fmt::print("{}\n", object.dump());
-    return;
+    return print_json(object);
   }
   for (const auto& finding : diagnosis.findings) print(finding);
   fmt::print("auto {}: {}\n", diagnosis.chosen ? "takes " + choice : "finds none", why);
@@ -97,10 +96,7 @@ int main(int argc, char** argv) {
   }
   if (address_text.empty() && device.empty()) address_text = "127.0.0.1";
   const Result<Address> address = address_text.empty() ? Address{} : parse_address(address_text, 0);
-  if (!address) {
-    fmt::print(stderr, "rdmc_doctor: {}\n", address.error().what);
-    return 1;
-  }
+  if (!address) return complain(address.error());
   auto registry = port::standard_drivers();
   const auto diagnosis = tools::diagnose(registry, {.address = *address, .device = device},
                                          nanoseconds(static_cast<std::int64_t>(test_seconds * 1e9)));

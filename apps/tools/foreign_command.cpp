@@ -38,23 +38,18 @@ std::optional<int> ForeignCommand::parse(int argc, char** argv, const std::uint1
        {std::pair(&server_, &options_.server), std::pair(&address_, &options_.address)}) {
     if (text->empty()) continue;
     const auto parsed = parse_address(*text, port);
-    if (!parsed) {
-      fmt::print(stderr, "{}: {}\n", words_.program, parsed.error().what);
-      return 1;
-    }
+    if (!parsed) return complain(parsed.error());
     *place = *parsed;
   }
   return std::nullopt;
 }
 
 int ForeignCommand::failed(const Error& error, const WireCounters& wire) const {
-  fmt::print(stderr, "{}: {}: {}\n", words_.program, name(error.code), error.what);
+  complain(fmt::format("{}: {}", name(error.code), error.what));
   if (json_) {
-    nlohmann::ordered_json object{
-        {"role", role(options_)}, {"error", name(error.code)}, {"cause", error.what}};
+    Json object{{"role", role(options_)}, {"error", name(error.code)}, {"cause", error.what}};
     object.update(json_of(wire));
-    fmt::print("{}\n", object.dump());
-    std::fflush(stdout);
+    print_json(object);
   }
   return 2;
 }
@@ -63,7 +58,7 @@ const char* role(const ForeignOptions& options) {
   return options.server ? "client" : "server";
 }
 
-nlohmann::ordered_json json_of(const WireCounters& wire) {
+Json json_of(const WireCounters& wire) {
   const roce::ConnectionCounters& connections = wire.connections;
   return {{"retransmitted", connections.retransmitted},
           {"timeouts", connections.timeouts},

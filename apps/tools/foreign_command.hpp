@@ -5,10 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "apps/program/output.hpp"
 #include "apps/tools/foreign_host.hpp"
 #include "apps/tools/foreign_options.hpp"
 #include "dataplane/base/error.hpp"
@@ -19,7 +19,6 @@ class ForeignCommand {
  public:
   /// The texts for --help and for error messages.
   struct Words {
-    std::string program;          ///< such as "rdmc_ping"
     std::string purpose;          ///< One sentence about the program.
     std::string server, address;  ///< Descriptions of SERVER and --address.
   };
@@ -58,6 +57,6 @@ class ForeignCommand {
 const char* role(const ForeignOptions& options);
 
 /// Returns the counters in the form in which both programs report them.
-nlohmann::ordered_json json_of(const WireCounters& wire);
+Json json_of(const WireCounters& wire);
 
 }  // namespace rdmc::tools

@@ -22,20 +22,19 @@ void print(const tools::PingOptions& options, const tools::PingReport& report, b
     std::fflush(stdout);
     return;
   }
-  nlohmann::ordered_json object{{"role", role(options)},
-                                {"fabric", report.fabric},
-                                {"local", host_string(report.local)},
-                                {"remote", host_string(report.remote)},
-                                {"path_mtu", report.path_mtu},
-                                {"size_bytes", options.size_bytes},
-                                {"iterations", report.iterations},
-                                {"validated", options.validate},
-                                {"seconds", report.seconds}};
+  Json object{{"role", role(options)},
+              {"fabric", report.fabric},
+              {"local", host_string(report.local)},
+              {"remote", host_string(report.remote)},
+              {"path_mtu", report.path_mtu},
+              {"size_bytes", options.size_bytes},
+              {"iterations", report.iterations},
+              {"validated", options.validate},
+              {"seconds", report.seconds}};
   object.update(tools::json_of(report.wire));
   object["management_repeated"] = report.management.repeated;
   object["management_malformed"] = report.management.malformed;
-  fmt::print("{}\n", object.dump());
-  std::fflush(stdout);
+  print_json(object);
 }
 
 }  // namespace
@@ -44,8 +43,7 @@ int main(int argc, char** argv) {
   tools::PingOptions options;
   bool persistent = false;
   tools::ForeignCommand command(
-      {.program = "rdmc_ping",
-       .purpose =
+      {.purpose =
            "Connects like rdma_cm, and carries a text by READ and WRITE. The peer is rping or rdmc_ping.",
        .server =
            "the server's address; without it, be the server, for one client, or with -P for all clients",

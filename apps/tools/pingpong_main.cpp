@@ -19,7 +19,7 @@ void print_end(const char* whose, const control::PingpongEnd& end) {
              end.psn.value(), end.address.ipv6 ? "" : "::ffff:", host_string(end.address));
 }
 
-nlohmann::ordered_json object_of(const control::PingpongEnd& end) {
+Json object_of(const control::PingpongEnd& end) {
   return {{"address", host_string(end.address)}, {"qpn", value_of(end.qpn)}, {"psn", end.psn.value()}};
 }
 
@@ -41,23 +41,23 @@ void print(const tools::PingpongOptions& options, const tools::PingpongReport& r
                  gaps.most.microseconds(), gaps.least.microseconds(), average);
     return;
   }
-  nlohmann::ordered_json object{{"role", role(options)},
-                                {"fabric", report.fabric},
-                                {"local", object_of(report.ours)},
-                                {"remote", object_of(report.theirs)},
-                                {"path_mtu", options.path_mtu},
-                                {"size_bytes", options.size_bytes},
-                                {"iterations", options.iterations},
-                                {"checked", options.check},
-                                {"seconds", report.seconds},
-                                {"microseconds_per_iteration", microseconds_each}};
+  Json object{{"role", role(options)},
+              {"fabric", report.fabric},
+              {"local", object_of(report.ours)},
+              {"remote", object_of(report.theirs)},
+              {"path_mtu", options.path_mtu},
+              {"size_bytes", options.size_bytes},
+              {"iterations", options.iterations},
+              {"checked", options.check},
+              {"seconds", report.seconds},
+              {"microseconds_per_iteration", microseconds_each}};
   if (options.timestamps)
     object["receive_completions_apart"] = {{"count", gaps.count},
                                            {"max_us", gaps.most.microseconds()},
                                            {"min_us", gaps.least.microseconds()},
                                            {"average_us", average}};
   object.update(tools::json_of(report.wire));
-  fmt::print("{}\n", object.dump());
+  print_json(object);
 }
 
 /// Sets the fabric and the address that -d, -i and -g name.
@@ -80,8 +80,7 @@ int main(int argc, char** argv) {
   bool prefetch = false, new_send = false, device_memory = false;
   std::uint32_t service_level = 0;
   tools::ForeignCommand command(
-      {.program = "rdmc_pingpong",
-       .purpose = "Exchanges messages over RoCEv2 in software. The peer is ibv_rc_pingpong or rdmc_pingpong.",
+      {.purpose = "Exchanges messages over RoCEv2 in software. The peer is ibv_rc_pingpong or rdmc_pingpong.",
        .server = "the server's address; without it, be the server and wait for one client",
        .address = "address of this host for the messages; default: the address of the TCP connection"},
       options);
@@ -126,10 +125,7 @@ int main(int argc, char** argv) {
       throw CLI::ValidationError("--prefetch", "is for memory that is paged on demand: -o");
   };
   if (const auto ended = command.parse(argc, argv, options.tcp_port, check)) return *ended;
-  if (const auto placed = place(words, options); !placed) {
-    fmt::print(stderr, "rdmc_pingpong: {}\n", placed.error().what);
-    return 1;
-  }
+  if (const auto placed = place(words, options); !placed) return complain(placed.error());
   tools::PingpongReport report;
   if (const auto done = tools::run_pingpong(options, report); !done)
     return command.failed(done.error(), report.wire);

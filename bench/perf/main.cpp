@@ -1,12 +1,11 @@
 // rdmc_perf: measures the stack between processes that it starts itself, without any other program for
 // comparison. With `--json` it prints one JSON object, otherwise the same values as text. Exit status: 0, 1
 // (usage) or 2 (a member failed; the reason is on stderr).
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "apps/program/output.hpp"
 #include "apps/units/option_values.hpp"
 #include "apps/units/schedule_options.hpp"
 #include "bench/line_round_trip.hpp"
@@ -20,7 +19,7 @@
 namespace rdmc::perf {
 namespace {
 
-nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
+Json report(const Options& options, const Rendezvous& meet) {
   const std::vector<double> seconds = seconds_taken(options, meet);
   const std::span figures(meet.figures.data(), options.members);
   double cpu = 0;
@@ -37,7 +36,7 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
     dropped += f.receive_dropped;
     system_calls += f.system_calls;
   }
-  nlohmann::ordered_json json{{"members", options.members}, {"size_bytes", options.size_bytes}};
+  Json json{{"members", options.members}, {"size_bytes", options.size_bytes}};
   if (options.test == Test::latency) {
     json.update({{"fabric", figures[0].driver.data()},
                  {"path_mtu", figures[0].path_mtu},
@@ -94,23 +93,13 @@ nlohmann::ordered_json report(const Options& options, const Rendezvous& meet) {
 
 int run(const Options& options) {
   Rendezvous* const meet = Rendezvous::make(options.members);
-  if (meet == nullptr) {
-    fmt::print(stderr, "rdmc_perf: no shared memory\n");
-    return 2;
-  }
+  if (meet == nullptr) return complain("no shared memory", 2);
   const double line_before = bench::line_round_trip_ns();
-  if (auto done = run_members(options, *meet); !done) {
-    fmt::print(stderr, "rdmc_perf: {}\n", done.error().what);
-    return 2;
-  }
+  if (auto done = run_members(options, *meet); !done) return complain(done.error(), 2);
   auto json = report(options, *meet);
   json["line_ns_before"] = line_before;
   json["line_ns_after"] = bench::line_round_trip_ns();
-  if (options.json) {
-    fmt::print("{}\n", json.dump());
-  } else {
-    for (const auto& [key, value] : json.items()) fmt::print("{:<18} {}\n", key, value.dump());
-  }
+  print_results(json, options.json);
   return 0;
 }
 
@@ -201,48 +190,28 @@ int main(int argc, char** argv) {
   options.spin = rdmc::nanoseconds(static_cast<std::int64_t>(spin_us * 1000));
   options.selective_repeat = !go_back_n;
   if (options.fabric == "dpdk" && options.devices.empty()) options.devices = memif_devices(options);
-  if (options.api == "group" && options.test != Test::rate) {
-    fmt::print(stderr, "rdmc_perf: --api group: only of rate\n");
-    return 1;
-  }
+  if (options.api == "group" && options.test != Test::rate)
+    return rdmc::complain("--api group: only of rate");
   if ((is_of_sockets(options) || is_of_connections(options)) && options.test != Test::unicast &&
-      options.test != Test::latency) {
-    fmt::print(stderr, "rdmc_perf: --api {}: only of unicast and latency\n", options.api);
-    return 1;
-  }
-  if (options.api == "socket-zc" && options.test != Test::unicast) {
-    fmt::print(stderr, "rdmc_perf: --api socket-zc: only of unicast\n");
-    return 1;
-  }
-  if (options.api == "group" && options.size_bytes > 8192) {
-    fmt::print(stderr, "rdmc_perf: --size: small messages have at most 8192 bytes\n");
-    return 1;
-  }
-  if (options.test != Test::bcast && options.api != "group" && options.members != 2) {
-    fmt::print(stderr, "rdmc_perf: --members: unicast and latency have two members\n");
-    return 1;
-  }
-  if (options.senders > options.members) {
-    fmt::print(stderr, "rdmc_perf: --senders: more than members\n");
-    return 1;
-  }
+      options.test != Test::latency)
+    return rdmc::complain("--api " + options.api + ": only of unicast and latency");
+  if (options.api == "socket-zc" && options.test != Test::unicast)
+    return rdmc::complain("--api socket-zc: only of unicast");
+  if (options.api == "group" && options.size_bytes > 8192)
+    return rdmc::complain("--size: small messages have at most 8192 bytes");
+  if (options.test != Test::bcast && options.api != "group" && options.members != 2)
+    return rdmc::complain("--members: unicast and latency have two members");
+  if (options.senders > options.members) return rdmc::complain("--senders: more than members");
   options.algorithm = schedule.chosen().value_or(options.algorithm);
   const auto racks = schedule.racks(options.members);
-  if (!racks) {
-    fmt::print(stderr, "rdmc_perf: {}\n", racks.error().what);
-    return 1;
-  }
+  if (!racks) return rdmc::complain(racks.error());
   options.racks = *racks;
   if (options.writes_in_flight == 0) options.writes_in_flight = 16;
-  if (!options.places.empty() && options.places.size() != options.members) {
-    fmt::print(stderr, "rdmc_perf: --place must name every member\n");
-    return 1;
-  }
+  if (!options.places.empty() && options.places.size() != options.members)
+    return rdmc::complain("--place must name every member");
   if (options.test == Test::bcast) {
-    if (auto done = choose(options, !schedule.chosen()); !done) {
-      fmt::print(stderr, "rdmc_perf: auto: {}\n", done.error().what);
-      return 2;
-    }
+    if (auto done = choose(options, !schedule.chosen()); !done)
+      return rdmc::complain("auto: " + done.error().what, 2);
   }
   return run(options);
 }

@@ -12,7 +12,7 @@
 #include "apps/bcast-cli/file_sink.hpp"
 #include "apps/bcast-cli/file_source.hpp"
 #include "apps/bcast-cli/sender.hpp"
-#include "apps/bcast-cli/worker.hpp"
+#include "apps/program/worker.hpp"
 #include "controlplane/peer/context.hpp"
 #include "tests/apps/bcast-cli/scratch_directory.hpp"
 #include "tests/apps/bcast-cli/store_harness.hpp"

@@ -1,4 +1,4 @@
-#include "apps/bcast-cli/stop_signals.hpp"
+#include "apps/program/stop_signals.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-namespace rdmc::bcast {
+namespace rdmc {
 namespace {
 
 /// The exit code for the signal handler. Like the handler, it belongs to the whole process.
@@ -54,10 +54,10 @@ bool StopSignals::take() {
   return ::read(signals_.get(), &taken, sizeof taken) == sizeof taken;
 }
 
-void StopSignals::end_within(Duration patience, ExitCode code) {
+void StopSignals::end_within(Duration patience, int code) {
   while (take()) {
   }
-  end_code = static_cast<int>(code);
+  end_code = code;
   struct sigaction end {};
   end.sa_handler = end_at_once;
   sigset_t set;
@@ -78,4 +78,4 @@ void StopSignals::notify() const {
   [[maybe_unused]] const auto written = ::write(notice_.get(), &one, sizeof one);
 }
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc

@@ -1,5 +1,5 @@
 // The tested functions end the process, so each test runs them in a child process.
-#include "apps/bcast-cli/stop_signals.hpp"
+#include "apps/program/stop_signals.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,12 +12,10 @@
 BOOST_AUTO_TEST_SUITE(stop_signals_test)
 
 using namespace rdmc;
-using namespace rdmc::bcast;
 
 namespace {
 
-constexpr ExitCode kEnd = ExitCode::some_failed;
-constexpr int kWentOn = 77;
+constexpr int kEnd = 3, kWentOn = 77;
 
 [[noreturn]] void hang() {
   for (;;) ::pause();
@@ -58,7 +56,7 @@ BOOST_AUTO_TEST_CASE(what_hangs_at_the_end_ends_when_patience_does) {
   BOOST_TEST(exit_code_of([](StopSignals& stop) {
                stop.end_within(milliseconds(100), kEnd);
                hang();
-             }) == static_cast<int>(kEnd));
+             }) == kEnd);
   BOOST_TEST((monotonic_now() - before >= milliseconds(100)));
 }
 
@@ -67,7 +65,7 @@ BOOST_AUTO_TEST_CASE(what_hangs_at_the_end_ends_at_the_next_signal) {
     BOOST_TEST(exit_code_of([number](StopSignals& stop) {
                  stop.end_within(seconds(3600), kEnd);
                  ::raise(number);
-               }) == static_cast<int>(kEnd));
+               }) == kEnd);
   }
 }
 

@@ -1,10 +1,10 @@
-#include "apps/bcast-cli/worker.hpp"
+#include "apps/program/worker.hpp"
 
 #include <utility>
 
 #include "dataplane/base/signal_masked_thread.hpp"
 
-namespace rdmc::bcast {
+namespace rdmc {
 
 Result<std::unique_ptr<Worker>> Worker::start() {
   std::unique_ptr<Worker> worker(new Worker);
@@ -49,4 +49,4 @@ void Worker::run() {
   }
 }
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc

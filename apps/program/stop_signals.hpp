@@ -7,12 +7,11 @@
 
 #include <cstdint>
 
-#include "apps/bcast-cli/file_io.hpp"
-#include "apps/bcast-cli/options.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
 
-namespace rdmc::bcast {
+namespace rdmc {
 
 class StopSignals {
  public:
@@ -37,11 +36,11 @@ class StopSignals {
   /// For the end of the process. If the process still runs after `patience`, it ends with `code`. It also
   /// ends with `code`, at once, at the next SIGINT or SIGTERM. Signals that arrived before are discarded. May
   /// be called again.
-  void end_within(Duration patience, ExitCode code);
+  void end_within(Duration patience, int code);
 
  private:
   Descriptor signals_;
   Descriptor notice_;
 };
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc

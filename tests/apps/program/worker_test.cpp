@@ -1,4 +1,4 @@
-#include "apps/bcast-cli/worker.hpp"
+#include "apps/program/worker.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -8,7 +8,6 @@
 BOOST_AUTO_TEST_SUITE(worker_test)
 
 using namespace rdmc;
-using namespace rdmc::bcast;
 
 BOOST_AUTO_TEST_CASE(tasks_run_in_order_on_another_thread_and_all_before_the_end) {
   std::vector<int> seen;

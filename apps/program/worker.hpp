@@ -15,7 +15,7 @@
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/no_memory.hpp"
 
-namespace rdmc::bcast {
+namespace rdmc {
 
 class Worker {
  public:
@@ -71,4 +71,4 @@ void run_for(std::weak_ptr<Owner> owner, Worker& worker, control::ControlLoop& l
       });
 }
 
-}  // namespace rdmc::bcast
+}  // namespace rdmc

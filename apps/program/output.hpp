@@ -1,0 +1,35 @@
+// The output that all programs have in common: text for people, which may come from peers and users and so
+// can have any bytes, JSON for programs, and complaints. The functions may be called from any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "dataplane/base/error.hpp"
+
+namespace rdmc {
+
+using Json = nlohmann::ordered_json;
+
+/// Returns `text` with control characters and invalid UTF-8 written as \xNN, so that a terminal can show it.
+std::string printable(std::string_view text);
+
+/// Returns the object as one line with a newline. Bytes that are not UTF-8 become U+FFFD.
+std::string json_line(const Json& object);
+
+/// Prints json_line(object) on stdout at once.
+void print_json(const Json& object);
+/// Prints the results of a program on stdout: as JSON if `as_json` is true, and otherwise one value per line.
+void print_results(const Json& object, bool as_json);
+
+/// Returns "PROGRAM: TEXT" as one line with a newline, for stderr. PROGRAM is the name by which this program
+/// was started.
+std::string complaint(std::string_view text);
+/// Prints complaint(text) on stderr. Returns `exit_code`.
+int complain(std::string_view text, int exit_code = 1);
+inline int complain(const Error& error, int exit_code = 1) {
+  return complain(error.what, exit_code);
+}
+
+}  // namespace rdmc
