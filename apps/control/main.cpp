@@ -117,7 +117,7 @@ int remove(const Options& options, StoreSession& store) {
 }
 
 int survivor(const Options& options) {
-  const auto node = parse_address(options.choice.store, 7701);
+  const auto node = parse_address(options.choice.store, kStorePort);
   if (!node) return failed({Errc::invalid_argument, "--store names the one node that survives"});
   const auto security = control::security_of(options.choice.identity);
   if (!security) return failed(security.error());

@@ -1,6 +1,7 @@
 #include "apps/control/serve.hpp"
 
 #include <poll.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,25 +10,23 @@
 #include "apps/control/metrics.hpp"
 #include "apps/control/metrics_server.hpp"
 #include "apps/control/pulse.hpp"
-#include "apps/control/service_manager.hpp"
 #include "apps/control/view_json.hpp"
 
 namespace rdmc::control_app {
 namespace {
 
 constexpr int kPulseMs = 500;
-constexpr std::uint16_t kStorePort = 7701;
 
 /// Waits for a signal. Errors: the reason for which the node has ended its part in the store.
 Result<void> wait(int signals, Pulse& pulse, const store::StoreNode& node, control::ControlLoop& loop) {
-  const auto limit = watchdog_limit();
-  // The service manager expects a message in each watchdog period. The interval is half of that period.
+  // The service manager may expect a message in each watchdog period. The interval is half of that period.
+  std::uint64_t period_us = 0;
+  const bool watched = ::sd_watchdog_enabled(0, &period_us) > 0;
   const int every_ms =
-      limit ? static_cast<int>(std::clamp<std::int64_t>(limit->ns / milliseconds(2).ns, 1, kPulseMs))
-            : kPulseMs;
+      watched ? static_cast<int>(std::clamp<std::uint64_t>(period_us / 2000, 1, kPulseMs)) : kPulseMs;
   pollfd event{signals, POLLIN, 0};
   do {
-    if (pulse.beat(node, loop) && limit) notify("WATCHDOG=1");
+    if (pulse.beat(node, loop) && watched) ::sd_notify(0, "WATCHDOG=1");
     if (const auto ending = pulse.latest().status.ending) return std::unexpected(*ending);
   } while (::poll(&event, 1, every_ms) <= 0);
   return {};
@@ -75,10 +74,10 @@ Error serve(const ServeOptions& options, Printer& printer, int signals) {
   if (*metrics) listening["metrics"] = to_string((*metrics)->address());
   if (options.json) print_json(listening);
   complain("a node of the store listens on " + address);
-  notify("READY=1");
+  ::sd_notify(0, "READY=1");
   const auto ended = wait(signals, pulse, **node, **loop);
   if (!ended) return ended.error();
-  notify("STOPPING=1");
+  ::sd_notify(0, "STOPPING=1");
   // The process ends without closing in order. All acknowledged data is on the disk, and a wait for the rest
   // would be of no use.
   ::_exit(0);

@@ -10,7 +10,7 @@ namespace rdmc::control_app {
 namespace {
 
 constexpr std::string_view kEtcd = "etcd:";
-constexpr std::uint16_t kStorePort = 7701, kEtcdPort = 2379;
+constexpr std::uint16_t kEtcdPort = 2379;
 
 /// Calls `ask` on the control loop's thread, and waits for the answer of the store.
 template <typename T, typename Ask>

@@ -13,6 +13,9 @@
 
 namespace rdmc::control_app {
 
+/// The port number of a store node, where an address has none.
+inline constexpr std::uint16_t kStorePort = 7701;
+
 struct StoreChoice {
   std::string store = "127.0.0.1:7701";  ///< The addresses as "ADDR,…" of embedded nodes, or as
                                          ///< "etcd:ADDR,…".
