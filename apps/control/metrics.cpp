@@ -1,14 +1,41 @@
 #include "apps/control/metrics.hpp"
 
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
 #include <algorithm>
 
-#include "apps/control/exposition.hpp"
 #include "apps/control/view_json.hpp"
 
 namespace rdmc::control_app {
 namespace {
 
-void expose(Exposition& to, const control::IdentityWatch& identity) {
+/// The metrics of one scrape.
+class Metrics {
+ public:
+  /// Every series has `labels`.
+  explicit Metrics(prometheus::Labels labels) : labels_(std::move(labels)) {}
+
+  auto& gauges(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Labels(labels_).Register(registry_);
+  }
+  auto& counters(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Labels(labels_).Register(registry_);
+  }
+  void gauge(const char* name, const char* help, double value) { gauges(name, help).Add({}).Set(value); }
+  void counter(const char* name, const char* help, std::uint64_t value) {
+    counters(name, help).Add({}).Increment(static_cast<double>(value));
+  }
+  std::string text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
+
+ private:
+  const prometheus::Labels labels_;
+  prometheus::Registry registry_;
+};
+
+void expose(Metrics& to, const control::IdentityWatch& identity) {
   to.gauge("rdmc_identity_readable",
            "0 while the key file, or the certificates, cannot be read and what was read before is in use",
            identity.readable() ? 1 : 0);
@@ -23,24 +50,24 @@ std::string exposition(const std::string& group, const membership::Membership& m
   const view::FailureView::Counters& views = core.counters();
   const membership::Counters links = membership.counters();
   const bool member = core.state() == view::FailureView::State::member;
-  Exposition to(label("group", group));
+  Metrics to({{"group", group}});
   to.gauge("rdmc_view_epoch", "Epoch of the newest view that is known to be agreed",
            static_cast<double>(value_of(core.view().epoch)));
   to.gauge("rdmc_view_members", "Members of that view", static_cast<double>(core.view().members.size()));
   to.gauge("rdmc_view_is_member", "1 while this process is in it", member ? 1 : 0);
   to.gauge("rdmc_store_up", "0 while the store does not answer and the view cannot change",
            core.store_reachable() ? 1 : 0);
-  to.family("rdmc_member_suspicion", "gauge", "Suspicion level (phi) of each other member, at most 300");
-  for (const view::Member& one : core.view().members)
-    if (one.id != core.self().id)
-      to.sample(std::max(0.0, core.level(one.id)),
-                label("member", id_text(one.id)) + "," + label("name", one.name));
-  to.family("rdmc_member_reachable", "gauge",
-            "0 while the link to that member is bad in at least one direction, and it stays in the view");
-  for (const view::Member& one : core.view().members)
-    if (one.id != core.self().id)
-      to.sample(core.reaches(one.id) ? 1 : 0,
-                label("member", id_text(one.id)) + "," + label("name", one.name));
+  auto& suspicion =
+      to.gauges("rdmc_member_suspicion", "Suspicion level (phi) of each other member, at most 300");
+  auto& reachable =
+      to.gauges("rdmc_member_reachable",
+                "0 while the link to that member is bad in at least one direction, and it stays in the view");
+  for (const view::Member& one : core.view().members) {
+    if (one.id == core.self().id) continue;
+    const prometheus::Labels labels{{"member", id_text(one.id)}, {"name", one.name}};
+    suspicion.Add(labels).Set(std::max(0.0, core.level(one.id)));
+    reachable.Add(labels).Set(core.reaches(one.id) ? 1 : 0);
+  }
   to.gauge("rdmc_lease_held", "1 while this process may serve what its view gives to it",
            membership.holds_lease(core.view().epoch) ? 1 : 0);
   to.counter("rdmc_leases_lost_total", "How often its lease has ended without being renewed",
@@ -69,13 +96,13 @@ std::string exposition(const std::string& group, const membership::Membership& m
   to.counter("rdmc_packets_refused_total", "Packets of nobody that we are connected to",
              links.packets_refused);
   expose(to, identity);
-  return to.take();
+  return to.text();
 }
 
 std::string exposition(std::size_t node, const Pulse::Latest& pulse, const control::IdentityWatch& identity) {
   const store::NodeStatus& status = pulse.status;
   const bool up = pulse.node_answers;
-  Exposition to(label("node", std::to_string(node)));
+  Metrics to({{"node", std::to_string(node)}});
   to.gauge("rdmc_node_up", "0 while its thread does not go round, or its disk does not answer", up ? 1 : 0);
   to.gauge("rdmc_node_serves", "1 while it takes part in agreements",
            up && status.stage == store::Stage::serving ? 1 : 0);
@@ -92,15 +119,15 @@ std::string exposition(std::size_t node, const Pulse::Latest& pulse, const contr
            static_cast<double>(status.clients));
   to.gauge("rdmc_node_watches", "Groups that they watch", static_cast<double>(status.watches));
   to.counter("rdmc_node_requests_total", "What clients and other nodes have asked", status.requests);
-  to.family("rdmc_node_connections_refused_total", "counter", "Connections that were refused");
+  auto& refused = to.counters("rdmc_node_connections_refused_total", "Connections that were refused");
   for (const Errc reason : {Errc::authentication, Errc::version_mismatch, Errc::protocol_error,
                             Errc::timed_out, Errc::peer_failed, Errc::resource_limit}) {
     const auto found = status.refused.find(reason);
-    to.sample(found == status.refused.end() ? 0 : static_cast<double>(found->second),
-              label("reason", std::string(name(reason))));
+    refused.Add({{"reason", std::string(name(reason))}})
+        .Increment(found == status.refused.end() ? 0 : static_cast<double>(found->second));
   }
   expose(to, identity);
-  return to.take();
+  return to.text();
 }
 
 }  // namespace rdmc::control_app
