@@ -121,21 +121,19 @@ std::vector<std::byte> BlockMap::encode() const {
 
 Result<BlockMap> BlockMap::decode(std::span<const std::byte> bytes, std::uint64_t blocks) {
   const auto malformed = [] { return fail(Errc::protocol_error, "malformed block map"); };
-  const auto total = take_varint(bytes);
-  const auto ranges = total ? take_varint(bytes) : std::nullopt;
-  if (!ranges || *ranges > kMaxRanges) return malformed();
-  if (*total != blocks) return fail(Errc::protocol_error, "a block map of another file");
+  VarintReader in(bytes);
+  const auto total = in.number(), ranges = in.number(kMaxRanges);
+  if (!in.is_good()) return malformed();
+  if (total != blocks) return fail(Errc::protocol_error, "a block map of another file");
   BlockMap map(blocks);
   std::uint64_t at = 0;
-  for (std::uint64_t i = 0; i < *ranges; ++i) {
-    const auto gap = take_varint(bytes);
-    const auto length = gap ? take_varint(bytes) : std::nullopt;
-    if (!length || (i > 0 && *gap == 0) || *length == 0) return malformed();
-    if (*gap > blocks - at || *length > blocks - at - *gap) return malformed();
-    map.append({at + *gap, at + *gap + *length});
-    at += *gap + *length;
+  for (std::uint64_t i = 0; i < ranges; ++i) {
+    const auto gap = in.number(blocks - at), length = in.number(blocks - at - gap);
+    if (length == 0 || (i > 0 && gap == 0)) return malformed();
+    map.append({at + gap, at + gap + length});
+    at += gap + length;
   }
-  if (!bytes.empty()) return malformed();
+  if (!in.is_done()) return malformed();
   return map;
 }
 

@@ -18,41 +18,17 @@ constexpr std::size_t kMostRanges = 1024;
 
 enum class Told : std::uint8_t { nothing, whole, some };
 
-/// Reads what put_varint and put_map have written. After the first error, every number is 0 and is_good()
-/// returns false.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-  bool is_good() const { return good_; }
-  bool is_done() const { return good_ && rest_.empty(); }
-  std::uint64_t number() {
-    const auto value = good_ ? take_varint(rest_) : std::nullopt;
-    good_ = value.has_value();
-    return value.value_or(0);
-  }
-  /// Reads the number of the elements that follow. Each element takes one byte or more.
-  std::uint64_t count() {
-    const std::uint64_t value = number();
-    good_ = good_ && value <= rest_.size();
-    return good_ ? value : 0;
-  }
-  BlockMap map(std::uint64_t blocks) {
-    const std::uint64_t bytes = count();
-    auto decoded = BlockMap::decode(rest_.first(bytes), blocks);
-    rest_ = rest_.subspan(bytes);
-    good_ = good_ && decoded.has_value();
-    return good_ ? std::move(*decoded) : BlockMap(blocks);
-  }
-
- private:
-  std::span<const std::byte> rest_;
-  bool good_ = true;
-};
-
 void put_map(Bytes& out, const BlockMap& map) {
   const auto bytes = map.encode();
   put_varint(out, bytes.size());
   out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+/// Reads what put_map has written. After an error, the map is empty.
+BlockMap take_map(VarintReader& in, std::uint64_t blocks) {
+  const auto map = BlockMap::decode(in.bytes(), blocks);
+  if (!map) in.fail();
+  return map.value_or(BlockMap(blocks));
 }
 
 std::unexpected<Error> wrong(const char* what) {
@@ -74,13 +50,13 @@ const SurvivorState::Kept* SurvivorState::find(std::uint64_t message) const {
 Bytes SurvivorState::encode() const {
   Bytes out;
   put_varint(out, members.size());
-  for (const PeerId member : members) put_varint(out, static_cast<std::uint32_t>(member));
+  for (const PeerId member : members) put_varint(out, member);
   for (const std::uint64_t number :
        {std::uint64_t{joins ? 1U : 0U}, delivered, first, std::uint64_t{messages.size()}})
     put_varint(out, number);
   for (const Kept& kept : messages) {
     const Told told = !kept.is_known ? Told::nothing : kept.held.is_full() ? Told::whole : Told::some;
-    put_varint(out, static_cast<std::uint64_t>(told));
+    put_varint(out, told);
     if (told != Told::nothing) put_varint(out, kept.bytes);
     if (told == Told::some) put_map(out, kept.held.complement().superset(kMostRanges - 1).complement());
   }
@@ -88,31 +64,26 @@ Bytes SurvivorState::encode() const {
 }
 
 Result<SurvivorState> SurvivorState::decode(std::span<const std::byte> bytes, std::uint32_t block_bytes) {
-  Reader in(bytes);
+  VarintReader in(bytes);
   SurvivorState state;
   for (std::uint64_t count = in.count(); count > 0; --count) {
-    const std::uint64_t member = in.number();
-    if (member > UINT32_MAX) return wrong("state: a member that cannot be");
-    state.members.push_back(PeerId{static_cast<std::uint32_t>(member)});
+    state.members.push_back(in.number<PeerId>(UINT32_MAX));
   }
-  const std::uint64_t joins = in.number();
-  state.joins = joins == 1;
+  state.joins = in.number(1) == 1;
   state.delivered = in.number();
   state.first = in.number();
   for (std::uint64_t count = in.count(); count > 0; --count) {
     Kept& kept = state.messages.emplace_back();
-    const std::uint64_t told = in.number();
-    if (told > static_cast<std::uint64_t>(Told::some)) return wrong("state: a message that cannot be");
-    kept.is_known = told != static_cast<std::uint64_t>(Told::nothing);
+    const auto told = in.number<Told>(static_cast<std::uint64_t>(Told::some));
+    kept.is_known = told != Told::nothing;
     if (!kept.is_known) continue;
     kept.bytes = in.number();
     const std::uint64_t blocks = blocks_of(kept.bytes, block_bytes);
     if (!is_possible(blocks)) return wrong("state: a message that is too long");
-    const bool whole = told == static_cast<std::uint64_t>(Told::whole);
-    kept.held = whole ? BlockMap::full(blocks) : in.map(blocks);
+    kept.held = told == Told::whole ? BlockMap::full(blocks) : take_map(in, blocks);
   }
   if (!in.is_done() || state.delivered < state.first || state.first > UINT64_MAX / 2 ||
-      state.delivered > state.end() || joins > 1 || (state.joins && (state.delivered > 0 || state.end() > 0)))
+      state.delivered > state.end() || (state.joins && (state.delivered > 0 || state.end() > 0)))
     return wrong("state: malformed");
   return state;
 }
@@ -134,7 +105,7 @@ Bytes RecoveryPlan::encode() const {
 
 Result<RecoveryPlan> RecoveryPlan::decode(std::span<const std::byte> bytes, std::uint32_t members,
                                           std::uint32_t block_bytes) {
-  Reader in(bytes);
+  VarintReader in(bytes);
   RecoveryPlan plan;
   plan.first = in.number();
   std::uint64_t row = 0;
@@ -148,7 +119,7 @@ Result<RecoveryPlan> RecoveryPlan::decode(std::span<const std::byte> bytes, std:
     round.source = in.number();
     for (std::uint64_t receivers = in.count(); receivers > 0; --receivers)
       round.receivers.push_back(in.number());
-    round.blocks = in.map(row);
+    round.blocks = take_map(in, row);
     const auto is_wrong = [&](std::size_t rank) { return rank >= members || rank == round.source; };
     if (round.source >= members || round.receivers.empty() || round.blocks.count() == 0 ||
         std::ranges::any_of(round.receivers, is_wrong) ||

@@ -7,108 +7,76 @@ namespace {
 
 enum class Wish : std::uint8_t { none, once, standing };
 
-class Writer {
- public:
-  template <typename Number>
-  void number(Number value) {
-    put_varint(bytes_, static_cast<std::uint64_t>(value));
-  }
-  void members(const std::vector<MemberId>& members) {
-    number(members.size());
-    for (const MemberId member : members) number(member);
-  }
-  void numbers(const std::vector<std::uint64_t>& numbers) {
-    number(numbers.size());
-    for (const std::uint64_t one : numbers) number(one);
-  }
-  Bytes take() { return std::move(bytes_); }
-
- private:
-  Bytes bytes_;
-};
-
-/// Reads the fields of a message. After the first error, all results are zero and is_good() is false.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-  template <typename Number = std::uint64_t>
-  Number number(std::uint64_t most = UINT64_MAX) {
-    const auto value = is_good_ ? take_varint(rest_) : std::nullopt;
-    is_good_ = value && *value <= most;
-    return static_cast<Number>(is_good_ ? *value : 0);
-  }
-  template <typename Number = std::uint64_t>
-  std::vector<Number> numbers() {
-    std::vector<Number> numbers;
-    for (auto count = number(kMostMembers); is_good_ && count > 0; --count)
-      numbers.push_back(number<Number>());
-    return numbers;
-  }
-  std::vector<MemberId> members() { return numbers<MemberId>(); }
-  bool is_good() const { return is_good_; }
-  bool is_done() const { return is_good_ && rest_.empty(); }
-
- private:
-  std::span<const std::byte> rest_;
-  bool is_good_ = true;
-};
-
-void put(Writer& to, const GroupState& state) {
-  to.number(state.group);
-  to.number(state.life);
-  to.number(state.stage);
-  to.number(state.epoch);
-  to.number(state.root);
-  to.members(state.participants);
-  to.numbers(state.settled_wishes);
-  to.members(state.connected);
-  to.number(state.first_members);
-  to.number(state.options.block_bytes);
-  to.number(state.options.small_bytes);
-  to.number(state.options.algorithm);
-  to.number(state.is_drained ? 1U : 0U);
-  to.number(!state.wish ? Wish::none : state.wish_stands ? Wish::standing : Wish::once);
-  if (state.wish) to.number(*state.wish);
-  to.number(state.wish_number);
+template <typename Number>
+void put_list(Bytes& to, const std::vector<Number>& numbers) {
+  put_varint(to, numbers.size());
+  for (const Number one : numbers) put_varint(to, one);
 }
-void put(Writer& to, const State& state) {
-  to.number(state.view);
-  to.number(state.groups.size());
+
+template <typename Number = std::uint64_t>
+std::vector<Number> list(VarintReader& from) {
+  std::vector<Number> numbers;
+  for (auto count = from.count(kMostMembers); from.is_good() && count > 0; --count)
+    numbers.push_back(from.number<Number>());
+  return numbers;
+}
+
+void put(Bytes& to, const GroupState& state) {
+  put_varint(to, state.group);
+  put_varint(to, state.life);
+  put_varint(to, state.stage);
+  put_varint(to, state.epoch);
+  put_varint(to, state.root);
+  put_list(to, state.participants);
+  put_list(to, state.settled_wishes);
+  put_list(to, state.connected);
+  put_varint(to, state.first_members);
+  put_varint(to, state.options.block_bytes);
+  put_varint(to, state.options.small_bytes);
+  put_varint(to, state.options.algorithm);
+  put_varint(to, state.is_drained ? 1U : 0U);
+  put_varint(to, !state.wish ? Wish::none : state.wish_stands ? Wish::standing : Wish::once);
+  if (state.wish) put_varint(to, *state.wish);
+  put_varint(to, state.wish_number);
+}
+void put(Bytes& to, const State& state) {
+  put_varint(to, state.view);
+  put_varint(to, state.groups.size());
   for (const GroupState& group : state.groups) put(to, group);
 }
-void put(Writer& to, const NewEpoch& epoch) {
-  to.number(epoch.group);
-  to.number(epoch.epoch);
-  to.number(epoch.root);
-  to.members(epoch.participants);
-  for (const std::uint64_t wish : epoch.settled_wishes) to.number(wish);
+void put(Bytes& to, const NewEpoch& epoch) {
+  put_varint(to, epoch.group);
+  put_varint(to, epoch.epoch);
+  put_varint(to, epoch.root);
+  put_list(to, epoch.participants);
+  for (const std::uint64_t wish : epoch.settled_wishes) put_varint(to, wish);
 }
-void put(Writer& to, const AllClose& close) {
-  to.number(close.group);
-  to.number(close.epoch);
+void put(Bytes& to, const AllClose& close) {
+  put_varint(to, close.group);
+  put_varint(to, close.epoch);
 }
-void put(Writer& to, const NodeWanted& wanted) {
-  to.number(wanted.group);
+void put(Bytes& to, const NodeWanted& wanted) {
+  put_varint(to, wanted.group);
 }
-void put(Writer& to, const Drain& drain) {
-  to.number(drain.group);
-  to.number(drain.epoch);
+void put(Bytes& to, const Drain& drain) {
+  put_varint(to, drain.group);
+  put_varint(to, drain.epoch);
 }
-void put(Writer& to, const Refusal& refusal) {
-  to.number(refusal.group);
-  to.number(refusal.life);
-  to.number(refusal.is_left_out ? 1U : 0U);
+void put(Bytes& to, const Refusal& refusal) {
+  put_varint(to, refusal.group);
+  put_varint(to, refusal.life);
+  put_varint(to, refusal.is_left_out ? 1U : 0U);
 }
 
-GroupState group_state(Reader& from) {
+GroupState group_state(VarintReader& from) {
   GroupState state{.group = from.number<GroupNumber>(),
                    .life = from.number(),
                    .stage = from.number<Stage>(static_cast<std::uint64_t>(Stage::failed)),
                    .epoch = from.number(),
                    .root = from.number<MemberId>(),
-                   .participants = from.members(),
-                   .settled_wishes = from.numbers(),
-                   .connected = from.members(),
+                   .participants = list<MemberId>(from),
+                   .settled_wishes = list(from),
+                   .connected = list<MemberId>(from),
                    .first_members = from.number(),
                    .options = {.block_bytes = from.number<std::uint32_t>(UINT32_MAX),
                                .small_bytes = from.number<std::uint32_t>(UINT32_MAX),
@@ -121,20 +89,20 @@ GroupState group_state(Reader& from) {
   return state;
 }
 
-NewEpoch new_epoch(Reader& from) {
+NewEpoch new_epoch(VarintReader& from) {
   NewEpoch epoch{.group = from.number<GroupNumber>(),
                  .epoch = from.number(),
                  .root = from.number<MemberId>(),
-                 .participants = from.members()};
+                 .participants = list<MemberId>(from)};
   for (std::size_t i = 0; i < epoch.participants.size(); ++i) epoch.settled_wishes.push_back(from.number());
   return epoch;
 }
 
-Message read(std::uint64_t kind, Reader& from) {
+Message read(std::uint64_t kind, VarintReader& from) {
   switch (kind) {
     case 0: {
       State state{.view = from.number<Epoch>(), .groups = {}};
-      for (auto count = from.number(kMostGroups); from.is_good() && count > 0; --count)
+      for (auto count = from.count(kMostGroups); from.is_good() && count > 0; --count)
         state.groups.push_back(group_state(from));
       return state;
     }
@@ -151,14 +119,14 @@ Message read(std::uint64_t kind, Reader& from) {
 }  // namespace
 
 Bytes encode(const Message& message) {
-  Writer to;
-  to.number(message.index());
+  Bytes to;
+  put_varint(to, message.index());
   std::visit([&](const auto& one) { put(to, one); }, message);
-  return to.take();
+  return to;
 }
 
 Result<Message> decode(std::span<const std::byte> bytes) {
-  Reader from(bytes);
+  VarintReader from(bytes);
   const auto kind = from.number(std::variant_size_v<Message> - 1);
   Message message = read(kind, from);
   if (!from.is_done()) return fail(Errc::protocol_error, "a member's message about groups is malformed");
@@ -166,16 +134,16 @@ Result<Message> decode(std::span<const std::byte> bytes) {
 }
 
 Bytes encode_greeting(const Greeting& greeting) {
-  Writer to;
-  to.number(greeting.from);
-  to.number(greeting.to);
-  to.number(greeting.purpose);
-  to.number(greeting.group);
-  return to.take();
+  Bytes to;
+  put_varint(to, greeting.from);
+  put_varint(to, greeting.to);
+  put_varint(to, greeting.purpose);
+  put_varint(to, greeting.group);
+  return to;
 }
 
 Result<Greeting> decode_greeting(std::span<const std::byte> bytes) {
-  Reader from(bytes);
+  VarintReader from(bytes);
   const Greeting greeting{.from = from.number<MemberId>(),
                           .to = from.number<MemberId>(),
                           .purpose = from.number<Purpose>(static_cast<std::uint64_t>(Purpose::node)),
