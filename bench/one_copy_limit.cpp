@@ -62,7 +62,6 @@ int main(int argc, char** argv) {
   app.add_option("--train-bytes", options.train_bytes, "bytes in one train at most")
       ->check(CLI::Range(100, 65'507));
   app.add_option("--batch", options.batch, "trains in one system call")->check(CLI::Range(1, 16));
-  app.add_option("--io-uring", options.io_uring, "on, off")->transform(on_off);
   app.add_option("--block", options.block, "block in the kernel rather than spin: on, off")
       ->transform(on_off);
   app.add_option("--hugepages", options.hugepages, "for the two memories, if the kernel has some: on, off")

@@ -42,7 +42,6 @@ struct OneWayOptions {
   std::size_t window = std::size_t{1} << 20;
   std::size_t train_bytes = 65'000;
   std::size_t batch = 1;
-  bool io_uring = false;
   bool block = true;
   bool hugepages = false;
   std::uint32_t receive_buffer = 8U << 20;

@@ -4,7 +4,6 @@
 // - Kernel TCP.
 #pragma once
 
-#include <liburing.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -31,7 +30,6 @@ class BareLink {
     socklen_t length = sizeof address;
     getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
     address_ = Address::ipv4(127, 0, 0, host, ntohs(address.sin_port));
-    if (options.io_uring && io_uring_queue_init(64, &ring_, 0) != 0) die("io_uring_queue_init");
   }
 
   Address address() const { return address_; }
@@ -86,37 +84,11 @@ class BareLink {
       messages_[i].msg_hdr.msg_iov = layout.train(i).pieces.data();
       messages_[i].msg_hdr.msg_iovlen = layout.train(i).pieces.size();
     }
-    if (options_.io_uring) return move_by_ring(send, count);
     const int moved =
         send ? sendmmsg(socket_, messages_.data(), static_cast<unsigned>(count), 0)
              : recvmmsg(socket_, messages_.data(), static_cast<unsigned>(count), MSG_DONTWAIT, nullptr);
     if (moved < 0 && errno != EAGAIN) die(send ? "sendmmsg" : "recvmmsg");
     return moved < 0 ? 0 : static_cast<std::size_t>(moved);
-  }
-
-  std::size_t move_by_ring(bool send, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-      if (send)
-        io_uring_prep_sendmsg(entry, socket_, &messages_[i].msg_hdr, 0);
-      else
-        io_uring_prep_recvmsg(entry, socket_, &messages_[i].msg_hdr, MSG_DONTWAIT);
-      // A chain of operations stops at the first operation that finds no data. So train i is never placed
-      // where train i-1 belongs.
-      if (i + 1 < count) entry->flags |= IOSQE_IO_LINK;
-    }
-    io_uring_submit_and_wait(&ring_, static_cast<unsigned>(count));
-    std::size_t moved = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      io_uring_cqe* done = nullptr;
-      if (io_uring_wait_cqe(&ring_, &done) != 0) die("io_uring_wait_cqe");
-      if (done->res >= 0)
-        ++moved;
-      else if (done->res != -EAGAIN && done->res != -ECANCELED)
-        die("io_uring", -done->res);
-      io_uring_cqe_seen(&ring_, done);
-    }
-    return moved;
   }
 
   struct alignas(cmsghdr) Control {
@@ -129,7 +101,6 @@ class BareLink {
   sockaddr_in destination_{};
   std::vector<mmsghdr> messages_;
   std::vector<Control> control_;
-  io_uring ring_{};
   std::uint64_t calls_ = 0;
 };
 
@@ -200,9 +171,8 @@ class TcpLink {
 class PortLink : private port::ScatterPlanner {
  public:
   PortLink(const OneWayOptions& options, std::uint8_t host) : options_(options), trains_(options.batch) {
-    auto opened = port::open_udp_port({.address = Address::ipv4(127, 0, 0, host, 0),
-                                       .receive_buffer_bytes = options.receive_buffer,
-                                       .io_uring = options.io_uring ? port::Use::on : port::Use::off});
+    auto opened = port::open_udp_port(
+        {.address = Address::ipv4(127, 0, 0, host, 0), .receive_buffer_bytes = options.receive_buffer});
     if (!opened) throw std::runtime_error(opened.error().what);
     port_ = std::move(*opened);
   }

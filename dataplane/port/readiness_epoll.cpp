@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -13,7 +14,7 @@ namespace rdmc::port {
 namespace {
 
 constexpr std::uint64_t kEpollWakeTag = ~std::uint64_t{0};
-constexpr std::size_t kEventsPerCall = 64;
+constexpr int kEventsPerCall = 64;
 
 class EpollReadiness final : public Readiness {
  public:
@@ -34,19 +35,20 @@ class EpollReadiness final : public Readiness {
   }
 
   void poll(std::vector<FlowId>& readable) override {
-    // Memory is reserved first. If there is no memory, this throws before any event is consumed.
-    readable.reserve(readable.size() + kEventsPerCall);
-    std::array<epoll_event, kEventsPerCall> events;
-    ++system_calls_;
-    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-    for (int i = 0; i < count; ++i) {
-      const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
-      if (tag != kEpollWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
-    }
+    const timespec at_once{};
+    collect(readable, &at_once);
   }
 
   void wait(Time deadline, std::vector<FlowId>& readable) override {
-    while (may_wait(readable) && sleep_until(deadline)) {
+    // A wake-up sets the flag before it makes the eventfd readable. So if the flag is not set yet, the event
+    // of the wake-up is still to come and ends the sleep.
+    while (readable.empty() && !wake_.take()) {
+      timespec rest{};
+      if (deadline != Time::never()) {
+        const Duration left = std::max(deadline - monotonic_now(), Duration{});
+        rest = {left.ns / 1'000'000'000, left.ns % 1'000'000'000};
+      }
+      if (collect(readable, deadline == Time::never() ? nullptr : &rest) == 0) return;
     }
   }
 
@@ -72,18 +74,24 @@ class EpollReadiness final : public Readiness {
     return {};
   }
 
-  /// Sleeps until an event or until the deadline. Returns false when the deadline has passed. Uses ppoll,
-  /// because epoll_wait counts in milliseconds.
-  bool sleep_until(Time deadline) {
-    timespec rest{};
-    if (deadline != Time::never()) {
-      const Duration left = deadline - monotonic_now();
-      if (left.ns <= 0) return false;
-      rest = {left.ns / 1'000'000'000, left.ns % 1'000'000'000};
-    }
-    pollfd any{epoll_.get(), POLLIN, 0};
+  /// Sleeps until an event, for the time `longest` at most (null: no limit). Appends the flows that have
+  /// become readable. Returns the number of events. After a signal, it may be -1.
+  int collect(std::vector<FlowId>& readable, const timespec* longest) {
+    // Memory is reserved first. If there is no memory, this throws before any event is consumed.
+    readable.reserve(readable.size() + kEventsPerCall);
+    std::array<epoll_event, kEventsPerCall> events;
     ++system_calls_;
-    return ppoll(&any, 1, deadline == Time::never() ? nullptr : &rest, nullptr) != 0;
+    int count = epoll_pwait2(epoll_.get(), events.data(), kEventsPerCall, longest, nullptr);
+    if (count < 0 && errno != EINTR) {  // The kernel is older than Linux 5.11, or a filter forbids the call.
+      pollfd any{epoll_.get(), POLLIN, 0};
+      ppoll(&any, 1, longest, nullptr);
+      count = epoll_wait(epoll_.get(), events.data(), kEventsPerCall, 0);
+    }
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t tag = events[static_cast<std::size_t>(i)].data.u64;
+      if (tag != kEpollWakeTag) readable.push_back(FlowId{static_cast<std::uint32_t>(tag)});
+    }
+    return count;
   }
 
   std::uint64_t& system_calls_;

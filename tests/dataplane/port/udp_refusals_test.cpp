@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <liburing.h>
 #include <netinet/udp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ struct Refusals {
   bool trains = false;  // True if UDP_SEGMENT is refused.
   bool receive_trains = false;
   bool io_uring = false;
+  bool epoll_pwait2 = false;
   int truncate = 0;  // The next `truncate` received messages are reported as truncated.
 } refusals;
 
@@ -94,6 +96,15 @@ int io_uring_queue_init_params(unsigned entries, io_uring* ring, io_uring_params
                                                                                     parameters);
 }
 
+int epoll_pwait2(int descriptor, epoll_event* events, int room, const timespec* timeout,
+                 const sigset_t* mask) {
+  if (refusals.epoll_pwait2) {
+    errno = ENOSYS;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_epoll_pwait2, descriptor, events, room, timeout, mask, _NSIG / 8));
+}
+
 }  // extern "C"
 
 BOOST_AUTO_TEST_CASE(a_device_that_refuses_a_train_gets_single_datagrams_from_then_on) {
@@ -147,6 +158,18 @@ BOOST_AUTO_TEST_CASE(without_permission_for_io_uring_the_port_opens_all_the_same
   const auto insisting = open_udp_port({.address = loopback(1), .io_uring = Use::on});
   BOOST_REQUIRE(!insisting.has_value());
   BOOST_TEST((insisting.error().code == Errc::unsupported));
+}
+
+BOOST_AUTO_TEST_CASE(without_epoll_pwait2_a_port_waits_all_the_same) {
+  const Refusing refusing({.epoll_pwait2 = true});
+  const auto sender = open(1);
+  const auto receiver = open({.address = loopback(2), .io_uring = Use::off});
+  const Time start = monotonic_now();
+  receiver->wait(start + microseconds(1500));
+  BOOST_TEST((monotonic_now() - start).ns >= microseconds(1500).ns);
+  send(*sender, Bytes(10), 10, receiver->info().address);
+  receiver->wait(Time::never());
+  BOOST_TEST(receive_datagrams(*receiver, 1).size() == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_without_udp_gro_receives_datagram_by_datagram) {
