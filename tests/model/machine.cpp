@@ -84,6 +84,14 @@ void Machine::switch_to(Thread* from, Thread* to) {
 /// Lets the thread that runs next run. Returns when `self` runs next. A null `self` is the caller of run(),
 /// to which this returns when all threads have ended.
 void Machine::pass_on(Thread* self) {
+  // A fiber that has ended never leaves switch_to(), so nothing on its stack may own memory then.
+  Thread* const next = choose_next(self);
+  if (next != self) switch_to(self, next);
+}
+
+/// Makes stores leave their buffers until a decision is to run a thread. Returns this thread, or null if all
+/// threads have ended.
+Machine::Thread* Machine::choose_next(Thread* self) {
   const auto can_run = [](const Thread& thread) {
     return thread.state == State::ready && (!thread.needs_empty_buffer || thread.buffer.empty());
   };
@@ -103,26 +111,22 @@ void Machine::pass_on(Thread* self) {
       if (!thread->buffer.empty()) storing.push_back(thread.get());
     }
     if (runnable.empty() && storing.empty()) {
-      const bool all_ended =
-          std::ranges::none_of(threads_, [](const auto& one) { return one->state == State::asleep; });
-      if (all_ended) return switch_to(self, nullptr);
+      if (std::ranges::none_of(threads_, [](const auto& one) { return one->state == State::asleep; }))
+        return nullptr;
       is_stuck_ = true;
       for (const auto& thread : threads_)
         if (thread->state == State::asleep) thread->state = State::ready;
       continue;
     }
     const std::size_t choice = is_stuck_ ? 0 : decide(runnable.size() + storing.size());
-    if (choice >= runnable.size()) {
-      Thread& thread = *storing[choice - runnable.size()];
-      const Store& oldest = thread.buffer.front();
-      std::memcpy(oldest.cell, oldest.value.data(), oldest.bytes);
-      thread.buffer.pop_front();
-      continue;
+    if (choice < runnable.size()) {
+      if (may_continue && runnable[choice] != self) --preemptions_left_;
+      return runnable[choice];
     }
-    Thread* const next = runnable[choice];
-    if (next == self) return;
-    if (may_continue) --preemptions_left_;
-    return switch_to(self, next);
+    Thread& thread = *storing[choice - runnable.size()];
+    const Store& oldest = thread.buffer.front();
+    std::memcpy(oldest.cell, oldest.value.data(), oldest.bytes);
+    thread.buffer.pop_front();
   }
 }
 

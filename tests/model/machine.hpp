@@ -90,6 +90,7 @@ class Machine {
   static void access(bool needs_empty_buffer);
   void pass_on(Thread* self);
   void switch_to(Thread* from, Thread* to);
+  Thread* choose_next(Thread* self);
   std::size_t decide(std::size_t of);
 
   static Machine* machine_;
