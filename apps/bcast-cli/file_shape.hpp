@@ -9,6 +9,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/relay/block_map.hpp"
+#include "dataplane/relay/plan.hpp"
 
 namespace rdmc::bcast {
 
@@ -33,7 +34,7 @@ struct FileShape {
   /// block size is not a multiple of 4096 from kMinBlockSize to kMaxBlockSize.
   static Result<FileShape> make(std::uint64_t size, std::uint64_t block_size);
 
-  std::uint64_t blocks() const { return size == 0 ? 1 : (size - 1) / block_size + 1; }
+  std::uint64_t blocks() const { return relay::block_count(size, block_size); }
   std::uint64_t offset(std::uint64_t block) const { return block * block_size; }
   std::uint32_t bytes(std::uint64_t block) const {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(block_size, size - offset(block)));

@@ -38,13 +38,12 @@ inline Duration link_delay(const ScenarioOptions& options, std::uint32_t rank) {
   return far == options.far_hosts.end() ? options.link_delay : far->second;
 }
 
-/// Returns the lower bound of the time: each step of the algorithm takes the time of one block at the links'
-/// rate. The pipeline has k - 1 + ceil(log2 n) steps (RDMC, section 3).
+/// Returns the lower bound of the time with any algorithm: relay::least_steps() steps that each take the time
+/// of one block at the links' rate. It does not include headers.
 inline double bound_seconds(const ScenarioOptions& options) {
   const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, options.size_bytes);
-  const std::uint64_t blocks =
-      std::max<std::uint64_t>(1, (options.size_bytes + options.block_bytes - 1) / options.block_bytes);
-  return static_cast<double>(root_schedule(options).steps(blocks) * block) * 8 /
+  const std::uint64_t blocks = relay::block_count(options.size_bytes, options.block_bytes);
+  return static_cast<double>(relay::least_steps(options.members, blocks) * block) * 8 /
          static_cast<double>(options.rate);
 }
 

@@ -210,9 +210,7 @@ def over_bound(sim):
                                for name in ("binomial_pipeline", "circulant", "two_trees", "chain"))):
             def point(members, rate=rate, options=options):
                 said = sim(model="packets", rate=rate, mtu=9000, size=size, members=members, **options)
-                block = min(said["block_bytes"], 256 << 10)
-                steps = math.ceil(size / block) - 1 + math.ceil(math.log2(members))
-                return members, said["virtual_seconds"] / (steps * block * 8 / (int(rate[:-1]) * 1e9))
+                return members, said["virtual_seconds"] / said["bound_seconds"]
             with concurrent.futures.ThreadPoolExecutor(2) as both:
                 series.append(curve(label, both.map(point, range(2, 65))))
         panels.append(panel(f"{rate[:-1]} Gb/s", series))

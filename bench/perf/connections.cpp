@@ -11,6 +11,7 @@
 #include "bench/perf/payload.hpp"
 #include "dataplane/base/clock.hpp"
 #include "dataplane/memory/arena.hpp"
+#include "dataplane/relay/plan.hpp"
 #include "lib/include/rdmc/unicast.hpp"
 
 namespace rdmc::perf {
@@ -144,7 +145,7 @@ Result<RemoteMemory> End::exchange_keys(std::span<std::byte> message) {
 
 Result<void> End::transfer(std::span<std::byte> message, const RemoteMemory& to) {
   const std::uint64_t block_bytes = options_.block_bytes;
-  const std::uint64_t blocks = std::max<std::uint64_t>(1, (message.size() + block_bytes - 1) / block_bytes);
+  const std::uint64_t blocks = relay::block_count(message.size(), block_bytes);
   received_ = sent_ = 0;
   std::uint64_t begun = 0;
   std::uint64_t& done = sends() ? sent_ : received_;

@@ -2,6 +2,7 @@
 // itself.
 #include "bench/perf/endpoint.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/relay/plan.hpp"
 
 namespace rdmc::perf {
 
@@ -20,8 +21,7 @@ Result<void> run_unicast(Member& member) {
   if (!sender) meet.receiver_key = value_of(endpoint.region->remote_key());
   if (!member.barrier()) return stopped(endpoint);
 
-  const std::uint64_t blocks =
-      std::max<std::uint64_t>(1, (options.size_bytes + options.block_bytes - 1) / options.block_bytes);
+  const std::uint64_t blocks = relay::block_count(options.size_bytes, options.block_bytes);
   const auto block = [&](std::uint64_t index) {
     const std::uint64_t at = index * options.block_bytes;
     return endpoint.message.subspan(at,

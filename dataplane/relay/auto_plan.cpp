@@ -52,24 +52,14 @@ AutoPlan::AutoPlan(const AutoConfig& config, std::uint32_t members, const Racks&
     crossings_[algorithm] = uplink_messages(algorithm, {.members = members_, .racks = racks_, .bytes = 0});
 }
 
-/// Returns the critical path of a plan. The link of a rack carries its blocks one after another. Before and
-/// after this link, a block of a pipeline takes its usual time.
 CriticalPath AutoPlan::path_of(std::uint64_t bytes, const MessagePlan& plan) const {
-  CriticalPath way = critical_path(plan.algorithm, {.members = members_, .racks = racks_, .bytes = bytes},
-                                   plan.block_bytes, path_);
   const auto crossing = crossings_.find(plan.algorithm);
-  if (crossing == crossings_.end()) return way;
-  const bool is_pipeline =
-      plan.algorithm != Algorithm::sequential && plan.algorithm != Algorithm::binomial_tree;
-  const auto whole = static_cast<double>(bytes);
-  way.bytes = std::max(way.bytes, crossing->second * whole + (is_pipeline ? way.bytes - whole : 0));
-  return way;
+  return critical_path(plan.algorithm, {.members = members_, .racks = racks_, .bytes = bytes},
+                       plan.block_bytes, path_, crossing == crossings_.end() ? 0 : crossing->second);
 }
 
 double AutoPlan::foretold(std::uint64_t bytes, const MessagePlan& plan) const {
-  const CriticalPath way = path_of(bytes, plan);
-  return path_.start_seconds + way.bytes * 8 / path_.bits_per_second + way.blocks * path_.block_seconds +
-         way.hops * path_.hop_seconds;
+  return seconds_of(path_of(bytes, plan), path_);
 }
 
 /// Returns the time that counts for a plan with measurements, or nullopt if the plan has no measurements. If

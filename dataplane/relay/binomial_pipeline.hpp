@@ -13,9 +13,7 @@ class BinomialPipeline {
   BinomialPipeline(Rank rank, std::uint32_t members) : rank_(value_of(rank)), members_(members) {}
   BinomialPipeline of(Rank rank) const { return {rank, members_}; }
 
-  std::uint64_t steps(std::uint64_t blocks) const {
-    return members_ == 1 ? 0 : blocks + depth_of(members_) - 1;
-  }
+  std::uint64_t steps(std::uint64_t blocks) const { return least_steps(members_, blocks); }
   /// Takes O(log members) time.
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;

@@ -11,10 +11,6 @@ namespace rdmc::relay {
 
 namespace {
 
-std::uint64_t block_count(std::uint64_t bytes, std::uint32_t block_bytes) {
-  return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
-}
-
 /// The critical path of a plan in which a block passes `hops` hops, and in which the last member waits for
 /// `fill` block times in addition to those of the message's own blocks.
 CriticalPath pipelined(double fill, double hops, std::uint64_t bytes, std::uint32_t block_bytes) {
@@ -188,7 +184,7 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
 }  // namespace
 
 CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
-                           const PathParameters& path) {
+                           const PathParameters& path, double crossing) {
   if (message.members == 1) return {};
   CriticalPath way = path_of_steps(algorithm, message, block_bytes, path);
   const std::uint64_t blocks = block_count(message.bytes, block_bytes);
@@ -216,6 +212,14 @@ CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std
   // In the hybrid, the windows of the connections between racks grow before those of the connections inside
   // the racks. So the idle time counts twice.
   way.hops += algorithm == Algorithm::hybrid && message.racks.is_known() ? 2 * idle : idle;
+  // The uplink carries its share of the blocks one after another. Before and after the uplink, a block of a
+  // pipeline takes its usual time.
+  const auto bytes = static_cast<double>(message.bytes);
+  const double fill = repeats(algorithm) ? 0 : std::max(way.bytes - bytes, 0.0);
+  const double slower =
+      path.uplink_bits_per_second == 0 ? 1 : path.bits_per_second / path.uplink_bits_per_second;
+  const double core_bytes = static_cast<double>(blocks) * path.core_seconds * path.bits_per_second / 8;
+  way.bytes = std::max({way.bytes, core_bytes, crossing == 0 ? 0 : crossing * bytes * slower + fill});
   return way;
 }
 
@@ -243,22 +247,18 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message) {
   return crossings.most();
 }
 
+double seconds_of(const CriticalPath& way, const PathParameters& path) {
+  return path.start_seconds + way.bytes * 8 / path.bits_per_second + way.blocks * path.block_seconds +
+         way.hops * path.hop_seconds;
+}
+
 namespace {
 
-/// `crossing` is the result of uplink_messages().
+/// `crossing` is an argument of critical_path().
 double cost_over(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                  const PathParameters& path, double crossing) {
   if (message.members == 1) return 0;
-  const CriticalPath way = critical_path(algorithm, message, block_bytes, path);
-  const double others = path.start_seconds + way.blocks * path.block_seconds + way.hops * path.hop_seconds;
-  const double core = static_cast<double>(block_count(message.bytes, block_bytes)) * path.core_seconds;
-  const double links = std::max(way.bytes * 8 / path.bits_per_second, core) + others;
-  if (crossing == 0) return links;
-  // The uplink carries its share of the blocks one after another. Before and after the uplink, a block takes
-  // its usual time.
-  const auto bytes = static_cast<double>(message.bytes);
-  const double fill = std::max(way.bytes - bytes, 0.0) * 8 / path.bits_per_second;
-  return std::max(links, crossing * bytes * 8 / path.uplink_bits_per_second + fill + others);
+  return seconds_of(critical_path(algorithm, message, block_bytes, path, crossing), path);
 }
 
 double crossing_of(Algorithm algorithm, const MessageShape& message, const PathParameters& path) {

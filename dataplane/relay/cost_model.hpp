@@ -71,21 +71,28 @@ struct MessageShape {
 /// The longest path of a message to its last member: bytes over a link, blocks, and hops. All values are 0 if
 /// the group has only one member.
 struct CriticalPath {
+  /// The number of bytes that a link carries in the time that the slowest one of the links, the uplinks and
+  /// the cores needs.
   double bytes = 0;
   double blocks = 0;
   double hops = 0;
 };
 /// Returns the critical path of a plan. The hops include the round trips in which the root's link is idle
 /// because the limit of bytes in flight is reached. For a host plan the result is the path between hosts,
-/// because steps inside a host are short in comparison.
+/// because steps inside a host are short in comparison. `crossing` is the result of uplink_messages() if the
+/// uplinks count, and otherwise 0. If the rate of the uplinks is not known, they are as fast as the links.
 CriticalPath critical_path(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
-                           const PathParameters& path);
+                           const PathParameters& path, double crossing = 0);
 
 /// The number of bytes that cross the busiest uplink in one direction, divided by the length of the message.
 /// 0 if there is one rack.
 double uplink_messages(Algorithm algorithm, const MessageShape& message);
 
-/// The predicted time from the root's first send to the last delivery.
+/// The time of a message with this critical path.
+double seconds_of(const CriticalPath& way, const PathParameters& path);
+
+/// The predicted time from the root's first send to the last delivery. The uplinks count if their rate is
+/// known.
 double cost_seconds(Algorithm algorithm, const MessageShape& message, std::uint32_t block_bytes,
                     const PathParameters& path);
 

@@ -28,7 +28,7 @@ struct Hypercube {
         dimensions(static_cast<std::uint32_t>(std::bit_width(member_count)) - 1),
         vertices(std::uint32_t{1} << dimensions),
         blocks(block_count),
-        steps(block_count + depth_of(member_count) - 1) {}
+        steps(least_steps(member_count, block_count)) {}
 
   bool has_pairs() const { return members > vertices; }
   bool is_pair(std::uint32_t vertex) const { return vertex >= 1 && vertex <= members - vertices; }

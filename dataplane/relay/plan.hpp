@@ -46,6 +46,18 @@ constexpr std::uint64_t depth_of(std::uint32_t members) {
   return static_cast<std::uint64_t>(std::bit_width(members - 1));
 }
 
+/// The number of blocks of a message. An empty message has one block without bytes. Precondition: block_bytes
+/// > 0.
+constexpr std::uint64_t block_count(std::uint64_t bytes, std::uint64_t block_bytes) {
+  return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
+}
+
+/// The bound: the least number of steps in which any plan can send this number of blocks to all members
+/// (Bar-Noy and Kipnis 1994). Precondition: blocks >= 1.
+constexpr std::uint64_t least_steps(std::uint32_t members, std::uint64_t blocks) {
+  return members == 1 ? 0 : blocks - 1 + depth_of(members);
+}
+
 /// An algorithm's plan for one member of a group. `blocks` is a message's block count, from 1 to kMaxBlocks.
 template <typename P>
 concept Plan = requires(const P plan, std::uint64_t step, std::uint64_t end, std::uint64_t blocks,

@@ -56,8 +56,7 @@ Relay::Relay(const RelayConfig& config)
 }
 
 Result<std::uint64_t> Relay::count_blocks(std::uint64_t bytes) const {
-  const std::uint64_t whole = bytes / config_.block_bytes;
-  const std::uint64_t blocks = std::max(std::uint64_t{1}, whole + (bytes % config_.block_bytes != 0 ? 1 : 0));
+  const std::uint64_t blocks = relay::block_count(bytes, config_.block_bytes);
   if (blocks > kMaxBlocks) return fail(Errc::invalid_argument, "relay: too many blocks");
   return blocks;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "dataplane/relay/plan.hpp"
 #include "lib/group/store.hpp"
 
 namespace rdmc::group {
@@ -14,7 +15,7 @@ class MemoryStore final : public Store {
   /// `memory` must have space for the message (rounded up to whole pages if pages are exchanged) and must
   /// outlive the store.
   MemoryStore(std::span<std::byte> memory, std::uint64_t bytes, std::uint32_t block_bytes)
-      : memory_(memory), blocks_(bytes == 0 ? 1 : (bytes + block_bytes - 1) / block_bytes) {}
+      : memory_(memory), blocks_(relay::block_count(bytes, block_bytes)) {}
 
   std::span<std::byte> memory() override { return memory_; }
   std::uint64_t slots() const override { return blocks_; }

@@ -143,7 +143,7 @@ SurvivorState NodeGroup::survivor_state() {
     const bool is_whole = is_root_ || message < delivered_;
     if ((is_root_ && message >= handed_) || (!is_whole && !held.have)) continue;
     state.messages.resize(message - reusable_ + 1);
-    const std::uint64_t blocks = blocks_of(held.bytes.size(), config_.block_bytes);
+    const std::uint64_t blocks = relay::block_count(held.bytes.size(), config_.block_bytes);
     state.messages.back() = {.is_known = true,
                              .bytes = held.bytes.size(),
                              .held = is_whole ? relay::BlockMap::full(blocks) : *held.have};
@@ -174,7 +174,7 @@ Result<void> NodeGroup::on_plan(const RecoveryPlan& plan) {
       held.awaited = place;
       continue;
     }
-    held.have = relay::BlockMap(blocks_of(bytes, config_.block_bytes));
+    held.have = relay::BlockMap(relay::block_count(bytes, config_.block_bytes));
     if (place) {
       held.bytes = place->bytes;
       held.posted = place->posted;

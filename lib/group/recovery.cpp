@@ -192,7 +192,7 @@ std::vector<RecoveryStore::Piece> Recovery::pieces_of(const relay::Round& round,
   for (const auto& range : round.blocks.ranges()) {
     for (std::uint64_t at = range.begin; at < range.end; ++at) {
       const auto blocks = [&] {
-        return blocks_of(planned.lengths[message - planned.first], config_.block_bytes);
+        return relay::block_count(planned.lengths[message - planned.first], config_.block_bytes);
       };
       for (; at - begin >= blocks(); ++message) begin += blocks();
       const std::uint64_t block = at - begin;

@@ -78,7 +78,7 @@ Result<SurvivorState> SurvivorState::decode(std::span<const std::byte> bytes, st
     kept.is_known = told != Told::nothing;
     if (!kept.is_known) continue;
     kept.bytes = in.number();
-    const std::uint64_t blocks = blocks_of(kept.bytes, block_bytes);
+    const std::uint64_t blocks = relay::block_count(kept.bytes, block_bytes);
     if (!is_possible(blocks)) return wrong("state: a message that is too long");
     kept.held = told == Told::whole ? BlockMap::full(blocks) : take_map(in, blocks);
   }
@@ -111,7 +111,7 @@ Result<RecoveryPlan> RecoveryPlan::decode(std::span<const std::byte> bytes, std:
   std::uint64_t row = 0;
   for (std::uint64_t count = in.count(); count > 0 && is_possible(row); --count) {
     plan.lengths.push_back(in.number());
-    row += blocks_of(plan.lengths.back(), block_bytes);
+    row += relay::block_count(plan.lengths.back(), block_bytes);
   }
   if (!in.is_good() || !is_possible(row)) return wrong("plan: malformed");
   for (std::uint64_t count = in.count(); count > 0; --count) {

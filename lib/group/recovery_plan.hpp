@@ -11,15 +11,11 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/relay/block_map.hpp"
+#include "dataplane/relay/plan.hpp"
 #include "dataplane/relay/recovery.hpp"
 #include "lib/group/names.hpp"
 
 namespace rdmc::group {
-
-/// The number of blocks of a message. An empty message has one block without bytes.
-constexpr std::uint64_t blocks_of(std::uint64_t bytes, std::uint32_t block_bytes) {
-  return bytes == 0 ? 1 : (bytes - 1) / block_bytes + 1;
-}
 
 /// The state of one survivor, which is sent as bytes. All survivors have the same block size.
 struct SurvivorState {

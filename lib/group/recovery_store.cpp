@@ -30,8 +30,8 @@ void RecoveryStore::for_each_piece(std::uint64_t block, Use use) {
 }
 
 Result<std::uint64_t> RecoveryStore::available() {
-  for (const std::uint64_t end = std::min(limit_, blocks_of(size_, static_cast<std::uint32_t>(block_bytes_)));
-       filled_ < end; ++filled_) {
+  for (const std::uint64_t end = std::min(limit_, relay::block_count(size_, block_bytes_)); filled_ < end;
+       ++filled_) {
     for_each_piece(filled_, [](Placed&, auto bytes, auto slot) { std::ranges::copy(bytes, slot.begin()); });
   }
   return filled_;

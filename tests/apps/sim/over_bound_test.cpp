@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "apps/sim/auto_choice.hpp"
-#include "dataplane/relay/plan.hpp"
+#include "apps/sim/measures.hpp"
 #include "tests/sampled.hpp"
 
 BOOST_AUTO_TEST_SUITE(over_bound_test)
@@ -27,12 +27,10 @@ ScenarioOptions file_of_64_mib(std::uint32_t members, std::uint64_t rate) {
           .mtu = 9000};
 }
 
-/// The bound for blocks of 256 KB, or for the chosen block size if it is smaller. The bound does not include
-/// headers.
-double bound(const ScenarioOptions& options) {
-  const std::uint64_t block = std::min<std::uint64_t>(options.block_bytes, 256 << 10);
-  const std::uint64_t steps = (options.size_bytes + block - 1) / block - 1 + relay::depth_of(options.members);
-  return static_cast<double>(steps * block) * 8 / static_cast<double>(options.rate);
+/// The bound for blocks of 256 KB, or for the chosen block size if it is smaller.
+double bound(ScenarioOptions options) {
+  options.block_bytes = std::min<std::uint32_t>(options.block_bytes, 256 << 10);
+  return bound_seconds(options);
 }
 
 void check(const ScenarioOptions& options, double most) {

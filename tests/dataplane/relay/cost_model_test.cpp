@@ -102,6 +102,16 @@ BOOST_AUTO_TEST_CASE(slow_uplinks_make_a_plan_of_racks_the_cheapest_and_going_in
                 Algorithm::binomial_pipeline);
 }
 
+BOOST_AUTO_TEST_CASE(
+    a_root_that_repeats_a_message_needs_as_long_as_its_link_or_the_uplink_whichever_is_slower) {
+  const MessageShape message{16, *Racks::of(std::vector<std::uint32_t>{8, 8}), 1'000'000};
+  PathParameters path = kOnlyBytes;
+  for (const auto& [slower, seconds] : {std::pair{1.0, 15e-3}, {4.0, 32e-3}}) {
+    path.uplink_bits_per_second = path.bits_per_second / slower;
+    BOOST_TEST(std::abs(cost_seconds(Algorithm::sequential, message, 1000, path) - seconds) < 1e-9);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_cheapest_block_grows_with_the_message_and_with_what_a_block_costs) {
   std::vector<std::uint32_t> block_sizes;
   for (std::uint32_t size = 4096; size <= 4 << 20; size *= 2) block_sizes.push_back(size);

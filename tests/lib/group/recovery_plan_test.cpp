@@ -34,7 +34,7 @@ std::vector<SurvivorState> some_states(const std::vector<std::uint64_t>& lengths
     state.first = up_to(stable);
     state.delivered = stable + up_to(lengths.size() - stable);
     for (std::uint64_t message = state.first; message < lengths.size(); ++message) {
-      const std::uint64_t blocks = blocks_of(lengths[message], kBlock);
+      const std::uint64_t blocks = relay::block_count(lengths[message], kBlock);
       if (message < state.delivered)
         state.messages.push_back({true, lengths[message], BlockMap::full(blocks)});
       else if (up_to(3) > 0)
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(what_anybody_has_delivered_is_saved_and_after_the_rounds_ev
     std::uint64_t row = 0;
     for (std::size_t i = 0; i < plan->lengths.size(); ++i) {
       RC_ASSERT(plan->lengths[i] == lengths[plan->first + i]);
-      row += blocks_of(plan->lengths[i], kBlock);
+      row += relay::block_count(plan->lengths[i], kBlock);
     }
     for (std::size_t rank = 0; rank < states.size(); ++rank) {
       RC_ASSERT(states[rank].delivered >= plan->first);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(what_anybody_has_delivered_is_saved_and_after_the_rounds_ev
       BlockMap has(0);
       for (std::uint64_t message = plan->first; message < plan->end(); ++message) {
         const auto* const kept = states[rank].find(message);
-        has.append(kept != nullptr ? kept->held : BlockMap(blocks_of(lengths[message], kBlock)));
+        has.append(kept != nullptr ? kept->held : BlockMap(relay::block_count(lengths[message], kBlock)));
       }
       for (const relay::Round& round : plan->rounds) {
         RC_ASSERT(round.blocks.blocks() == row);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(what_anybody_has_delivered_is_saved_and_after_the_rounds_ev
     // The plan ends before the next message for one of two reasons: the survivors together lack some of its
     // blocks, or only the new root has blocks of this message and of later ones.
     if (plan->end() == lengths.size()) return;
-    BlockMap together(blocks_of(lengths[plan->end()], kBlock));
+    BlockMap together(relay::block_count(lengths[plan->end()], kBlock));
     bool others = false;
     for (const SurvivorState& state : states) {
       const auto* const kept = state.find(plan->end());

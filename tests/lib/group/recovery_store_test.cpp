@@ -38,7 +38,7 @@ struct Row {
 std::uint64_t carry(RecoveryStore& source, RecoveryStore& sink, std::uint64_t slots) {
   std::vector<std::uint64_t> consumed;
   std::uint64_t next = 0, total = 0;
-  for (const std::uint64_t blocks = blocks_of(source.size(), kBlock); next < blocks;) {
+  for (const std::uint64_t blocks = relay::block_count(source.size(), kBlock); next < blocks;) {
     const std::uint64_t available = *source.available();
     RC_ASSERT(available > next);
     RC_ASSERT(available <= consumed.size() + slots);
