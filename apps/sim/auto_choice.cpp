@@ -1,34 +1,8 @@
 #include "apps/sim/auto_choice.hpp"
 
 #include "apps/sim/measures.hpp"
-#include "dataplane/relay/path_fit.hpp"
 
 namespace rdmc::sim_app {
-
-relay::PathParameters probe_paths(const ScenarioOptions& options) {
-  const auto rate = static_cast<double>(options.rate);
-  relay::PathFit fit({.bits_per_second = rate});
-  for (const relay::Probe& probe : relay::kProbes) {
-    ScenarioOptions run{.model = options.model,
-                        .seed = options.seed,
-                        .members = probe.members,
-                        .size_bytes = probe.bytes,
-                        .block_bytes = probe.block_bytes,
-                        .algorithm = probe.algorithm,
-                        .window_bytes = options.window_bytes,
-                        .rate = options.rate,
-                        .mtu = options.mtu,
-                        .link_delay = options.link_delay,
-                        .selective_repeat = options.selective_repeat};
-    run.blocks.latency = options.blocks.latency;
-    run.blocks.relay_cost = options.blocks.relay_cost;
-    run.blocks.jitter = options.blocks.jitter;
-    run.blocks.writes_in_flight = options.blocks.writes_in_flight;
-    const double seconds = run_bcast(run).virtual_seconds;
-    if (seconds > 0) fit.observe(probe, seconds);
-  }
-  return fit.parameters();
-}
 
 namespace {
 
@@ -65,17 +39,15 @@ relay::PathParameters known_paths(const ScenarioOptions& options) {
   return path;
 }
 
-void choose(ScenarioOptions& options, Auto what) {
-  if (!what.algorithm && !what.block_size) return;
-  auto path = what.probes ? probe_paths(options) : known_paths(options);
+void choose(ScenarioOptions& options, const relay::Fixed& fixed) {
+  if (fixed.algorithm && fixed.block_bytes) return;
+  auto path = known_paths(options);
   add_uplinks(path, options);
   const auto choice = relay::choose(
       {.members = options.members, .racks = options.racks, .bytes = options.size_bytes, .is_file = true},
-      path,
-      {.algorithm = what.algorithm ? std::nullopt : std::optional(options.algorithm),
-       .block_bytes = what.block_size ? std::nullopt : std::optional(options.block_bytes)});
+      path, fixed);
   options.algorithm = choice.algorithm;
-  options.finds_stragglers = what.algorithm;
+  options.finds_stragglers = !fixed.algorithm;
   options.block_bytes = choice.block_bytes;
 }
 

@@ -206,10 +206,8 @@ int main(int argc, char** argv) {
   bcast->add_option("--size", options.size_bytes, "size of the file in bytes (K, M, G allowed)")
       ->transform(rdmc::size_value());
   bcast
-      ->add_option(
-          "--block-size", options.block_bytes,
-          "size of a block in bytes (K, M allowed); default: as in rdmc_bcast; auto: chosen by a model that "
-          "is fitted to short messages")
+      ->add_option("--block-size", options.block_bytes,
+                   "size of a block in bytes (K, M allowed), or auto; default: auto, chosen as in rdmc_bcast")
       ->transform(rdmc::size_or_auto_value())
       ->check(CLI::Range(0U, kMostBlockBytes));
   schedule.declare(*bcast);
@@ -286,11 +284,9 @@ int main(int argc, char** argv) {
   if (const std::string error = check_model(*bcast, options); !error.empty()) return rdmc::complain(error);
   if (bcast->count("--block-size") == 0) options.block_bytes = 0;
   if (bcast->count("--window") == 0) options.window_bytes = kDefaultWindow;
-  const bool any_algorithm = !schedule.chosen(), any_block_size = options.block_bytes == 0;
-  const bool is_asked_for_auto =
-      (any_algorithm && schedule.is_given()) || (any_block_size && bcast->count("--block-size") != 0);
   rdmc::sim_app::choose(
-      options, {.algorithm = any_algorithm, .block_size = any_block_size, .probes = is_asked_for_auto});
+      options, {.algorithm = schedule.chosen(),
+                .block_bytes = options.block_bytes == 0 ? std::nullopt : std::optional(options.block_bytes)});
   std::vector<std::string> asked;
   if (const std::string error = apply_faults(faults, options, asked); !error.empty())
     return rdmc::complain(error);

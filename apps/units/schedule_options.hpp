@@ -31,7 +31,6 @@ struct ScheduleOptions {
         ->delimiter(',');
   }
 
-  bool is_given() const { return !algorithm.empty(); }
   /// Returns the algorithm. Returns an empty value for auto, or if no algorithm is given.
   std::optional<relay::Algorithm> chosen() const { return relay::algorithm_of(algorithm); }
   /// Returns the racks. Errors: invalid_argument if --racks is wrong. The error's text names --racks.

@@ -1,17 +1,21 @@
 #include "bench/perf/auto_choice.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "bench/perf/run.hpp"
-#include "dataplane/relay/block_size_search.hpp"
-#include "dataplane/relay/path_fit.hpp"
+#include "dataplane/relay/cost_model.hpp"
 
 namespace rdmc::perf {
 namespace {
 
-constexpr std::uint32_t kProbeIterations = 5;
-/// The most bytes that one member sends in one trial. A trial has at least one message.
+/// A trial has as many messages as the root sends in this number of bytes, but at least 1 and at most
+/// kMostTrialMessages.
 constexpr std::uint64_t kTrialBytes = 256U << 20;
+constexpr std::uint64_t kMostTrialMessages = 20;
+/// A block size is better than another one if a message takes less time by at least this fraction. A smaller
+/// difference is chance.
+constexpr double kWorthwhile = 0.02;
 
 Result<double> median_seconds(const Options& run) {
   Rendezvous* const meet = Rendezvous::make(run.members);
@@ -20,48 +24,40 @@ Result<double> median_seconds(const Options& run) {
   return percentile(seconds_taken(run, *meet), 0.5);
 }
 
-/// Improves the block size by trials. The first trial uses the model's choice.
-Result<void> improve_block_size(Options& options) {
-  relay::BlockSizeSearch search(options.block_bytes);
-  Options run = options;
-  const std::uint64_t affordable = kTrialBytes / std::max<std::uint64_t>(options.size_bytes, 1);
-  run.iterations = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(affordable, 1, 4 * kProbeIterations));
-  while (const auto trial = search.trial()) {
-    run.block_bytes = *trial;
+/// Returns the block size with which a message took the least time.
+Result<std::uint32_t> try_block_sizes(Options run) {
+  const std::uint64_t affordable = kTrialBytes / std::max<std::uint64_t>(run.size_bytes, 1);
+  run.iterations = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(affordable, 1, kMostTrialMessages));
+  double least = std::numeric_limits<double>::infinity();
+  std::uint32_t best = 0;
+  run.block_bytes = relay::kMostAutoBlock;
+  while (run.block_bytes > relay::kLeastAutoBlock && run.block_bytes / 2 >= run.size_bytes)
+    run.block_bytes /= 2;
+  for (; run.block_bytes >= relay::kLeastAutoBlock; run.block_bytes /= 2) {
     const auto seconds = median_seconds(run);
     if (!seconds) return std::unexpected(seconds.error());
-    search.took(*seconds);
+    if (*seconds >= least * (1 - kWorthwhile)) continue;
+    least = *seconds;
+    best = run.block_bytes;
   }
-  options.block_bytes = search.best();
-  return {};
+  return best;
 }
 
 }  // namespace
 
 Result<void> choose(Options& options, bool algorithm) {
-  if (!algorithm && options.block_bytes != 0) return {};
-  relay::PathFit fit({});
-  for (const relay::Probe& probe : relay::kProbes) {
-    if (probe.members > options.members) continue;
-    Options run = options;
-    run.members = probe.members;
-    run.size_bytes = probe.bytes;
-    run.block_bytes = probe.block_bytes;
-    run.algorithm = probe.algorithm;
-    run.racks = {};
-    run.iterations = kProbeIterations;
-    const auto seconds = median_seconds(run);
-    if (!seconds) return std::unexpected(seconds.error());
-    fit.observe(probe, *seconds);
-  }
-  const auto choice = relay::choose(
-      {options.members, options.racks, options.size_bytes}, fit.parameters(),
-      {.algorithm = algorithm ? std::nullopt : std::optional(options.algorithm),
-       .block_bytes = options.block_bytes == 0 ? std::nullopt : std::optional(options.block_bytes)});
-  const bool given = options.block_bytes != 0;
-  options.algorithm = choice.algorithm;
-  options.block_bytes = choice.block_bytes;
-  return given ? Result<void>{} : improve_block_size(options);
+  const bool tries = options.block_bytes == 0;
+  if (algorithm)
+    options.algorithm =
+        relay::choose(
+            {options.members, options.racks, options.size_bytes}, relay::kUnmeasured,
+            {.algorithm = {}, .block_bytes = tries ? std::nullopt : std::optional(options.block_bytes)})
+            .algorithm;
+  if (!tries) return {};
+  const auto best = try_block_sizes(options);
+  if (!best) return std::unexpected(best.error());
+  options.block_bytes = *best;
+  return {};
 }
 
 }  // namespace rdmc::perf

@@ -128,8 +128,9 @@ int main(int argc, char** argv) {
     sub->add_option("--iterations", options.iterations,
                     "number of timed iterations, after two warm-up iterations")
         ->check(CLI::Range(1U, kMostIterations - kWarmUpIterations));
-    sub->add_option("--block-size", options.block_bytes,
-                    "size of a block in bytes (K, M, G allowed); auto: chosen by a model")
+    sub->add_option(
+           "--block-size", options.block_bytes,
+           "size of a block in bytes (K, M, G allowed); auto: the best one of several that are tried")
         ->transform(rdmc::size_or_auto_value());
     sub->add_option("--fabric", options.fabric)->check(CLI::IsMember(rdmc::fabric::fabric_names()));
     schedule.declare(*sub);

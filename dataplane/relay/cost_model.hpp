@@ -1,6 +1,6 @@
 // Predicts the time of a message with each algorithm, so that `auto` can choose. The model has a few
-// parameters, which are fitted to the times of earlier messages or of short probes (path_fit.hpp). Pure (no
-// I/O and no clock); any thread may use it.
+// parameters. A program assumes them before it sends, or a group fits them to the times of its messages
+// (path_fit.hpp). Pure (no I/O and no clock); any thread may use it.
 //
 // A message takes as long as its critical path: a start, some bytes over a link, some blocks that each cost
 // a member a fixed time whatever their size, and some hops of latency. If racks have slower uplinks, the

@@ -20,11 +20,6 @@ void PathFit::observe(const CriticalPath& path, double seconds) {
   }
 }
 
-void PathFit::observe(const Probe& probe, double seconds) {
-  const MessageShape message{.members = probe.members, .bytes = probe.bytes};
-  observe(critical_path(probe.algorithm, message, probe.block_bytes, guess_), seconds);
-}
-
 /// Gaussian elimination without pivoting, because the matrix is symmetric and positive definite.
 PathFit::Vector PathFit::solve(Matrix left, Vector right) {
   for (std::size_t i = 0; i < kUnknowns; ++i) {

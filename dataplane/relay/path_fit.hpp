@@ -9,20 +9,6 @@
 
 namespace rdmc::relay {
 
-/// A short message whose time is measured.
-struct Probe {
-  Algorithm algorithm = Algorithm::chain;
-  std::uint32_t members = 2;
-  std::uint64_t bytes = 0;
-  std::uint32_t block_bytes = 0;
-};
-/// The times of these probes distinguish all parameters. A group does not send the probes that need more
-/// members than it has.
-inline constexpr std::array<Probe, 4> kProbes{{{.members = 2, .bytes = 256 << 10, .block_bytes = 32 << 10},
-                                               {.members = 2, .bytes = 4 << 20, .block_bytes = 32 << 10},
-                                               {.members = 2, .bytes = 4 << 20, .block_bytes = 256 << 10},
-                                               {.members = 4, .bytes = 1 << 20, .block_bytes = 32 << 10}}};
-
 /// Fits the parameters so that the sum of the squared relative errors over all observed messages is least. If
 /// the messages give no information about a parameter, it stays close to a first guess.
 class PathFit {
@@ -30,7 +16,6 @@ class PathFit {
   explicit PathFit(const PathParameters& guess) : guess_(guess) {}
   /// Reports that a message with this critical path took `seconds`. Precondition: seconds > 0.
   void observe(const CriticalPath& path, double seconds);
-  void observe(const Probe& probe, double seconds);
   /// The fitted parameters. All values are at least 0. The values for uplinks and drift are those of the
   /// guess.
   PathParameters parameters() const;

@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_a_file_takes_hardly_longer_than_the_bou
                                             {9, 400 * kMega, 1.06}}) {
     if (is_sampled() && members > 5) continue;
     ScenarioOptions options = file_of_64_mib(members, rate);
-    choose(options, {.algorithm = true, .block_size = true, .probes = false});
+    choose(options, {});
     check(options, most);
   }
 }
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_short_files_and_long_hops_take_hardly_l
                             .rate = rate,
                             .mtu = 9000,
                             .link_delay = link_delay};
-    choose(options, {.algorithm = true, .block_size = true, .probes = false});
+    choose(options, {});
     const double chosen = run_bcast(options).virtual_seconds;
     options.algorithm = best;
     options.block_bytes = block_bytes;
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_members_get_blocks_that_their_cores_keep_up_with
                           .size_bytes = 256 << 20,
                           .window_bytes = 32 << 20,
                           .rate = 20 * kGiga};
-  choose(options, {.algorithm = true, .block_size = true, .probes = false});
+  choose(options, {});
   check(options, 1.03);
 }
 
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_sites_behind_one_uplink_take_hardly_lon
     for (const std::uint64_t rate : {1 * kGiga, 10 * kGiga}) {
       ScenarioOptions options = file_of_64_mib(16, rate);
       options.racks = *relay::Racks::of(sites);
-      choose(options, {.algorithm = true, .block_size = true, .probes = false});
+      choose(options, {});
       check(options, 1.05);
     }
   }
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_slow_host_that_nobody_named_becomes_a_straggler) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(12, 100 * kMega);
   options.slow_hosts = {{5, options.rate / 2}};
-  choose(options, {.algorithm = true, .block_size = true, .probes = false});
+  choose(options, {});
   const ScenarioResult result = run_bcast(options);
   BOOST_TEST(result.violations.empty());
   BOOST_TEST(result.figures.at("stragglers") == 1u);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(nobody_behind_a_slow_uplink_is_a_straggler) {
   options.racks = *relay::Racks::of(std::vector<std::uint32_t>{2, 2, 2});
   options.uplink_rate = options.rate / 2;
   options.link_delay = milliseconds(3);
-  choose(options, {.algorithm = true, .block_size = true, .probes = false});
+  choose(options, {});
   const ScenarioResult result = run_bcast(options);
   BOOST_TEST(result.violations.empty());
   BOOST_TEST(result.figures.at("stragglers") == 0u);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_far_host_holds_up_nobody) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(16, 200 * kMega);
   options.far_hosts = {{5, milliseconds(20)}};
-  choose(options, {.algorithm = true, .block_size = true, .probes = false});
+  choose(options, {});
   const ScenarioResult result = run_bcast(options);
   BOOST_TEST(result.violations.empty());
   BOOST_TEST(result.figures.at("stragglers") == 1u);
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_long_file_takes_hardly_longer_than_the_bound) {
   if (is_sampled()) return;
   ScenarioOptions options = file_of_64_mib(16, 200 * kMega);
   options.size_bytes = 256 << 20;
-  choose(options, {.algorithm = true, .block_size = true, .probes = false});
+  choose(options, {});
   check(options, 1.04);
 }
 
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(one_packet_lost_in_a_hundred_costs_a_tenth_at_most) {
   for (const std::uint32_t members : {3U, 8U, 12U}) {
     if (is_sampled() && members > 3) break;
     ScenarioOptions options = file_of_64_mib(members, kGiga);
-    choose(options, {.algorithm = true, .block_size = true, .probes = false});
+    choose(options, {});
     options.rates.loss = 10'000;
     check(options, 1.1);
   }

@@ -5,11 +5,9 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
-#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "dataplane/relay/block_size_search.hpp"
 #include "tests/dataplane/relay/plans.hpp"
 
 namespace rdmc::relay {
@@ -200,30 +198,6 @@ BOOST_AUTO_TEST_CASE(an_empty_message_and_a_group_of_one_cost_what_they_must) {
     BOOST_TEST(cost_seconds(algorithm, {.members = 1, .bytes = 1 << 20}, 4096, {}) == 0.0);
     BOOST_TEST(cost_seconds(algorithm, {.members = 2, .bytes = 0}, 4096, {}) > 0.0);
   }
-}
-
-/// The simulated time is 1 at the lowest point. It is 0.2 longer for each doubling or halving of the block
-/// size.
-BOOST_AUTO_TEST_CASE(the_search_finds_the_lowest_point_of_a_valley_wherever_it_begins) {
-  for (std::uint32_t from = kLeastAutoBlock; from <= kMostAutoBlock; from *= 2) {
-    for (std::uint32_t lowest = kLeastAutoBlock; lowest <= kMostAutoBlock; lowest *= 2) {
-      BlockSizeSearch search(from);
-      std::vector<std::uint32_t> tried;
-      while (const auto trial = search.trial()) {
-        BOOST_TEST_REQUIRE(std::ranges::count(tried, *trial) == 0);
-        tried.push_back(*trial);
-        search.took(1 + 0.2 * std::abs(std::log2(double(*trial) / lowest)));
-      }
-      BOOST_TEST(search.best() == lowest);
-      BOOST_TEST(tried.size() <= std::size_t(std::bit_width(kMostAutoBlock / kLeastAutoBlock)));
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(the_search_stays_where_nothing_is_worthwhile) {
-  BlockSizeSearch search(256U << 10);
-  for (double seconds = 1; search.trial(); seconds *= 0.99) search.took(seconds);
-  BOOST_TEST(search.best() == 256U << 10);
 }
 
 }  // namespace
