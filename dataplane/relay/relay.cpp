@@ -35,7 +35,6 @@ Result<Relay> Relay::create(const RelayConfig& config) {
   if (config.max_writes_in_flight == 0 || config.max_writes_in_flight > kMaxWritesInFlight) {
     return refuse("relay: writes in flight out of range");
   }
-  if (config.expected_writes_ahead == 0) return refuse("relay: no expected write to foretell");
   if (config.stragglers >= config.members) return refuse("relay: nobody but stragglers");
   Relay relay(config);
   const auto is_other = [](const Destination& destination) { return !destination.is_straggler; };

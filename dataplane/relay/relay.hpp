@@ -37,6 +37,10 @@ inline constexpr std::uint32_t kMostOmissions = 64;
 /// that has arrived.
 inline constexpr std::uint32_t kMostOvertaken = 4096;
 
+/// The largest number of expected writes that poll_expected_write() has returned for a source and that have
+/// not arrived.
+inline constexpr std::uint32_t kMostExpectedWrites = 16;
+
 struct RelayConfig {
   Algorithm algorithm = Algorithm::binomial_pipeline;
   Rank rank{};
@@ -46,9 +50,6 @@ struct RelayConfig {
   /// The largest number of writes in flight over all destinations, 1 ... kMaxWritesInFlight. Unless all
   /// blocks have slots, the number is also limited to a quarter of the slots, or to 16 if that is more.
   std::uint32_t max_writes_in_flight = kDefaultWritesInFlight;
-  /// The largest number of expected writes that poll_expected_write() has returned for a source and that have
-  /// not arrived. At least 1.
-  std::uint32_t expected_writes_ahead = 16;
   std::uint16_t slot_id = 0;  ///< this message's number in the immediates that are sent to this member
   /// The number of stragglers, less than `members`. They are the members with the highest ranks. They send
   /// only to each other, and blocks may be omitted for them. In the plan, no other member may depend on a

@@ -125,7 +125,7 @@ bool Relay::poll_expected_write(ExpectedWrite& expected_write) {
   if (cancelled_ || !memory_) return false;
   for (Source& source : sources_) {
     skip_held(source.rank, source.expected_step);
-    if (!source.expected_step || source.expected_writes == config_.expected_writes_ahead) continue;
+    if (!source.expected_step || source.expected_writes == kMostExpectedWrites) continue;
     const std::uint64_t block = block_at(*source.expected_step);
     if (block >= source.granted) continue;
     expected_write = {.from = source.rank,

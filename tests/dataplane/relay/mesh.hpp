@@ -27,7 +27,6 @@ struct MeshOptions {
   std::uint64_t length = 0;
   std::uint32_t block_bytes = 1;
   std::uint32_t max_writes_in_flight = 4;
-  std::uint32_t expected_writes_ahead = 4;
   /// The number of slots that a ring buffer has beyond its minimum. ~0 means memory for the whole message.
   std::uint64_t spare_slots = 0;
   /// If true, members learn the length before the first block. If the source of the first block does not
@@ -140,7 +139,6 @@ class Mesh {
                                 .racks = options_.racks,
                                 .block_bytes = options_.block_bytes,
                                 .max_writes_in_flight = options_.max_writes_in_flight,
-                                .expected_writes_ahead = options_.expected_writes_ahead,
                                 .slot_id = static_cast<std::uint16_t>(rank * 700),
                                 .stragglers = options_.stragglers});
     Member member{.relay = std::move(*relay), .rank = rank};

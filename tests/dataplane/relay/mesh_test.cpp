@@ -42,9 +42,8 @@ BOOST_AUTO_TEST_CASE(every_member_completes_with_the_exact_bytes_whatever_the_or
     if (options.algorithm == Algorithm::hybrid || options.algorithm == Algorithm::host_pipeline)
       options.racks = some_racks(options.members);
     options.block_bytes = *rc::gen::inRange<std::uint32_t>(1, 9);
-    options.length = *rc::gen::inRange<std::uint64_t>(0, 30 * options.block_bytes);
+    options.length = *rc::gen::inRange<std::uint64_t>(0, 60 * options.block_bytes);
     options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 3, 16);
-    options.expected_writes_ahead = *rc::gen::element<std::uint32_t>(1, 2, 16);
     options.spare_slots = *rc::gen::element<std::uint64_t>(0, 0, 1, 3, 8, kWhole);
     options.arenas = *rc::gen::arbitrary<bool>();
     options.slow_per_million = *rc::gen::element<std::uint32_t>(0, 300'000, 900'000);

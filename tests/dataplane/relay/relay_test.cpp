@@ -234,14 +234,18 @@ BOOST_AUTO_TEST_CASE(a_block_that_is_not_due_is_refused_and_changes_nothing) {
   BOOST_TEST(relay.blocks_held() == 1u);
 }
 
+std::vector<std::uint64_t> numbers_below(std::uint64_t end) {
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t number = 0; number < end; ++number) numbers.push_back(number);
+  return numbers;
+}
+
 BOOST_AUTO_TEST_CASE(a_block_that_was_overtaken_holds_up_nothing_but_itself) {
-  auto relay = *Relay::create({.algorithm = Algorithm::chain,
-                               .rank = Rank{1},
-                               .members = 3,
-                               .block_bytes = 100,
-                               .expected_writes_ahead = 2});
-  BOOST_REQUIRE(relay.set_length(500).has_value());
-  BOOST_REQUIRE(relay.set_memory({5, kAddress, kKey}).has_value());
+  constexpr std::uint32_t kBlocks = kMostExpectedWrites + 3;
+  auto relay =
+      *Relay::create({.algorithm = Algorithm::chain, .rank = Rank{1}, .members = 3, .block_bytes = 100});
+  BOOST_REQUIRE(relay.set_length(100 * kBlocks).has_value());
+  BOOST_REQUIRE(relay.set_memory({kBlocks, kAddress, kKey}).has_value());
   grants_of(relay);
   BOOST_REQUIRE(relay.on_grant(Rank{2}, kWholeMemory).has_value());
   std::vector<std::uint64_t> sent, foretold;
@@ -251,15 +255,18 @@ BOOST_AUTO_TEST_CASE(a_block_that_was_overtaken_holds_up_nothing_but_itself) {
       foretold.push_back(expected_write.block);
   };
   drain();
-  BOOST_TEST((sent.empty() && foretold == std::vector<std::uint64_t>{0, 1}));
-  // Block 4 arrives before the relay has announced it as an expected write.
-  for (const std::uint32_t block : {0, 2, 4, 1, 3}) {
+  BOOST_TEST((sent.empty() && foretold == numbers_below(kMostExpectedWrites)));
+  // The last block arrives before the relay has announced it as an expected write.
+  std::vector<std::uint64_t> order{0, 2, kBlocks - 1, 1};
+  for (std::uint64_t block = 3; block + 1 < kBlocks; ++block) order.push_back(block);
+  for (const std::uint64_t number : order) {
+    const auto block = static_cast<std::uint32_t>(number);
     BOOST_TEST(relay.on_block(Rank{0}, block, 100).value() == block);
     drain();
     BOOST_TEST(is_error(relay.on_block(Rank{0}, block, 100), Errc::protocol_error));
   }
-  BOOST_TEST((sent == std::vector<std::uint64_t>{0, 2, 4, 1, 3}));
-  BOOST_TEST((foretold == std::vector<std::uint64_t>{0, 1, 2, 3}));
+  BOOST_TEST(sent == order);
+  BOOST_TEST((foretold == numbers_below(kBlocks - 1)));
   BOOST_TEST(relay.is_delivered());
 }
 

@@ -35,7 +35,6 @@ BOOST_AUTO_TEST_CASE(all_others_get_every_byte_and_stragglers_hear_of_each_block
     auto options = group(others, stragglers, *rc::gen::inRange<std::uint64_t>(0, 200),
                          *rc::gen::element<std::uint64_t>(0, 16, 40, 1000));
     options.max_writes_in_flight = *rc::gen::element<std::uint32_t>(1, 2, 16);
-    options.expected_writes_ahead = *rc::gen::element<std::uint32_t>(1, 16);
     options.put_off = *rc::gen::element<std::uint32_t>(1, 5, 200);
     options.slow_per_million = *rc::gen::element<std::uint32_t>(0, 300'000);
     options.overtake_per_million = *rc::gen::element<std::uint32_t>(0, 100'000);
