@@ -1,13 +1,15 @@
 #include "dataplane/fabric/deadline_heap.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 namespace rdmc::fabric {
 
 void DeadlineHeap::reserve(std::size_t count) {
   if (count <= positions_.size()) return;
-  positions_.resize(count, kNowhere);
+  if (count > positions_.capacity()) positions_.reserve(std::max(count, 2 * positions_.size()));
   entries_.reserve(positions_.capacity());
+  positions_.resize(count, kNowhere);  // Cannot fail. Only now do the slots count as reserved.
 }
 
 void DeadlineHeap::put(std::size_t at, const Entry& entry) {

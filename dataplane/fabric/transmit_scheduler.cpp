@@ -8,11 +8,12 @@ namespace rdmc::fabric {
 
 void TransmitScheduler::reserve(std::size_t count) {
   if (count <= states_.size()) return;
-  states_.resize(count);
+  if (count > states_.capacity()) states_.reserve(std::max(count, 2 * states_.size()));
   marked_.reserve(states_.capacity());
   ready_.reserve(states_.capacity());
   due_.reserve(states_.capacity());
   deadlines_.reserve(count);
+  states_.resize(count);  // Cannot fail. Only now do the slots count as reserved.
 }
 
 void TransmitScheduler::remove(Slot slot) {
