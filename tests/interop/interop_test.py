@@ -27,9 +27,9 @@ import report
 import sockets
 import unicast
 
-# ./check promises 6 minutes for the whole lab, from the guest's boot to the documents. On two idle cores, the
-# lab takes half of this.
-BUDGET_SECONDS = 345
+# This limit only ends a lab that hangs. From the guest's boot to the documents, the lab takes 3 minutes on two idle
+# cores, and 6 minutes on slow cores beside a compilation.
+BUDGET_SECONDS = 900
 WRITING_BUDGET_SECONDS = 2 * BUDGET_SECONDS
 SAMPLE_ITERATIONS, SAMPLE_ITERATIONS_LOSSY = 3, 100
 VERBS_TESTS = ["verbs_fabric_test", "verbs_failures_test", "verbs_memory_test"]
