@@ -1,5 +1,5 @@
-// What a queue pair can do in addition to work requests if its peer is a process on this host and both share
-// memory. Only the shm provider has such queue pairs; QueuePair::local_peer() returns this interface. The
+// A LocalPeer does what work requests cannot do, for a queue pair whose peer is a process on this host that
+// shares memory with this process. Only the shm provider has it; QueuePair::local_peer() returns it. The
 // queue pair owns the object. Used on the fabric thread.
 #pragma once
 

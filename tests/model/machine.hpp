@@ -1,6 +1,6 @@
 // Runs threads on a model of a processor, in all interleavings up to a number of preemptions (Musuvathi and
 // Qadeer, "Iterative context bounding for systematic testing of multithreaded programs", PLDI 2007). The code
-// under test is the product's own code, compiled with model::Atomic in place of std::atomic
+// under test is the product's own code, compiled with the Atomic of tests/model in place of std::atomic
 // (dataplane/base/atomic.hpp).
 //
 // As in x86 processors, each thread has a store buffer (Sewell et al., "x86-TSO", CACM 2010). A thread sees
