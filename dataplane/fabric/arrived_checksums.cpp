@@ -20,6 +20,7 @@ ArrivedChecksums::Position ArrivedChecksums::locate(std::span<const std::byte> b
 }
 
 void ArrivedChecksums::forget(std::span<const std::byte> bytes) {
+  if (!has_recorded_) return;
   const auto [entries, begin] = locate(bytes);
   if (entries == nullptr) return;
   const std::size_t end = begin + bytes.size(), first = begin / kGranule;
@@ -41,12 +42,14 @@ void ArrivedChecksums::forget(std::span<const std::byte> bytes) {
 void ArrivedChecksums::record(std::span<const std::byte> payload, std::uint32_t crc) {
   forget(payload);
   const auto [entries, begin] = locate(payload);
-  if (entries == nullptr || payload.size() > kMostBytes) return;
+  if (entries == nullptr || !remembers(payload.size())) return;
+  has_recorded_ = true;
   entries[begin / kGranule] = {static_cast<std::uint16_t>(begin % kGranule),
                                static_cast<std::uint16_t>(payload.size()), crc};
 }
 
 std::optional<std::uint32_t> ArrivedChecksums::find(std::span<const std::byte> payload) const {
+  if (!remembers(payload.size())) return std::nullopt;
   const auto [entries, begin] = locate(payload);
   if (entries == nullptr) return std::nullopt;
   const Entry& entry = entries[begin / kGranule];

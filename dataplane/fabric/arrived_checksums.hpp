@@ -20,10 +20,12 @@ class ArrivedChecksums {
   void remove_region(std::span<std::byte> memory) { regions_.erase(memory.data()); }
   bool empty() const { return regions_.empty(); }
 
-  /// Remembers `crc`, which is the payload_crc of `payload`. `payload` has been placed in a region. Payload
-  /// of more than kMostBytes is not remembered. If several packets begin in one granule, only the last one is
-  /// remembered. Older entries that overlap these bytes are forgotten. Such entries exist because another
-  /// source may cut the same block into other packets.
+  /// The CRC of a payload of this length is remembered. The CRC of a shorter one is computed again sooner
+  /// than it is found.
+  static constexpr bool remembers(std::size_t bytes) { return bytes >= kGranule && bytes <= kMostBytes; }
+  /// Remembers `crc`, which is the payload_crc of `payload`, if remembers(payload.size()). `payload` has been
+  /// placed in a region. Older entries that overlap these bytes are forgotten. Such entries exist because
+  /// another source may cut the same block into other packets.
   void record(std::span<const std::byte> payload, std::uint32_t crc);
   /// Must be called when these bytes have changed. Forgets every entry that contains one of them.
   void forget(std::span<const std::byte> bytes);
@@ -32,8 +34,8 @@ class ArrivedChecksums {
   std::optional<std::uint32_t> find(std::span<const std::byte> payload) const;
 
  private:
-  /// The size of a granule. There is one entry for each granule, and an entry has 8 bytes. Packets of at
-  /// least this size never share an entry.
+  /// The size of a granule. There is one entry for each granule, and an entry has 8 bytes. Two packets that
+  /// begin in one granule overlap, because no remembered packet is shorter.
   static constexpr std::size_t kGranule = 4096;
   static constexpr std::size_t kMostBytes = 0xFFFF;
 
@@ -55,6 +57,8 @@ class ArrivedChecksums {
   Position locate(std::span<const std::byte> bytes) const;
 
   std::map<const std::byte*, Region> regions_;
+  bool has_recorded_ =
+      false;  // False as long as all packets were too short. Then there is nothing to forget.
 };
 
 }  // namespace rdmc::fabric
