@@ -1,4 +1,4 @@
-// The options of rdmc_perf. Values only.
+// The options of rdmc_perf, as plain values.
 #pragma once
 
 #include <cstdint>

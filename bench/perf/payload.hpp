@@ -8,8 +8,8 @@
 
 namespace rdmc::perf {
 
-/// A function that is called between two parts of a long task, because a member that is silent for long
-/// counts as dead.
+/// A function that is called between two parts of a long task. It lets the member answer its peers. A member
+/// that is silent for a long time counts as dead.
 using Meanwhile = std::function<void()>;
 
 /// On the root, stamp() fills `bytes` for iteration `iteration` of sender `sender`, and publishes the digest
@@ -21,8 +21,8 @@ void stamp(Rendezvous& meet, std::span<std::byte> bytes, std::uint32_t iteration
 std::uint64_t stamp_of(std::size_t at, std::uint32_t iteration, std::uint32_t sender);
 bool matches_digest(const Rendezvous& meet, std::span<const std::byte> bytes, std::uint32_t sender,
                     const Meanwhile& meanwhile);
-/// record_start() and record_end() record an iteration's start and end. The earliest start of a root and the
-/// latest end of a member count.
+/// record_start() and record_finish() record an iteration's start and end. The earliest start of a root and
+/// the latest end of a member count.
 void record_start(Rendezvous& meet, std::uint32_t iteration);
 void record_finish(Rendezvous& meet, std::uint32_t iteration);
 

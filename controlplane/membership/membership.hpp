@@ -89,7 +89,8 @@ struct Counters {
   std::uint64_t refused = 0;
   /// Links that ended for one of the reasons of Upcalls::refused.
   std::uint64_t mismatched = 0;
-  /// Deaths of processes that were seen by signs of the operating system.
+  /// Deaths of processes that this process has detected by a pidfd, or by a refused connection at the address
+  /// of the dead process.
   std::uint64_t deaths_seen = 0;
   /// Packets that were refused, see DataPath::packets_refused().
   std::uint64_t packets_refused = 0;

@@ -232,8 +232,9 @@ double uplink_messages(Algorithm algorithm, const MessageShape& message) {
       crossings.count(sources[0], member.rank(), 1);
       continue;
     }
-    // The roles of the members repeat after two rounds of all dimensions. The steps that are counted are
-    // after the start of a message of kMaxBlocks blocks, and long before its end.
+    // In the binomial pipeline, the roles of the members repeat after two rounds. A round has one step for
+    // each dimension of the hypercube, so two rounds have at most `period` steps. The steps that are counted
+    // come after the start of a message of kMaxBlocks blocks, and long before the end of this message.
     const std::uint64_t period = 2 * depth_of(message.members);
     const std::uint64_t begin = member.steps(1) + 4 * period;
     std::uint64_t received = 0;

@@ -2,7 +2,7 @@
 // root makes a RecoveryPlan, which says which member sends which blocks. All rounds of the plan run at the
 // same time, and each round is a group of its own. The epoch has a group of its own, in which the root sends
 // three messages before all messages of the application:
-//   - An empty message. It finds a member that has not made the group.
+//   - An empty message, by which the root learns if a member has not made the group.
 //   - The plan.
 //   - An empty message, which a member accepts when it has everything. When this message is stable, the epoch
 //     is open.

@@ -47,7 +47,7 @@ enum class RecordKind : std::uint8_t {
 
 /// A slot grant: memory of the granter that its peer may write once.
 struct Grant {
-  /// The value of `slot` if there is no slot, and if there will be none.
+  /// The value of `slot` if the granter refuses: it grants no slot now, and will grant none later.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::uint32_t slot = 0;
   std::uint32_t key = 0;

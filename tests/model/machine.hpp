@@ -29,7 +29,7 @@ struct Options {
   /// The largest number of times that a run takes the processor from a thread that could continue.
   std::size_t preemptions = 3;
   /// True to plant a bug: a sequentially consistent store becomes a plain store, and a fence has no effect.
-  /// Then the first run that is stuck is the last.
+  /// With this bug, explore() ends after the first run that gets stuck.
   bool has_weak_stores = false;
 };
 

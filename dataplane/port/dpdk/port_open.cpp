@@ -13,7 +13,7 @@
 namespace rdmc::port::dpdk {
 namespace {
 
-/// The UDP port of RoCE v2 (IANA).
+/// The lengths of the address prefix that are used if DpdkOptions::prefix_bits is 0.
 constexpr std::uint8_t kIpv4PrefixBits = 24, kIpv6PrefixBits = 64;
 
 LinkAddress link_address(const Device& device, Address address, const DpdkOptions& options) {

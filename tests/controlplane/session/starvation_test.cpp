@@ -15,7 +15,7 @@ namespace {
 
 constexpr Timing kTiming{};
 
-/// A coordinator with one participant. The participant must answer the job, which can take long.
+/// A coordinator with one participant. The participant must answer the session job. Its answer may come late.
 struct Coordinating {
   Coordinating() {
     machine.start(now);

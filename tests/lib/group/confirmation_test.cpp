@@ -103,7 +103,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_stable_or_closed_before_all_have_it_and_in_the_e
         return std::invoke(field, *std::ranges::min_element(all.own, {}, field));
       };
       const Report gathered = all.parts[0].gathered();
-      // If a message had to wait and every member has delivered it, the root must know that it had to wait.
+      // A message may have to wait for memory at a member. When every member has delivered this message, the
+      // root must know that the message had to wait.
       for (const Report& own : all.own)
         RC_ASSERT(gathered.delivered < own.waited || gathered.waited >= own.waited);
       for (const Confirmation& part : all.parts) {
