@@ -4,24 +4,23 @@
 
 #include <cerrno>
 
+#include "dataplane/memory/aligned_mapping.hpp"
 #include "dataplane/memory/shared_pages.hpp"
 
 namespace rdmc::memory {
-namespace {
-
-constexpr std::size_t kHugePageWorthwhile = 4 << 20;
-
-}  // namespace
 
 Result<Arena> Arena::make(std::size_t bytes, Touch touch) {
   const std::size_t size = round_up_to_page(bytes);
   if (size < bytes) return fail(Errc::resource_limit, "more memory than there are addresses");
   if (size == 0) return Arena();
-  void* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const int access = PROT_READ | PROT_WRITE;
+  const bool large = size >= kHugePageBytes;
+  void* const base =
+      large ? map_aligned(size, access) : mmap(nullptr, size, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return fail_errno("cannot map " + std::to_string(size) + " bytes of memory", errno);
   // Large buffers are accessed from their beginning to their end. Huge pages avoid most of the TLB misses.
   // If the kernel has no huge pages, the call fails, and normal pages are used.
-  if (size >= kHugePageWorthwhile) madvise(base, size, MADV_HUGEPAGE);
+  if (large) madvise(base, size, MADV_HUGEPAGE);
   Arena arena({static_cast<std::byte*>(base), size});
   if (touch == Touch::now && madvise(base, size, MADV_POPULATE_WRITE) != 0) {
     if (errno != EINVAL) return fail_errno("cannot get " + std::to_string(size) + " bytes of memory", errno);

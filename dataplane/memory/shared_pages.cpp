@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <string>
 
+#include "dataplane/memory/aligned_mapping.hpp"
 #include "dataplane/memory/arena.hpp"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -14,29 +15,20 @@
 #endif
 
 namespace rdmc::memory {
-namespace {
-
-/// The size of a huge page. Huge pages are aligned to their size, both in the file and in the address space.
-constexpr std::size_t kHugePage = 2 << 20;
-
-}  // namespace
 
 Result<SharedPages> SharedPages::map(Descriptor descriptor, std::size_t bytes, int protection) {
-  const bool large = bytes >= 2 * kHugePage;
-  const std::size_t reserved = large ? bytes + kHugePage : bytes;
-  void* const base = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) return fail_errno("no addresses for shared memory", errno);
-  const auto begin = reinterpret_cast<std::uintptr_t>(base);
-  const std::uintptr_t at = large ? (begin + kHugePage - 1) / kHugePage * kHugePage : begin;
-  auto* const memory = reinterpret_cast<std::byte*>(at);
-  const bool mapped =
-      mmap(memory, bytes, protection, MAP_SHARED | MAP_FIXED, descriptor.get(), 0) != MAP_FAILED;
-  const int error = errno;
-  if (at != begin) munmap(base, at - begin);
-  if (at + bytes != begin + reserved) munmap(memory + bytes, begin + reserved - at - bytes);
-  SharedPages pages(std::move(descriptor), {memory, bytes});
-  if (!mapped) return fail_errno("cannot map shared memory", error);
-  if (large) madvise(memory, bytes, MADV_HUGEPAGE);
+  // Huge pages are aligned to their size, both in the file and in the address space.
+  const bool large = bytes >= 2 * kHugePageBytes;
+  void* const wanted = large ? map_aligned(bytes, PROT_NONE) : nullptr;
+  if (wanted == MAP_FAILED) return fail_errno("no addresses for shared memory", errno);
+  void* const at = mmap(wanted, bytes, protection, MAP_SHARED | (large ? MAP_FIXED : 0), descriptor.get(), 0);
+  if (at == MAP_FAILED) {
+    const int error = errno;
+    if (large) munmap(wanted, bytes);
+    return fail_errno("cannot map shared memory", error);
+  }
+  SharedPages pages(std::move(descriptor), {static_cast<std::byte*>(at), bytes});
+  if (large) madvise(at, bytes, MADV_HUGEPAGE);
   return pages;
 }
 

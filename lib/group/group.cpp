@@ -99,10 +99,7 @@ Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& co
     auto region = peers.fabric().register_memory(group->arena_.bytes());
     if (!region) return std::unexpected(region.error());
     group->arena_region_ = std::move(*region);
-    if (!peers.fabric().info().pins_memory) {
-      if (auto exchange = memory::PageExchange::make(config.block_bytes))
-        group->exchange_ = std::move(*exchange);
-    }
+    if (!peers.fabric().info().pins_memory) group->exchange_ = &memory::PageExchange::of_process();
   }
   const auto index = peers.add(*group);
   if (!index) return std::unexpected(index.error());

@@ -393,10 +393,10 @@ class Group final : public GroupPart {
   bool arena_is_expected_ = false;
   memory::Arena arena_;  // The first-block arena.
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
-  std::optional<memory::PageExchange> exchange_;
-  std::vector<std::uint64_t> consumed_;       // Scratch memory of poll_store().
-  std::vector<relay::Algorithm> algorithms_;  // The algorithms that messages may use.
-  std::optional<relay::AutoPlan> auto_plan_;  // Exists only at the root.
+  const memory::PageExchange* exchange_ = nullptr;  // Null if a peer or a device refers to pages.
+  std::vector<std::uint64_t> consumed_;             // Scratch memory of poll_store().
+  std::vector<relay::Algorithm> algorithms_;        // The algorithms that messages may use.
+  std::optional<relay::AutoPlan> auto_plan_;        // Exists only at the root.
   /// The message whose duration is measured. All messages before it were stable when it was sent.
   struct Timed {
     std::uint64_t message = 0, bytes = 0;

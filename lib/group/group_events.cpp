@@ -144,7 +144,7 @@ void Group::place_first_block(Message& message, bool is_in_place) {
   std::size_t copied = bytes;
   if (is_in_place) {
     copied = 0;
-  } else if (exchange_ && !message.relay.first_block_busy()) {
+  } else if (exchange_ != nullptr && !message.relay.first_block_busy()) {
     copied = exchange_->hand_off(source, destination);
   } else {
     std::copy(source.begin(), source.end(), destination.begin());

@@ -39,10 +39,10 @@ class Endpoint {
   virtual Answer receive(std::span<std::byte> out, bool peek);
   /// Returns the length of the oldest message, or 0 if there is none.
   virtual std::size_t unread() const = 0;
-  /// A message that has arrived.
+  /// A message that has arrived. The only owner of its memory may also change the bytes.
   struct Message {
-    std::shared_ptr<const void> owner;
-    std::span<const std::byte> bytes;
+    std::shared_ptr<void> owner;
+    std::span<std::byte> bytes;
   };
   /// Returns the oldest message. With `peek`, the message stays in the queue. A message without an owner
   /// means that no message will come any more.

@@ -2,8 +2,21 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 namespace rdmc::sockets {
+
+GroupEnd::Memory::Memory(std::size_t size) {
+  if (size < kInPages) {
+    small_ = std::make_unique_for_overwrite<std::byte[]>(size);
+    bytes_ = {small_.get(), size};
+    return;
+  }
+  auto pages = memory::Arena::make(size, memory::Touch::when_used);
+  if (!pages) throw std::bad_alloc();
+  pages_ = std::move(*pages);
+  bytes_ = pages_.bytes().first(size);
+}
 
 Answer GroupEnd::check_send(std::size_t bytes) {
   if (state_ == State::joining) return std::unexpected(EAGAIN);

@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "dataplane/memory/aligned_mapping.hpp"
+#include "dataplane/memory/arena.hpp"
 #include "lib/include/rdmc/socket.h"
 #include "lib/socket/endpoint.hpp"
 
@@ -25,19 +27,22 @@ class GroupEnd final : public Endpoint {
   /// The most events that may wait to be read. If there are more, the oldest one is dropped.
   static constexpr std::size_t kMostEvents = 256;
   /// The bytes of a message. Their values are undefined at first, because zeroing 1 GB would take the fabric
-  /// thread longer than its peers wait.
+  /// thread longer than its peers wait. From kInPages bytes on, they have pages of their own. Then an
+  /// application can get the pages, and the kernel can use huge pages, which are much faster to get.
   class Memory {
    public:
-    explicit Memory(std::size_t size)
-        : bytes_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
-    std::byte* data() const { return bytes_.get(); }
-    std::byte* begin() const { return bytes_.get(); }
-    std::byte* end() const { return bytes_.get() + size_; }
-    std::size_t size() const { return size_; }
+    static constexpr std::size_t kInPages = memory::kHugePageBytes;
+    /// Throws std::bad_alloc.
+    explicit Memory(std::size_t size);
+    std::byte* data() const { return bytes_.data(); }
+    std::byte* begin() const { return bytes_.data(); }
+    std::byte* end() const { return bytes_.data() + bytes_.size(); }
+    std::size_t size() const { return bytes_.size(); }
 
    private:
-    std::unique_ptr<std::byte[]> bytes_;
-    std::size_t size_;
+    std::unique_ptr<std::byte[]> small_;
+    memory::Arena pages_;
+    std::span<std::byte> bytes_;
   };
   using Bytes = std::shared_ptr<Memory>;
   /// Returns how much a message of this length counts in all limits: its bytes, and roughly the cost of

@@ -23,6 +23,7 @@
 
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/clock.hpp"
+#include "dataplane/memory/page_exchange.hpp"
 #include "lib/socket/callers_memory.hpp"
 #include "lib/socket/carrier.hpp"
 #include "lib/socket/node_ender.hpp"
@@ -51,6 +52,8 @@ struct StackOptions {
   /// The context that shares its threads and connections with the sockets. If it is null, the stack makes its
   /// own.
   std::shared_ptr<peer::Context> context = nullptr;
+  /// Decides which pages are exchanged for MSG_ZEROCOPY. If it is null, PageExchange::of_process() does.
+  const memory::PageExchange* exchange = nullptr;
 };
 
 /// Counts a call that uses objects that end() destroys. end() waits until no such call runs.
@@ -178,7 +181,8 @@ class Stack final : private Opens {
   Answer close(int fd, bool may_linger);
   static bool may_wait(const OpenSocket& socket, int flags);
   static void raise_broken_pipe(Lock& lock);
-  /// Counts copied bytes. Called by calls that copy bytes once more often than send() and receive() do.
+  /// Counts copied bytes. Some calls copy the bytes one more time than send() and receive() do. These calls
+  /// use this function to count the additional copy.
   void count_copied(int fd, std::size_t bytes);
   std::shared_ptr<const void> owner_of(std::span<const std::byte> bytes) const;
 

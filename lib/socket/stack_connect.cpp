@@ -182,8 +182,8 @@ Answer Stack::connect(int fd, const sockaddr* address, socklen_t length) {
       EINPROGRESS);
 }
 
-/// Starts to connect. Returns 0, or an errno if no process can be asked. Later errors are reported to the
-/// stream.
+/// Starts to connect. Returns 0, or an errno if the socket cannot be bound or there is no route to the peer.
+/// Later errors are reported to the stream.
 int Stack::begin_connect(const Held& socket, const Address& to) {
   socket->has_tried = true;
   socket->dial_was_cached = false;
@@ -202,7 +202,7 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
       if (!from) return EHOSTUNREACH;
       set_host(socket->local, *from);
     }
-    if (own_near_->is_lost()) {  // There was no memory then, but there may be memory now.
+    if (own_near_->is_lost()) {  // It ended because memory had run out. There may be memory now.
       auto far = make_own(false);
       own_near_ = make_own(true);
       own_far_ = std::move(far);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/socket/message_delivery.hpp"
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets {
@@ -156,12 +157,16 @@ Answer Stack::receive_whole(Lock& lock, const Held& held, std::span<std::byte> o
       });
   if (!got) return got;
   if (event != nullptr && *event) return *said = MSG_OOB, 0;
+  std::size_t copied = std::min(*got, out.size());
   if (!message.bytes.empty()) {
     // The lock is held again afterwards, because the last owner of a socket must destroy it with the lock.
     const Unlocked unlocked(lock);
-    std::ranges::copy(message.bytes.first(std::min(message.bytes.size(), out.size())), out.begin());
-    message = {};
+    const memory::PageExchange* exchange = nullptr;
+    if ((flags & MSG_ZEROCOPY) != 0)
+      exchange = options_.exchange != nullptr ? options_.exchange : &memory::PageExchange::of_process();
+    copied = deliver(std::move(message), out, exchange);
   }
+  if (held->group) socket.stream()->count_copied(copied);
   if (said != nullptr) *said = *got > out.size() ? MSG_TRUNC : is_message ? MSG_EOR : 0;
   return (flags & MSG_TRUNC) != 0 ? *got : std::min(*got, out.size());
 }

@@ -75,7 +75,8 @@ Answer Stack::receive(int fd, std::span<std::byte> out, int flags, int* said,
   auto found = find(fd);
   if (!found) return std::unexpected(found.error());
   const bool of_messages = (*found)->socket.keeps_messages();
-  const int known = MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | (of_messages ? MSG_TRUNC : 0);
+  const int known = MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | (of_messages ? MSG_TRUNC : 0) |
+                    ((*found)->group ? MSG_ZEROCOPY : 0);
   if ((flags & ~known) != 0) return std::unexpected(EOPNOTSUPP);
   if (out.data() == nullptr && !out.empty()) return std::unexpected(EFAULT);
   const Held socket = std::move(*found);

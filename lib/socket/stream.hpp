@@ -202,7 +202,7 @@ class Stream {
   /// Returns the next bytes to be read, and counts them as read, if they are in one slot and are at most
   /// `most`. Otherwise returns nullopt.
   std::optional<ArrivedChunk> take_chunk(std::size_t most = SIZE_MAX);
-  /// Gives a slot whose bytes were read back to the peer.
+  /// Gives a slot back to the peer, after the bytes in the slot were read.
   void give_back(OwnedSlot slot);
   /// Returns the number of payload bytes that were copied on this side.
   std::uint64_t copied() const { return copied_; }
@@ -315,8 +315,8 @@ class Stream {
   std::shared_ptr<LaneReader> incoming_;  // its bytes come after those in `received_`
   unsigned sends_ = 0;
   const void* advertiser_ = nullptr;  // the call whose bytes the last advert offered
-  std::size_t gone_ = 0;              // how many of these bytes the reader has accepted, without a report to
-                                      // the call yet
+  // The number of these bytes that the peer has copied and that were not reported to the call yet.
+  std::size_t gone_ = 0;
   struct Chunks {
     std::deque<Chunk> outgoing;  // the chunks that are not written yet
     std::deque<Grant> grants;    // the grants of the peer that are not used yet

@@ -49,9 +49,9 @@ extern "C" {
  * that both ends are in one process. Reading the option fails with ENOTCONN if there is no connection. */
 #define RDMC_SOL_SOCKET 0x52444d43
 #define RDMC_SO_FABRIC 1
-/* A read-only uint64_t: the number of payload bytes of this connection that this side has copied so far.
- * Copies by the fabric and by the kernel do not count. Bytes that rdmc_sendmsg gathers or rdmc_recvmsg
- * scatters count twice. */
+/* A read-only uint64_t: the number of payload bytes of this connection, or of the messages that were received
+ * from a group, that this side has copied so far. Copies by the fabric and by the kernel do not count. Bytes
+ * that rdmc_sendmsg gathers or rdmc_recvmsg scatters count twice. */
 #define RDMC_SO_COPIED 4
 /* For a group socket: the name of its group, a string of 1 to 255 bytes. Set it before rdmc_listen or
  * rdmc_connect. */
@@ -115,7 +115,15 @@ int rdmc_connect(int fd, const struct sockaddr* address, socklen_t length);
  * every message is a record). */
 ssize_t rdmc_send(int fd, const void* bytes, size_t count, int flags);
 /* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. For messages (SOCK_SEQPACKET and RDMC_GROUP) also MSG_TRUNC,
- * with which the call returns the whole length of the message. */
+ * with which the call returns the whole length of the message.
+ *
+ * For RDMC_GROUP also MSG_ZEROCOPY. With it, the call may exchange the pages of the buffer with those of the
+ * message, in place of a copy. This is faster for large messages, if the buffer begins at a multiple of 2 MB.
+ * Everything else is copied as usual. By this flag the caller states about the buffer, during the call:
+ *   - no other thread uses it
+ *   - no device, and no I/O operation that has not ended, uses it
+ *   - none of its pages is locked (mlock)
+ * Advice of madvise about the buffer's pages, and their NUMA policy, are lost. */
 ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags);
 /* rdmc_sendmsg sends from several pieces of memory, and rdmc_recvmsg receives into several pieces. Errors:
  * EOPNOTSUPP if a send has a name or control data, EMSGSIZE for more than IOV_MAX pieces. For messages,

@@ -76,8 +76,7 @@ BOOST_AUTO_TEST_CASE(on_a_clean_network_bulk_payload_lands_in_place_and_only_fir
 /// A page exchange is faster than a copy on most machines. On some kernels it is slower.
 BOOST_AUTO_TEST_CASE(a_large_first_block_is_handed_over_by_its_pages_where_that_is_quicker) {
   constexpr std::uint32_t kBlock = 4 << 20;
-  const auto exchange = memory::PageExchange::make(kBlock);
-  const bool is_quicker = exchange && exchange->break_even_bytes() < kBlock / 2;
+  const bool is_quicker = memory::PageExchange::of_process().break_even().of_pages < kBlock / 2;
   SimGroup group(3, group_of(4, kBlock), {.mtu = 9000});
   // The arena for the second message is granted before the length of this message is known.
   for (int i = 0; i < 2; ++i) {

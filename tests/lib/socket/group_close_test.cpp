@@ -18,7 +18,7 @@ using namespace rdmc;
 using namespace rdmc::sockets;
 using namespace rdmc::sockets::testing;
 
-namespace rdmc::sockets::testing {
+namespace {
 
 constexpr Duration kFarewell = seconds(600);
 constexpr std::size_t kMessageBytes = 1 << 20;
@@ -28,19 +28,9 @@ struct Group {
   explicit Group(const char* fabric)
       : root(std::in_place, StackOptions{.fabric = fabric, .insecure = true, .farewell = kFarewell}),
         member({.fabric = fabric, .insecure = true}),
-        sends(socket_of(*root)),
-        reads(socket_of(member)) {
-    auto at = loopback();
-    socklen_t length = sizeof at;
-    BOOST_REQUIRE(root->bind(sends, reinterpret_cast<const sockaddr*>(&at), sizeof at));
-    BOOST_REQUIRE(root->listen(sends, 4));
-    BOOST_REQUIRE(root->get_name(sends, reinterpret_cast<sockaddr*>(&at), &length, false));
-    BOOST_REQUIRE(member.connect(reads, reinterpret_cast<const sockaddr*>(&at), sizeof at));
-  }
-  static int socket_of(Stack& stack) {
-    const int fd = TwoStacks::new_socket(stack, 0, RDMC_GROUP);
-    BOOST_REQUIRE(stack.set_option(fd, RDMC_SOL_SOCKET, RDMC_SO_GROUP, "news", 4));
-    return fd;
+        sends(group_socket(*root)),
+        reads(group_socket(member)) {
+    join(member, reads, found_group(*root, sends));
   }
   void linger_for(int seconds) {
     const linger how{.l_onoff = 1, .l_linger = seconds};
@@ -72,10 +62,6 @@ struct Group {
   Stack member;
   int sends, reads;
 };
-
-}  // namespace rdmc::sockets::testing
-
-namespace {
 
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 

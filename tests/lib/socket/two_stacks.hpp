@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/include/rdmc/socket.h"
 #include "lib/socket/stack.hpp"
 
 namespace rdmc::sockets::testing {
@@ -75,5 +76,26 @@ struct TwoStacks {
   int listener;
   sockaddr_in address{};
 };
+
+inline int group_socket(Stack& stack) {
+  const int fd = TwoStacks::new_socket(stack, 0, RDMC_GROUP);
+  BOOST_REQUIRE(stack.set_option(fd, RDMC_SOL_SOCKET, RDMC_SO_GROUP, "news", 4));
+  return fd;
+}
+
+/// Makes `fd` the root of a group. Returns its address.
+inline sockaddr_in found_group(Stack& root, int fd) {
+  auto at = loopback();
+  socklen_t length = sizeof at;
+  BOOST_REQUIRE(root.bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at));
+  BOOST_REQUIRE(root.listen(fd, 4));
+  BOOST_REQUIRE(root.get_name(fd, reinterpret_cast<sockaddr*>(&at), &length, false));
+  return at;
+}
+
+/// Makes `fd` a member of the group whose root has this address.
+inline void join(Stack& member, int fd, const sockaddr_in& root) {
+  BOOST_REQUIRE(member.connect(fd, reinterpret_cast<const sockaddr*>(&root), sizeof root));
+}
 
 }  // namespace rdmc::sockets::testing
