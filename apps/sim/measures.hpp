@@ -1,5 +1,5 @@
 // Measures that both models of a broadcast share: the lower bound of the time, the memory of a member, and
-// the times of delivery. Values only.
+// the times of delivery. They are plain values.
 #pragma once
 
 #include <algorithm>

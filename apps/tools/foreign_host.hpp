@@ -1,6 +1,6 @@
-// An endpoint for talking to a foreign endpoint: a fabric that receives on RoCE's own UDP port number, to
-// which foreign endpoints send, and an engine that drives the fabric. The thread that made it owns and drives
-// it. It is not shared.
+// An endpoint that communicates with a foreign endpoint. It has a fabric that receives on RoCE's own UDP port
+// number, to which foreign endpoints send, and an engine that drives the fabric. The thread that made a
+// ForeignHost owns and drives it. It is not shared.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace rdmc::tools {
 
-/// The counters of the wire, which the report of every run contains. They are 0 for a NIC's queue pairs.
+/// Counters of packets. The report of every run contains them. If the fabric is a NIC, all of them are 0.
 struct WireCounters {
   roce::ConnectionCounters connections;
   std::uint64_t corrupt_packets = 0;  ///< Packets that were dropped because of a wrong ICRC.
@@ -42,13 +42,13 @@ class ForeignHost {
   engine::Engine& engine() { return *engine_; }
   const control::SystemRandom& random() const { return random_; }
 
-  /// A queue pair in standard mode, and the information about it for the peer. `reads_at_once` is the number
-  /// of rd_atomics in flight in each direction. Errors: unsupported if the interface does not carry this path
-  /// MTU, and those of create_queue_pair.
+  /// A queue pair in standard mode, and the information about it for the peer.
   struct End {
     std::unique_ptr<fabric::QueuePair> queue_pair;
     fabric::ConnectionInfo info;
   };
+  /// Makes a queue pair. `reads_at_once` is the largest number of rd_atomics in flight in each direction.
+  /// Errors: unsupported if the interface does not carry this path MTU, and those of create_queue_pair.
   Result<End> create(std::uint32_t path_mtu, std::uint32_t receive_depth, std::uint8_t reads_at_once = 1);
   /// The information that the peer gave about its queue pair.
   struct Peer {

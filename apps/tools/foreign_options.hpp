@@ -1,5 +1,5 @@
 // The common options of the programs that talk to foreign endpoints: the peer's address, the local address,
-// and timeouts. Values only.
+// and timeouts. They are plain values.
 #pragma once
 
 #include <cstdint>

@@ -164,8 +164,8 @@ void Participant::on_end(const wire::End& end, Time now) {
   outputs_.emplace_back(EndData{epoch, load_failed(end)});
 }
 
-/// Gives the state at the end of an epoch. May also be called while there is no coordinator. Then the next
-/// coordinator gets the state in the Accept message.
+/// Sends this member's state at the end of an epoch to the coordinator. May also be called while there is no
+/// coordinator. In that case the next coordinator gets the state in the Accept message.
 void Participant::ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now) {
   if (!owes_state_ || epoch != epoch_ || phase_ >= Phase::aborting || detached_) return ignore();
   owes_state_ = false;

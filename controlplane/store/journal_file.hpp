@@ -1,7 +1,7 @@
 // The journal of an acceptor, as a file in a directory of its own. A process locks the directory while it
-// uses the journal. A whole entry is written to a new file, which replaces the journal only after it is
-// durable. Any other entry is appended. Every call may wait for the disk. Movable. Only one thread at a time
-// may use it.
+// uses the journal. An entry that contains the whole state is written to a new file. When this file is
+// durable, it replaces the journal. Any other entry is appended to the journal. Every call may wait for the
+// disk. Movable. Only one thread at a time may use it.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ class JournalFile {
   /// journal.
   const Durable& recovered() const { return recovered_; }
 
-  /// Writes an entry, and returns when it is durable. The first entry must be whole. After an error the
-  /// content of the disk is unknown, and the caller must not write again.
+  /// Writes an entry, and returns when it is durable. The first entry must contain the whole state. After an
+  /// error the content of the disk is unknown, and the caller must not write again.
   Result<void> write(const Acceptor::Write& write);
 
  private:

@@ -50,9 +50,9 @@ struct Datagram {
 
 /// Counts received datagrams that had no effect, and repeated messages. The numbers never decrease.
 struct Counters {
-  std::uint64_t malformed = 0;   ///< Datagrams with no known message, or with a bad value in a field.
+  std::uint64_t malformed = 0;   ///< Datagrams without a known message, or with a bad value in a field.
   std::uint64_t duplicates = 0;  ///< Messages that had been received before.
-  /// Messages for a connection that does not exist, or that did not come from the connection's peer.
+  /// Messages whose connection does not exist, or whose sender is not the peer of their connection.
   std::uint64_t strays = 0;
   std::uint64_t repeated = 0;  ///< Messages of this side that were sent again.
 };

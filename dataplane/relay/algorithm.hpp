@@ -1,4 +1,4 @@
-// The algorithms, with their names for command lines and their numbers for the wire. Values only.
+// The algorithms, with their names for command lines and their numbers for the wire. They are plain values.
 #pragma once
 
 #include <array>

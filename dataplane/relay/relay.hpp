@@ -33,8 +33,8 @@ inline constexpr std::uint32_t kDefaultWritesInFlight = 64, kMaxWritesInFlight =
 /// The largest number of omitted blocks that a straggler is informed about at the same time. The writes that
 /// inform it do not count as writes in flight.
 inline constexpr std::uint32_t kMostOmissions = 64;
-/// The largest number of open steps of one source, from the earliest block that is late to the newest block
-/// that has arrived.
+/// A block may arrive out of order only if its step is among this number of steps of its source, counted from
+/// the earliest step whose block is missing.
 inline constexpr std::uint32_t kMostOvertaken = 4096;
 
 /// The largest number of expected writes that poll_expected_write() has returned for a source and that have
@@ -256,7 +256,8 @@ class Relay {
     /// The numbers of writes that were due and that were done at the end of the last interval of
     /// find_lagging().
     std::uint64_t due_before = 0, done_before = 0;
-    /// The number of the poll_write() call that found that writes to this destination must wait.
+    /// The value of write_polls_ in the last poll_write() call that made writes to this destination wait. In
+    /// that call, no later write to this destination is chosen.
     std::uint64_t held_up_in = 0;
   };
   enum class Arena : std::uint8_t { none, offered, granted, holds_first_block, emptied };
@@ -319,8 +320,8 @@ class Relay {
   std::vector<Source> sources_;
   std::vector<Destination> destinations_;
   SendWindow window_;
-  std::uint64_t write_polls_ = 0;
-  std::uint64_t written_ = 0;  ///< one more than the highest block whose write was acknowledged
+  std::uint64_t write_polls_ = 0;  ///< counts the poll_write() calls that looked for a write
+  std::uint64_t written_ = 0;      ///< one more than the highest block whose write was acknowledged
   std::uint32_t writes_in_flight_ = 0;
   std::uint32_t arena_writes_in_flight_ = 0;
   std::uint32_t omissions_in_flight_ = 0;

@@ -57,8 +57,8 @@ class Responder {
   Time next_deadline() const;
 
   void flush(FailureCause cause);
-  /// Gives a hint to Prediction that the next WRITE goes to this memory. The hint is not used if the peer may
-  /// not write all of the memory, or if the memory holds a part of a message whose rest is missing.
+  /// Gives a hint to Prediction that the next WRITE goes to this memory. The hint is not used if the peer is
+  /// not permitted to write all of this memory, or if the memory contains an incomplete message.
   void expect(RemoteKey key, std::uint64_t remote_address, std::uint32_t bytes);
   Prediction& prediction() { return prediction_; }
 
@@ -146,7 +146,7 @@ class Responder {
   Sequence next_ = 0;  ///< All PSNs before this one have been received.
   std::uint32_t msn_ = 0;
   Message message_ = Message::none;         ///< The kind of message that is being received at next_.
-  std::uint32_t message_bytes_ = 0;         ///< The bytes of that message that have been received.
+  std::uint32_t message_bytes_ = 0;         ///< The number of bytes of that message that have been received.
   const std::byte* message_end_ = nullptr;  ///< For X_WRITEs, the address after those bytes.
   // The standard-mode WRITE that is being received.
   RemoteKey write_key_{};
@@ -156,7 +156,8 @@ class Responder {
   // The state of selective repeat.
   /// The PSN after the highest one received. It is above next_ while a packet is missing.
   Sequence end_ = 0;
-  BitWindow received_;  ///< The bits of [next_, end_).
+  /// For each PSN of [next_, end_), true if its packet has been received.
+  BitWindow received_;
   std::array<PendingCompletion, kWindowPackets> pending_completions_;
   bool waiting_ = false;  ///< True if the pending completion at next_ needs a receive.
 
@@ -166,8 +167,8 @@ class Responder {
   bool wanted_ = false, due_ = false;
   std::uint32_t unanswered_ = 0;  ///< The number of new packets since the last answer.
   Time first_unanswered_{};
-  Sequence newest_ = -1;  ///< The packet that arrived last, at newest_at_.
-  Time newest_at_{};
+  Sequence newest_ = -1;  ///< The PSN of the packet that arrived last.
+  Time newest_at_{};      ///< The time at which this packet arrived.
   /// The number of answers whose bitmaps are kept. They are needed because a driver may keep a packet for a
   /// while if its port has no space.
   static constexpr std::size_t kAnswers = 4;

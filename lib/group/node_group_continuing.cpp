@@ -86,7 +86,7 @@ Result<void> NodeGroup::continue_as(std::uint64_t epoch, std::vector<NodeId> sur
                        {Errc::peer_failed, "the group goes on without it"});
   else if (phase_ == Phase::open)
     group().give_up_on(std::nullopt, {Errc::cancelled, "the group goes on in another epoch"});
-  else if (recovery_)  // This epoch ends at once, so that it can no longer open.
+  else if (recovery_)  // The recovery ends now, so that it cannot open the present epoch later.
     recovery_->end({Errc::cancelled, "a later epoch was begun"});
   all_recovered_ = false;  // The old value is from an earlier recovery.
   set_phase(Phase::continuing);
@@ -229,11 +229,11 @@ void NodeGroup::deliver_recovered() {
   some_changed_ = true;
 }
 
-/// Handles the messages that have begun and are not saved. A root that stays the root sends them again. All
-/// other members drop them. A member must drop these messages before the other members can know that it has
-/// everything. The reason is that from then on, the numbers of these messages may be used for other messages.
-/// So the member never reports the dropped messages in a later recovery. It does not matter which member is
-/// the root then, or whether the member has seen that this epoch is open.
+/// Handles the messages that have begun and were not recovered. A root that stays the root sends them again.
+/// All other members drop them. A member must drop these messages before the other members can know that it
+/// has everything. The reason is that from then on, the numbers of these messages may be used for other
+/// messages. So the member never reports the dropped messages in a later recovery. It does not matter which
+/// member is the root then, or whether the member has seen that this epoch is open.
 void NodeGroup::settle() {
   const std::uint64_t next = plan_->end();
   const bool sends_on = is_root_ && !joins_ && value_of(config_.rank) == 0;

@@ -109,7 +109,7 @@ void Endpoint::State::start(std::shared_ptr<peer::FabricThread> thread) {
 }
 
 /// Returns an error if the calling thread must not wait for the control loop. The control loop sometimes
-/// waits for the fabric thread, so an upcall must not wait for it.
+/// waits for the fabric thread. So an upcall on the fabric thread must not wait for the control loop.
 Result<void> Endpoint::State::may_wait() const {
   if (data_path->thread().is_in_turn())
     return fail(Errc::invalid_argument, "an upcall cannot wait for the control loop");
@@ -228,8 +228,8 @@ std::size_t Endpoint::poll(std::span<Completion> out, Duration longest) {
   const bool is_current = path.thread().is_current();
   if (state_->options.own_thread) return path.take(out, is_current ? Duration{} : longest);
   if (!is_current || path.thread().is_in_turn()) return 0;
-  // The turn comes first, because an application that watches the descriptor edge-triggered gets no second
-  // edge without a turn.
+  // The thread takes a turn even if completions are waiting already. The application may watch the descriptor
+  // with edge-triggered epoll. Without a turn, it would get no further event.
   path.thread().turn(out.empty() ? longest : Duration{});
   std::size_t count = path.take(out, {});
   const Time end = monotonic_now() + longest;

@@ -9,7 +9,7 @@
 namespace rdmc::store {
 namespace {
 
-/// The number of the client that stands for the node itself.
+/// The client number of the node itself, for its own requests.
 constexpr Node::Client kSelf = 0;
 
 /// This error is made in advance, because there may be no memory when it is needed.
@@ -33,7 +33,7 @@ Node::Node(const Options& options, Durable kept, Time now)
       ask_at_(now) {
   if (!acceptor_.is_serving() && acceptor_.newest().epoch != 0) gathering_ = acceptor_.newest().epoch;
   // An operator may have forced this configuration just before the former life of the node ended. In that
-  // case it may have been read from the file although the disk has not written it yet.
+  // case the node may have read the configuration from the file although the disk has not written it yet.
   if (acceptor_.newest().size() == 1) silent_until_ = acceptor_.everything();
 }
 
@@ -156,9 +156,9 @@ void Node::hear(std::size_t node, const Reply& reply, Time now) {
   flush(now);
 }
 
-/// True if this node does not need to exchange information with the other nodes. If a configuration has fewer
-/// acceptors than the store has nodes, an operator has named a surviving node. Another node may not know that
-/// configuration yet, so then this node is not settled.
+/// True if this node does not need to exchange information with the other nodes. A serving node is not
+/// settled while its configuration has fewer acceptors than the store has nodes. Such a configuration exists
+/// after an operator has named a surviving node, and another node may not know it yet.
 bool Node::is_settled() const {
   return failure_ || acceptor_.is_replaced() ||
          (acceptor_.is_serving() && !behind_ && known().epoch == acceptor_.newest().epoch &&

@@ -70,8 +70,7 @@ class Requester {
  private:
   struct Posted {
     Work work;
-    // The number of slots up to and including the last slot of this work request, once that slot is
-    // published.
+    // The value of `posted_` after the newest piece of this work request was published.
     std::uint32_t end = 0;
     // The number of bytes published so far; for a READ or atomic, the number of bytes of the answer that have
     // arrived.
@@ -103,7 +102,9 @@ class Requester {
   std::uint32_t answers_taken_ = 0;  // The number of pieces of answers that were copied.
   std::uint64_t staged_ = 0;         // The bytes of staging memory used so far, including gaps.
   std::uint64_t staged_free_ = 0;    // The part of these bytes that is free again.
-  std::array<std::uint64_t, kSlots> staged_until_{};  // By slot: the value of `staged_` after the slot.
+  // For each slot, the value of `staged_` when the slot was published. When the peer has done the slot, the
+  // staging memory before this position is free.
+  std::array<std::uint64_t, kSlots> staged_until_{};
   bool published_ = false;
   std::string_view fault_;
   WorkStatus refusal_ = WorkStatus::success;

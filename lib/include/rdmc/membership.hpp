@@ -151,7 +151,7 @@ struct MembershipCounters {
   std::uint64_t delivered = 0;          ///< messages of broadcast() that were delivered here
   std::uint64_t fenced = 0;             ///< messages ignored because of another epoch, usually an earlier one
   std::uint64_t dropped = 0;            ///< messages that were lost because there was no space for them
-  std::uint64_t deaths_seen = 0;        ///< exits of processes that the operating system reported
+  std::uint64_t deaths_seen = 0;        ///< deaths of processes that the operating system has shown
   std::uint64_t paths_failed = 0;       ///< queue pairs that failed
   std::uint64_t unreachable = 0;        ///< calls of unreachable()
   std::uint64_t refused = 0;            ///< calls of refused()

@@ -34,8 +34,8 @@ std::vector<std::size_t> bits_to_flip(const std::vector<Field>& fields) {
 
 using Names = std::set<std::string>;
 
-/// Returns the permitted counters for a datagram with a flipped bit in `field`. The ICRC of this datagram is
-/// wrong.
+/// Returns the names of the counters that may count a datagram with a flipped bit in `field`. One of them
+/// must count it. The ICRC of this datagram was not computed again, so it is wrong.
 Names names_when_corrupt(Field field, const std::vector<std::byte>& datagram) {
   const bool management = datagram[0] == std::byte{0x64};
   switch (field) {

@@ -1,6 +1,6 @@
 // Tests a fabric that chooses the provider for each pair of members. Members with different providers share
-// one fabric and one key. A member that was told which provider to use can connect to the fabric. A sleep of
-// the fabric ends for both providers.
+// one fabric and one key. A member that uses only one provider can connect to the fabric. A sleep of the
+// fabric ends when a message arrives through either provider.
 #include "dataplane/fabric/per_pair_fabric.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -205,8 +205,9 @@ BOOST_AUTO_TEST_CASE(a_sleeper_wakes_for_either_kind_and_for_wake) {
   BOOST_TEST((monotonic_now() - began < seconds(3)));
 }
 
-// A peer on this host resets the doorbell's word before it sends its message. If the peer is stopped between
-// these steps, nothing wakes the sleeper, and the other peers believe that it is awake.
+// To wake this fabric, a peer on this host first resets the word of the fabric's doorbell, and then sends a
+// message. If the peer is stopped between these two steps, no message wakes the fabric. The other peers do
+// not wake it either, because the word says that it is awake.
 BOOST_AUTO_TEST_CASE(a_peer_on_this_host_bounds_every_sleep_because_another_may_have_taken_the_wake_up_away) {
   auto far = open("udp", 1, 12), beside = open("auto", 1, 13);
   auto sleepless = std::make_unique<SleeplessFabric>(std::move(far.fabric));
