@@ -109,6 +109,12 @@ void MappingWatch::listen() {
       }
     }
   }
+  // The destructor uses the descriptor before it writes to the eventfd, so the descriptor is closed after
+  // this read. poll() alone orders nothing between two threads.
+  if (watched[1].revents != 0) {
+    std::uint64_t stopped = 0;
+    [[maybe_unused]] const auto bytes = read(stop_.get(), &stopped, sizeof stopped);
+  }
   fault_.reset();
   const std::scoped_lock lock(mutex_);
   dead_ = true;
