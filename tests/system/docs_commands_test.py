@@ -187,13 +187,18 @@ class ThisHost(Documented):
         suites = {(os.path.relpath(test["cmd"][0], BUILD), word) for test in described("tests") for word in test["cmd"][1:]}
         for text in sorted(self.due):
             entry, (program, *words) = COMMANDS[text], text.split()
-            self.assertIn(entry.word, (TOP / entry.file).read_text(encoding="utf-8"))
+            told = (TOP / entry.file).read_text(encoding="utf-8")
+            self.assertIn(entry.word, told)
+            while "=" in program:  # a variable of the environment
+                self.assertTrue((TOP / program.rpartition("=")[2]).is_file(), program)
+                program = words.pop(0)
             if program == "tools/build":
                 built = words[words.index("--") + 1:]
                 self.assertLessEqual(set(built), programs)
-                for name, value in (word.removeprefix("-D").split("=") for word in words[1:words.index("--")]):
+                for name, value in (word.removeprefix("-D").split("=", 1) for word in words[1:words.index("--")]):
                     self.assertIn(name, options)
                     self.assertTrue(options[name] is None or value in options[name], f"-D{name}={value}")
+                    self.assertIn(f'"-D{name}={value}"', told, "not an option of ./check")
             else:
                 program = program.removeprefix("build-tsan/")
                 self.assertIn(program, programs)

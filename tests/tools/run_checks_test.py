@@ -57,23 +57,23 @@ class Runs(unittest.TestCase):
                 "finish_setting_up_the_lab": lambda *_: self.lab_steps.append("finished")}
 
     def run_main(self, built, arguments=()):
-        """Runs main(). Each build returns `built`. Returns the sorted names of the tested builds, and the exit
-        status."""
+        """Runs main(). Each build returns `built`. Returns the names of the tested builds, without the order in which the
+        release build and the others took turns, and the exit status."""
         self.environments = {}
         tested, testing, units_done, beside = [], threading.Event(), threading.Event(), threading.Event()
 
         def build(run, _count, prefix=()):
-            # The sanitized build must run while the tests of the release build run. It gets only the
+            # The builds with sanitizers must run while the tests of the release build run. They get only the
             # processor time that those leave.
-            self.environments[run[0]] = run[5]
-            self.assertEqual(list(prefix), [] if run[0] == "release" else run_checks.LEFT_OVER_TIME)
-            self.assertTrue(run[0] == "release" or testing.wait(60))
+            self.environments[run.name] = run.environment
+            self.assertEqual(list(prefix), [] if run.name == "release" else run_checks.LEFT_OVER_TIME)
+            self.assertTrue(run.name == "release" or testing.wait(60))
             return built
 
         def run_tests(run, count, is_wanted, prefix=()):
             testing.set()
             unit, system = ({"suite": ["rdmc:" + name]} for name in ("fabric", "system"))
-            if run[0] == "sanitized":
+            if run.name != "release":
                 self.assertTrue(units_done.is_set())
                 self.assertEqual(prefix, run_checks.LEFT_OVER_TIME)
                 beside.set()
@@ -82,25 +82,32 @@ class Runs(unittest.TestCase):
                 units_done.set()
             else:
                 self.assertTrue(is_wanted(system))
-                # The sanitized tests must run at the same time.
+                # The tests under the sanitizers must run at the same time.
                 self.assertTrue("--quick" in arguments or beside.wait(60))
-            tested.append(run[0])
+            tested.append(run.name)
             count.passed += 1
 
         replaced = {"build": build, "run_tests": run_tests, **self.lab()}
         with mock.patch.multiple(run_checks, **replaced), contextlib.redirect_stdout(io.StringIO()):
             status = run_checks.main(arguments)
             self.said = sys.stdout.getvalue()
-        return sorted(tested), status
+        return sorted(tested, key=lambda name: name != "release"), status
 
     def test_sanitized_builds_and_tests_fill_the_time_that_release_tests_leave_over(self):
-        self.assertEqual(self.run_main(True), (["release", "release", "sanitized"], 0))
+        self.assertEqual(self.run_main(True), (["release", "release", "sanitized", "threads"], 0))
 
     def test_quick_leaves_the_sanitizers_out(self):
         self.assertEqual(self.run_main(True, ["--quick"]), (["release", "release"], 0))
 
     def test_what_cannot_be_built_is_not_tested_and_nobody_waits_for_it(self):
         self.assertEqual(self.run_main(False, ["--quick"]), ([], 1))
+
+    def test_each_run_has_the_tests_of_its_suites(self):
+        def runs_of(*suites):
+            return [run.name for run in run_checks.RUNS if run.has({"suite": ["rdmc:" + suite for suite in suites] or ["rdmc"]})]
+        self.assertEqual(runs_of("threads"), ["release", "sanitized", "threads"])
+        self.assertEqual(runs_of(), ["release", "sanitized"])
+        self.assertEqual(runs_of("system"), ["release"])
 
     def test_seeds_are_the_usual_ones_unless_asked_for(self):
         self.run_main(True)
@@ -110,6 +117,7 @@ class Runs(unittest.TestCase):
         sanitized = self.environments["sanitized"]
         self.assertEqual((sanitized["RDMC_SEEDS"], sanitized["RDMC_FIRST_SEED"]), ("40", "77"))
         self.assertEqual(sanitized["RC_PARAMS"].split(), ["max_success=12", "seed=77"])
+        self.assertEqual(self.environments["threads"]["RDMC_FIRST_SEED"], "77")
 
     def test_random_seeds_are_printed_so_that_they_can_be_repeated(self):
         drawn = set()

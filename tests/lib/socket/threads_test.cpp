@@ -1,5 +1,5 @@
 // Several threads use the same sockets at the same time, with all calls that rdmc/socket.h permits in any
-// thread. These tests are most useful with ThreadSanitizer (docs/architecture.md, "Threads, memory, errors").
+// thread. ThreadSanitizer finds most of what can go wrong (tests/README.md, "Tests with threads").
 #include <poll.h>
 
 #include <atomic>
