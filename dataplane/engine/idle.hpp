@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "dataplane/base/types.hpp"
+#include "dataplane/engine/core_offer.hpp"
 
 namespace rdmc::engine {
 
@@ -28,9 +29,6 @@ class Idle {
   static constexpr std::int64_t kLongestPause = 4;
   /// The newest pause has a weight of 1 / kMemory in the moving average.
   static constexpr std::int64_t kMemory = 8;
-  /// If an offer of the core lasts no longer than this, no thread has taken the core, and the time is only
-  /// that of the system call.
-  static constexpr Duration kOfferTaken = nanoseconds(1500);
   /// After another thread took the offered core, the engine blocks without spinning in this number of pauses.
   /// After these pauses, it spins again.
   static constexpr unsigned kWithoutLook = 64;
@@ -59,7 +57,7 @@ class Idle {
   bool offers_core() const { return strategy_.offers_core; }
   /// Called when the core was offered, and this thread ran again after `away`.
   void offered(Duration away) {
-    if (away > kOfferTaken) without_look_ = kWithoutLook;
+    if (CoreOffer::is_taken(away)) without_look_ = kWithoutLook;
   }
 
  private:

@@ -16,12 +16,6 @@ static_assert(kPeerEnded == POLLRDHUP && kHungUp == POLLHUP && kFailed == POLLER
 
 namespace {
 
-/// kBeforeYield is how long look() spins before it offers the core to other threads. A peer on another core
-/// usually has answered by then. If an offer takes longer than kOfferTaken, other threads have used the core.
-/// The next call of look() then offers the core at once, because the peer probably needs it. An offer that no
-/// thread uses costs one system call.
-constexpr Duration kBeforeYield = microseconds(5), kOfferTaken = nanoseconds(1500);
-
 /// Sleeps as futex_wait() does.
 Woken sleep_on(Atomic<std::uint32_t>& word, std::uint32_t value, Time deadline, FutexUsers users) {
   const int end = futex_wait(word, value, deadline, users);
@@ -75,8 +69,7 @@ std::optional<LaneWait> OpenSocket::lane(Wants wants) const {
 }
 
 bool OpenSocket::look(const LaneWait& lane, std::uint32_t seen, Time until) {
-  const Time yields =
-      monotonic_now() + (shares_core_.load(std::memory_order_relaxed) ? Duration{} : kBeforeYield);
+  const Time began = monotonic_now();
   for (;;) {
     for (int looks = 0; looks < 16; ++looks) {
       if (lane.has_news() || changes.load(std::memory_order_relaxed) != seen) return true;
@@ -84,9 +77,9 @@ bool OpenSocket::look(const LaneWait& lane, std::uint32_t seen, Time until) {
     }
     const Time now = monotonic_now();
     if (now >= until) return false;
-    if (now < yields) continue;
+    if (!core_offer_.is_due((now - began).ns)) continue;
     sched_yield();
-    shares_core_.store(monotonic_now() - now > kOfferTaken, std::memory_order_relaxed);
+    core_offer_.offered(monotonic_now() - now);
   }
 }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "dataplane/base/atomic.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/types.hpp"
+#include "dataplane/engine/core_offer.hpp"
 #include "dataplane/engine/idle.hpp"
 #include "lib/socket/fair_mutex.hpp"
 #include "lib/socket/group_session.hpp"
@@ -90,8 +90,8 @@ class OpenSocket final : public Watcher {
 
  private:
   Atomic<std::uint32_t> sleepers_ = 0;
-  // True if the waiting thread probably shares its core with the peer.
-  std::atomic<bool> shares_core_ = false;
+  // Counts in nanoseconds. A peer on another core has usually answered within this time.
+  engine::CoreOffer core_offer_{microseconds(5).ns};
   // The bell words that calls sleep on. Guarded by the lock.
   std::vector<Atomic<std::uint32_t>*> bells_;
   std::array<engine::Idle, 2> idle_{engine::Idle({}), engine::Idle({})};

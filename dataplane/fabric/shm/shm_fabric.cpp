@@ -23,13 +23,6 @@ constexpr std::size_t kMostPendingConnections = 256;
 constexpr std::size_t kConnectionsPerTurn = 64;
 constexpr Duration kPendingPatience = seconds(1);
 constexpr std::uint32_t kMostDepth = 1 << 20;
-/// The number of turns without work before the core is offered to other processes. If this process has the
-/// core to itself, an answer usually arrives before that. The second number applies if another process used
-/// the core when it was last offered. That process probably computes the answer that this process waits for,
-/// so the core is offered sooner.
-constexpr std::uint32_t kTurnsBeforeYield = 32, kTurnsBesideOthers = 1;
-/// If sched_yield() takes longer than this, another process has used the core.
-constexpr Duration kOfferTaken = nanoseconds(1500);
 
 }  // namespace
 
@@ -156,10 +149,10 @@ Time ShmFabric::next_deadline() const {
 }
 
 void ShmFabric::pause() {
-  if (++idle_turns_ < turns_before_yield_) return;
+  if (!core_offer_.is_due(++idle_turns_)) return;
   const Time offered = monotonic_now();
   sched_yield();
-  turns_before_yield_ = monotonic_now() - offered > kOfferTaken ? kTurnsBesideOthers : kTurnsBeforeYield;
+  core_offer_.offered(monotonic_now() - offered);
 }
 
 bool ShmFabric::has_news() const {

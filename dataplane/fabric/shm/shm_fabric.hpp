@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "dataplane/engine/core_offer.hpp"
 #include "dataplane/fabric/queue_pair.hpp"
 #include "dataplane/fabric/shm/doorbell.hpp"
 #include "dataplane/fabric/shm/local_arenas.hpp"
@@ -133,7 +134,9 @@ class ShmFabric final : public Fabric {
   Descriptor own_wake_;  // An eventfd; empty until wait_descriptors() is called.
   // The number of the same descriptor, for any thread. -1 if there is none.
   std::atomic<int> watched_wake_{-1};
-  std::uint32_t idle_turns_ = 0, turns_before_yield_ = 1;
+  std::int64_t idle_turns_ = 0;  // The number of turns without work since the last turn with work.
+  // Counts in turns. If this process has the core to itself, an answer usually arrives within 32 turns.
+  engine::CoreOffer core_offer_{32};
   ShmFabricCounters counters_;  // Includes the counts of destroyed queue pairs.
 };
 

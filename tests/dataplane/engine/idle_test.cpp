@@ -80,9 +80,9 @@ BOOST_AUTO_TEST_CASE(one_long_pause_among_short_ones_changes_nothing) {
 BOOST_AUTO_TEST_CASE(whose_core_others_want_does_not_look_for_a_while) {
   World world;
   BOOST_TEST((world.pause(microseconds(30)) == microseconds(30)));
-  world.idle.offered(Idle::kOfferTaken);
+  world.idle.offered(CoreOffer::kUntaken);
   BOOST_TEST((world.pause(microseconds(30)) == microseconds(30)));
-  world.idle.offered(Idle::kOfferTaken + nanoseconds(1));
+  world.idle.offered(CoreOffer::kUntaken + nanoseconds(1));
   for (unsigned i = 0; i < Idle::kWithoutLook; ++i) BOOST_TEST((world.pause(microseconds(30)) == Duration{}));
   BOOST_TEST((world.pause(microseconds(30)) == microseconds(30)));
 }
