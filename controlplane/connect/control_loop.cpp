@@ -1,7 +1,6 @@
 #include "controlplane/connect/control_loop.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -13,6 +12,7 @@
 #include <system_error>
 
 #include "controlplane/connect/loop_core.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::control {
 
@@ -96,22 +96,12 @@ void LoopCore::run() {
 Result<std::unique_ptr<ControlLoop>> ControlLoop::create() {
   try {
     auto core = std::make_shared<LoopCore>();
-    // All signals are blocked in the loop's thread, because they belong to the program's own threads. A new
-    // thread inherits the signal mask of the thread that creates it.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      core->thread = std::thread([raw = core.get()] {
-        pthread_setname_np(pthread_self(), "rdmc-control");
-        raw->run();
-      });
-    } catch (...) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    auto thread = start_signal_masked_thread("for the control loop", [raw = core.get()] {
+      pthread_setname_np(pthread_self(), "rdmc-control");
+      raw->run();
+    });
+    if (!thread) return std::unexpected(thread.error());
+    core->thread = std::move(*thread);
     return std::unique_ptr<ControlLoop>(new ControlLoop(std::move(core)));
   } catch (const std::system_error& error) {  // boost::system::system_error derives from std::system_error.
     return fail(Errc::resource_limit, std::string("cannot start the control loop: ") + error.what());

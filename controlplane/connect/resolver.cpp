@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
-#include <system_error>
-#include <thread>
 
 #include "controlplane/connect/loop_core.hpp"
 #include "controlplane/connect/socket.hpp"
 #include "dataplane/base/no_memory.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::control {
 namespace {
@@ -96,19 +95,17 @@ Resolver::Resolver(std::weak_ptr<LoopCore> core) : shared_(std::make_shared<Shar
 
 void Resolver::resolve(std::string host, std::uint16_t port, Done done) {
   const std::uint64_t number = next_query_++;
+  const std::string purpose = "to resolve '" + host + "'";
   waiting_.emplace(number, std::move(done));
   const std::lock_guard lock(shared_->mutex);
   shared_->queries.push_back({number, std::move(host), port});
   if (shared_->threads == kMaxThreads) return;
   ++shared_->threads;
-  try {
-    std::thread([shared = shared_] { shared->work(); }).detach();
-  } catch (const std::system_error&) {
-    if (--shared_->threads != 0) return;  // One of the other threads will take this query.
-    const std::string name = std::move(shared_->queries.back().host);
-    shared_->queries.pop_back();
-    shared_->answer(number, fail(Errc::resource_limit, "resolving '" + name + "': no thread"));
-  }
+  auto thread = start_signal_masked_thread(purpose.c_str(), [shared = shared_] { shared->work(); });
+  if (thread) return thread->detach();
+  if (--shared_->threads != 0) return;  // One of the other threads will take this query.
+  shared_->queries.pop_back();
+  shared_->answer(number, std::unexpected(thread.error()));
 }
 
 void Resolver::finish(std::uint64_t query, Result<std::vector<Address>> result) {

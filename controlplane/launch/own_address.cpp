@@ -7,11 +7,10 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <system_error>
-#include <thread>
 
 #include "controlplane/connect/resolver.hpp"
 #include "dataplane/base/address_kind.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 #include "dataplane/port/network_interface.hpp"
 
 namespace rdmc::control {
@@ -23,11 +22,9 @@ Result<Address> address_of(const std::string& host, Duration patience) {
   if (auto numeric = parse_address(host, 0)) return numeric;
   std::packaged_task<Result<std::vector<Address>>()> asking([host] { return look_up(host, 0); });
   auto answer = asking.get_future();
-  try {
-    std::thread(std::move(asking)).detach();
-  } catch (const std::system_error& error) {
-    return fail(Errc::resource_limit, "resolving '" + host + "': " + error.what());
-  }
+  auto thread = start_signal_masked_thread(("to resolve '" + host + "'").c_str(), std::move(asking));
+  if (!thread) return std::unexpected(thread.error());
+  thread->detach();
   if (answer.wait_for(std::chrono::nanoseconds(patience.ns)) != std::future_status::ready)
     return fail(Errc::timed_out, "resolving '" + host + "': no answer in time");
   const auto addresses = answer.get();
