@@ -1,8 +1,13 @@
-// rdmc_receive_pages: measures how long a member of a group socket takes to receive a message, as a copy and
-// by an exchange of pages (MSG_ZEROCOPY). A root in a second process sends messages over loopback, and the
-// member receives them into a buffer that begins at a multiple of 2 MB, alternately in both ways. Each
-// message is complete before the call begins. Prints one JSON object for each length of a message. The times
-// are medians in microseconds: of the call, and of the call with the reading of all bytes that follows.
+// rdmc_receive_pages: measures what a member of a group socket gains if it receives messages by their pages
+// (MSG_ZEROCOPY) in place of a copy. Prints one JSON object for each length, first of these times:
+//   - of a copy and of a hand-off of pages alone, from fresh memory to a buffer that begins at a multiple of
+//   2 MB,
+//     each with the reading of all bytes that follows
+// and then of these:
+//   - of rdmc_recv into such a buffer, alternately in both ways, without and with the reading of all bytes. A
+//   root
+//     in a second process sends the messages over loopback. Each message is complete before the call begins.
+// The times are medians in microseconds.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdmc/socket.h>
@@ -20,7 +25,7 @@
 
 #include "dataplane/base/clock.hpp"
 #include "dataplane/memory/arena.hpp"
-#include "dataplane/memory/page_exchange.hpp"
+#include "dataplane/memory/page_hand_off.hpp"
 
 namespace {
 
@@ -67,11 +72,38 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
+/// Reads a word of each cache line. Returns false if one is not 7.
+bool are_right(std::span<const std::byte> bytes) {
+  bool right = true;
+  for (std::size_t at = 0; at < bytes.size(); at += 64) right &= bytes[at] == std::byte{7};
+  return right;
+}
+
+/// Measures a copy and a hand-off of fresh memory, each with the reading that follows.
+void measure_alone(std::size_t bytes, int count) {
+  std::array<std::vector<double>, 2> times;
+  auto buffer = memory::Arena::make(bytes);
+  if (!buffer) die("no memory");
+  for (int i = 0; i < 2 * count + 2; ++i) {
+    auto fresh = memory::Arena::make(bytes, memory::Touch::when_used);
+    if (!fresh) die("no memory");
+    std::ranges::fill(fresh->bytes(), std::byte{7});
+    const Time start = monotonic_now();
+    memory::hand_off(fresh->bytes(), buffer->bytes(), i % 2 == 0 ? SIZE_MAX : memory::kHugePageBytes);
+    if (!are_right(buffer->bytes())) die("wrong bytes");
+    if (i >= 2) times[static_cast<std::size_t>(i % 2)].push_back(us_since(start));
+  }
+  const nlohmann::json line{
+      {"bytes", bytes}, {"copy_and_read_us", median(times[0])}, {"hand_off_and_read_us", median(times[1])}};
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+}
+
 struct Times {
   std::vector<double> call, with_reading;
 };
 
-/// Receives messages alternately as a copy and by an exchange of pages. The first one of each kind does not
+/// Receives messages alternately as a copy and by its pages. The first one of each kind does not
 /// count.
 std::array<Times, 2> receive_all(std::size_t bytes, int count, std::uint16_t port) {
   const int fd = group_socket();
@@ -89,9 +121,7 @@ std::array<Times, 2> receive_all(std::size_t bytes, int count, std::uint16_t por
         static_cast<ssize_t>(bytes))
       die("rdmc_recv");
     const double call = us_since(start);
-    for (std::size_t at = 0; at < bytes; at += 64)
-      if (*static_cast<volatile std::byte*>(&buffer->bytes()[at]) != std::byte{7})
-        die("a message has wrong bytes");
+    if (!are_right(buffer->bytes().first(bytes))) die("wrong bytes");
     if (i < 2) continue;
     times[static_cast<std::size_t>(i % 2)].call.push_back(call);
     times[static_cast<std::size_t>(i % 2)].with_reading.push_back(us_since(start));
@@ -112,12 +142,12 @@ void measure(std::size_t bytes, int count) {
   const pid_t member = fork();
   if (member < 0) die("fork");
   if (member == 0) {
-    const auto [copied, exchanged] = receive_all(bytes, count, port);
+    const auto [copied, handed_off] = receive_all(bytes, count, port);
     const nlohmann::json line{{"bytes", bytes},
-                              {"copy_us", median(copied.call)},
-                              {"exchange_us", median(exchanged.call)},
-                              {"copy_and_read_us", median(copied.with_reading)},
-                              {"exchange_and_read_us", median(exchanged.with_reading)}};
+                              {"recv_us", median(copied.call)},
+                              {"recv_by_pages_us", median(handed_off.call)},
+                              {"recv_and_read_us", median(copied.with_reading)},
+                              {"recv_by_pages_and_read_us", median(handed_off.with_reading)}};
     std::printf("%s\n", line.dump().c_str());
     std::fflush(stdout);
     _exit(0);
@@ -134,19 +164,11 @@ void measure(std::size_t bytes, int count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{
-      "rdmc_receive_pages: the time to receive a group's messages, by a copy and by an exchange of pages"};
+  CLI::App app{"rdmc_receive_pages: the time to receive a group's messages, by a copy and by their pages"};
   int messages = 20;
   app.add_option("--messages", messages, "messages of each length and each kind")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   setenv("RDMC_INSECURE", "1", 0);
-  const auto text = [](std::size_t bytes) {
-    return bytes == SIZE_MAX ? nlohmann::json() : nlohmann::json(bytes);
-  };
-  const auto [of_pages, of_tables] = memory::PageExchange::of_process().break_even();
-  const nlohmann::json line{{"break_even_of_pages", text(of_pages)},
-                            {"break_even_of_tables", text(of_tables)}};
-  std::printf("%s\n", line.dump().c_str());
-  std::fflush(stdout);
+  for (std::size_t bytes = 2 << 20; bytes <= 256u << 20; bytes *= 2) measure_alone(bytes, messages);
   for (std::size_t bytes = 2 << 20; bytes <= 256u << 20; bytes *= 2) measure(bytes, 2 * messages + 2);
 }

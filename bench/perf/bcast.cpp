@@ -228,7 +228,7 @@ Result<void> run_bcast(Member& member) {
   MemberFigures& figures = member.meet().figures[member.rank()];
   for (const auto& part : parts) {
     figures.bytes_copied += part->counters().bytes_copied;
-    figures.first_blocks_exchanged += part->counters().first_blocks_exchanged;
+    figures.first_blocks_in_place += part->counters().first_blocks_in_place;
     figures.first_blocks_copied += part->counters().first_blocks_copied;
   }
   figures.path_mtu = options.path_mtu == 0 ? member.fabric().info().path_mtu

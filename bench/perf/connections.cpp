@@ -104,7 +104,8 @@ Result<void> End::connect() {
   const std::string name = endpoint_->fabric_name().substr(0, figures.driver.size() - 1);
   std::ranges::copy(name, figures.driver.begin());
   figures.icrc = false;
-  // The fabric copies twice in the kernel, or once from process to process.
+  // Over shm, each byte is copied once, from process to process. Over every other fabric, the kernel copies
+  // it twice.
   figures.carrier_copies_per_byte = name.starts_with("shm") ? 1 : 2;
   return {};
 }
@@ -121,8 +122,8 @@ Result<std::size_t> End::take() {
   return count;
 }
 
-/// On the receiver: gives the sender access to `message`. On the sender: receives this access. Returns the
-/// remote memory.
+/// On the receiver, this function gives the sender access to `message`. On the sender, it receives this
+/// access. Returns the remote memory.
 Result<RemoteMemory> End::exchange_keys(std::span<std::byte> message) {
   if (!sends()) {
     auto region = endpoint_->register_memory(message, RemoteAccess::write);
@@ -133,7 +134,7 @@ Result<RemoteMemory> End::exchange_keys(std::span<std::byte> message) {
     if (auto told = connection_.send_copy(key->encode(), 0); !told) return std::unexpected(told.error());
     return *key;
   }
-  // If there is a device, it pins the bytes of this side only once.
+  // The bytes of this side are registered once. So a device, if there is one, pins them only once.
   auto region = endpoint_->register_memory(message, RemoteAccess::read);
   if (!region) return std::unexpected(region.error());
   region_ = std::move(*region);

@@ -28,7 +28,7 @@ Json report(const Options& options, const Rendezvous& meet) {
   for (const MemberFigures& f : figures) {
     cpu += f.cpu_seconds;
     copied += f.bytes_copied;
-    exchanged += f.first_blocks_exchanged;
+    exchanged += f.first_blocks_in_place;
     in_place += f.packets_in_place;
     repaired += f.packets_repaired;
     retransmitted += f.retransmitted;
@@ -59,8 +59,8 @@ Json report(const Options& options, const Rendezvous& meet) {
                  {"cpu_seconds", cpu}});
     return json;
   }
-  // The carrier of the packets copies each byte on each side. The copies of this program are added for each
-  // transfer of a byte from one member to another.
+  // The result is the sum of two numbers: the copies of each byte by the carrier of the packets, and the
+  // copies by this program for each byte that one member sends to another.
   const double hops = static_cast<double>(options.members - 1) * static_cast<double>(options.size_bytes) *
                       options.senders * (kWarmUpIterations + options.iterations);
   const double median = percentile(seconds, 0.5);
@@ -74,6 +74,7 @@ Json report(const Options& options, const Rendezvous& meet) {
                 figures[0].carrier_copies_per_byte + (hops > 0 ? static_cast<double>(copied) / hops : 0.0)}});
   if (options.test == Test::bcast) json["senders"] = options.senders;
   if (options.read_only) json["read_only"] = true;
+  // "exchanged" means: not copied.
   if (options.test == Test::bcast) json["first_block"] = exchanged > 0 ? "exchanged" : "copied";
   json.update({{"iterations", options.iterations},
                {"mean_seconds",

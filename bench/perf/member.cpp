@@ -51,8 +51,8 @@ Result<std::unique_ptr<Member>> Member::open(const Options& options, Rendezvous&
     request = {.address = {},
                .device = rank < options.devices.size() ? options.devices[rank] : "",
                .dscp = options.dscp};
-  // A memif's client must find its server running. If a client comes while the server starts, DPDK refuses
-  // this client for ever.
+  // A memif's client must find its server running. If a client connects while the server starts, DPDK refuses
+  // this client from then on.
   const auto nap = [] { usleep(1000); };
   if (options.fabric == "dpdk" && rank != 0) rendezvous.barrier(nap);
   auto opened = fabric::open_fabric(options.fabric, request,

@@ -22,7 +22,7 @@ struct MemberFigures {
   std::uint64_t bytes_copied = 0;  ///< The number of bytes that the fabric or the group has copied.
   /// The number of copies of each byte by the carrier of the packets, in addition to bytes_copied.
   double carrier_copies_per_byte = 0;
-  std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
+  std::uint64_t first_blocks_in_place = 0, first_blocks_copied = 0;
   std::uint32_t path_mtu = 0;
   bool icrc = true, encrypted = false;
   std::uint64_t packets_repaired = 0, packets_in_place = 0, retransmitted = 0, timeouts = 0;

@@ -221,7 +221,8 @@ Result<void> End::receive_in_place(std::span<std::byte> message, std::uint32_t i
 void End::tell_copies() {
   auto& figures = meet_.figures[rank_];
   const std::string_view fabric(figures.driver.data());
-  // The fabric or the kernel copies twice in the kernel, or once from process to process.
+  // Over shm, only the API socket-zc makes a copy that RDMC_SO_COPIED does not count: one copy from process
+  // to process. Over every other fabric, and over the kernel's TCP, the kernel copies each byte twice.
   figures.carrier_copies_per_byte = fabric.starts_with("shm") ? (options_.api == "socket-zc" ? 1 : 0) : 2;
   socklen_t length = sizeof figures.bytes_copied;
   if (options_.api != "tcp")

@@ -109,15 +109,16 @@ void MappingWatch::listen() {
       }
     }
   }
-  // The destructor uses the descriptor before it writes to the eventfd, so the descriptor is closed after
-  // this read. poll() alone orders nothing between two threads.
+  // The destructor uses the userfaultfd before it writes to the eventfd. So this thread closes the
+  // userfaultfd only after it has read the eventfd. Without the read, poll() alone would not order the
+  // actions of the two threads.
   if (watched[1].revents != 0) {
     std::uint64_t stopped = 0;
     [[maybe_unused]] const auto bytes = read(stop_.get(), &stopped, sizeof stopped);
   }
-  fault_.reset();
   const std::scoped_lock lock(mutex_);
   dead_ = true;
+  fault_.reset();
 }
 
 void MappingWatch::note(std::uint64_t begin, std::uint64_t end) {

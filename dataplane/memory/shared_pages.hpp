@@ -1,6 +1,6 @@
 // Pages that other processes of this host can map: a memfd that is sealed before another process gets its
-// descriptor. Its size never changes, so no page is ever removed. Otherwise an access to a removed page would
-// kill the process that maps it. The process that makes the pages can prevent all other processes from
+// descriptor. Its size never changes, so no page is ever removed. This is necessary because an access to a
+// removed page would kill the process. The process that makes the pages can prevent all other processes from
 // mapping them for writing. Each side of such shared memory holds a SharedPages object, which unmaps the
 // pages and closes the descriptor when it is destroyed. The pages live as long as at least one side holds
 // them. Any thread may make a SharedPages object.

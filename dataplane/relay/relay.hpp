@@ -123,8 +123,7 @@ class Relay {
   /// twice or after set_memory(), or if the algorithm's first source depends on the length.
   Result<void> offer_arena(std::uint64_t remote_address, RemoteKey key);
   /// Must be called after the driver has moved the first block from the arena to its slot. From then on the
-  /// block is read from the slot. Preconditions: first_block_in_arena(), and set_memory() was called. If the
-  /// driver exchanges pages in place of a copy, it must do so while first_block_busy() is false.
+  /// block is read from the slot. Preconditions: first_block_in_arena(), and set_memory() was called.
   void place_first_block();
   /// True if the first block has arrived in the arena and was not placed in its slot yet. After memory was
   /// granted, another source may be faster than the first source. So other blocks may arrive before the first
@@ -229,7 +228,7 @@ class Relay {
   void cancel() { cancelled_ = true; }
 
  private:
-  /// A member that sends to this one.
+  /// A member that sends to this member.
   struct Source {
     Rank rank{};
     std::optional<std::uint64_t> receive_step;  ///< the step of its next write; nullopt after the last one
@@ -240,7 +239,7 @@ class Relay {
     std::uint64_t granted = 0;
     std::uint64_t newest = 0;  ///< one more than the largest step whose block from this source has arrived
   };
-  /// A member that this one sends to, and its grants.
+  /// A member that this member sends to, and the grants of that member.
   struct Destination {
     Rank rank{};
     std::optional<BlockGrant> memory;

@@ -34,7 +34,8 @@ class EarlyRecords {
 
   explicit EarlyRecords(const EarlyLimits& limits) : limits_(limits) {}
 
-  /// A group that is refused, and every peer that has sent a record in it, each once.
+  /// A group that is refused, and the peers that have sent a record in it. Each of these peers is in the list
+  /// once.
   struct Refused {
     GroupName name;
     std::vector<PeerId> peers;

@@ -63,7 +63,7 @@ Result<void> Group::make_edges() {
   for (const Rank rank : ranks) {
     const PeerId peer = config_.members[value_of(rank)];
     if (config_.survives && !peers_.is_connected(peer)) {
-      edges_.push_back({.rank = rank});  // The group fails in its first turn.
+      edges_.push_back({.rank = rank});  // An edge without a link makes the group fail in its first turn.
       continue;
     }
     if (config_.connected_only && !peers_.is_connected(peer))
@@ -99,7 +99,6 @@ Result<std::unique_ptr<Group>> Group::create(Peers& peers, const GroupConfig& co
     auto region = peers.fabric().register_memory(group->arena_.bytes());
     if (!region) return std::unexpected(region.error());
     group->arena_region_ = std::move(*region);
-    if (!peers.fabric().info().pins_memory) group->exchange_ = &memory::PageExchange::of_process();
   }
   const auto index = peers.add(*group);
   if (!index) return std::unexpected(index.error());
@@ -161,7 +160,7 @@ Result<std::uint64_t> Group::begin(Store& store, std::uint64_t bytes, const rela
   auto message = open(next_number_, plan);
   if (!message) return std::unexpected(message.error());
   if (auto attached = attach(**message, store, bytes); !attached) {
-    // The next message that the root sends under this number may have another plan.
+    // Forget the plan of this message. The root may use its number for another message with another plan.
     if (is_root() && !is_known)
       std::erase_if(messages_, [this](const Message& m) { return m.number == next_number_; });
     return std::unexpected(attached.error());

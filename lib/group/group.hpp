@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "dataplane/fabric/queue_pair.hpp"
-#include "dataplane/memory/page_exchange.hpp"
 #include "dataplane/relay/auto_plan.hpp"
 #include "dataplane/relay/relay.hpp"
 #include "lib/group/confirmation.hpp"
@@ -33,8 +32,8 @@ struct GroupConfig {
   relay::Algorithm algorithm = relay::Algorithm::binomial_pipeline;
   relay::Racks racks{};  ///< The racks of the members, for algorithms that use them.
   std::uint32_t block_bytes = 256 * 1024;
-  /// If set, the root chooses the message plan of each message, learns from how long the messages take, and
-  /// announces the plan. `algorithm` and `block_bytes` are then the plan of those messages that the root
+  /// If set, the root chooses the message plan of each message, learns from the durations of the messages,
+  /// and announces the plan. `algorithm` and `block_bytes` are then the plan of those messages that the root
   /// sends without plan_for(). They must agree with automatic->fixed. This option must be the same at every
   /// member. It requires `confirms`, and links to almost all members.
   std::optional<relay::AutoConfig> automatic{};
@@ -43,10 +42,10 @@ struct GroupConfig {
   /// 0 if lengths are announced.
   std::uint32_t stragglers = 0;
   /// If true, lengths are announced on the data path. The first block of a message may then arrive in an
-  /// arena that was granted in advance. This is not possible with `automatic`, and with an algorithm whose
-  /// first source needs the length, because the source of the first block then depends on the announcement.
-  /// If false, every member must know the length of each message (and call send or receive) before the
-  /// message begins.
+  /// arena that was granted in advance. But no arena is granted in advance with `automatic`, or with an
+  /// algorithm in which a member's first source depends on the length. In both cases, only the announcement
+  /// shows the source of the first block. If false, every member must know the length of each message (and
+  /// call send or receive) before the message begins.
   bool announce_lengths = true;
   /// If true, the links to all neighbours must be connected already. If false, create() makes missing links,
   /// which are connected later.
@@ -69,9 +68,9 @@ struct GroupConfig {
   /// The time after the end of the epoch within which a neighbour must send its own End record. After that
   /// time its link is closed, and every group that uses the link fails.
   Duration end_patience = seconds(2);
-  /// For a group of members that have just lost others. If a neighbour is not connected, create() succeeds
-  /// nevertheless. The group then fails because of that neighbour and tells all other members. This option
-  /// takes precedence over `connected_only`.
+  /// This option is for a group whose members have just lost other members. If a neighbour is not connected,
+  /// create() succeeds nevertheless. The group then fails because of that neighbour and tells all other
+  /// members. This option takes precedence over `connected_only`.
   bool survives = false;
   /// If false, the group does not inform its neighbours after a failure or end(), because another component
   /// informs them. In that case released() is not called, and the owner destroys the group.
@@ -101,7 +100,7 @@ class Observer {
   virtual void completed(std::uint64_t message) = 0;
   /// Called at most once, when the epoch cannot go on. Messages that are not delivered by now will not be
   /// delivered. `member` is the member to blame, as far as it is known, and can be this member itself. It is
-  /// empty after an error of this member's stores or relays, if another member blames this one, or if
+  /// empty after an error of this member's stores or relays, if another member blames this member, or if
   /// give_up_on() named no member.
   virtual void failed(std::optional<Rank> member, const Error& error) = 0;
   /// Called when every member has delivered the messages below this number.
@@ -121,11 +120,11 @@ class Observer {
 
 struct GroupCounters {
   std::uint64_t blocks_sent = 0, blocks_received = 0, grants_sent = 0, grants_received = 0;
-  /// The numbers of the first blocks that were exchanged or written straight into the message's memory, and
-  /// of the first blocks that were copied.
-  std::uint64_t first_blocks_exchanged = 0, first_blocks_copied = 0;
+  /// The numbers of the first blocks that were written straight into the message's memory, and of the first
+  /// blocks that were copied there.
+  std::uint64_t first_blocks_in_place = 0, first_blocks_copied = 0;
   std::uint64_t smalls_sent = 0, smalls_delivered = 0, mapped_delivered = 0;
-  std::uint64_t bytes_copied = 0;  ///< The bytes of first blocks that could not be exchanged.
+  std::uint64_t bytes_copied = 0;  ///< the bytes of the first blocks that were copied
 };
 
 class Group final : public GroupPart {
@@ -393,10 +392,9 @@ class Group final : public GroupPart {
   bool arena_is_expected_ = false;
   memory::Arena arena_;  // The first-block arena.
   std::unique_ptr<fabric::MemoryRegion> arena_region_;
-  const memory::PageExchange* exchange_ = nullptr;  // Null if a peer or a device refers to pages.
-  std::vector<std::uint64_t> consumed_;             // Scratch memory of poll_store().
-  std::vector<relay::Algorithm> algorithms_;        // The algorithms that messages may use.
-  std::optional<relay::AutoPlan> auto_plan_;        // Exists only at the root.
+  std::vector<std::uint64_t> consumed_;       // Scratch memory of poll_store().
+  std::vector<relay::Algorithm> algorithms_;  // The algorithms that messages may use.
+  std::optional<relay::AutoPlan> auto_plan_;  // Exists only at the root.
   /// The message whose duration is measured. All messages before it were stable when it was sent.
   struct Timed {
     std::uint64_t message = 0, bytes = 0;

@@ -63,7 +63,7 @@ bool Group::write_room() const {
 
 Result<std::size_t> Group::drive_all() {
   std::size_t done = 0;
-  for (std::size_t i = 0; i < messages_.size(); ++i) {  // By index, because a store may call back.
+  for (std::size_t i = 0; i < messages_.size(); ++i) {  // An index, because a store may call back.
     if (messages_[i].number >= end_of_window()) break;
     const auto driven = drive(messages_[i]);
     if (!driven || phase_ != Phase::open) return driven;
@@ -144,8 +144,9 @@ Result<void> Group::offer_arena() {
       !offered) {
     return offered;
   }
-  // Only one hint is given. If the message turns out to be small, the hint is valid for the next message.
-  // With a second hint, the WRITE after the block could be scattered over the block in the arena.
+  // Only one hint is given. If the message turns out to be small, this hint is valid for the next message. If
+  // a second hint were given, the fabric could also scatter the WRITE that follows the first block into the
+  // arena, over that block.
   if (const auto source = (*message)->relay.first_source();
       source && !std::exchange(arena_is_expected_, true))
     find(*source)->link->expect_write(arena_region_->remote_key(), arena_region_->remote_address(),

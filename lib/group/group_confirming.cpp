@@ -100,7 +100,7 @@ std::size_t Group::confirm(Time now) {
   }
   if (verdict.stable != stable_) {
     stable_ = verdict.stable;
-    learn(now);  // stable() may send the next message.
+    learn(now);  // This comes first, because stable() may send.
     observer_.stable(stable_);
     ++done;
   }

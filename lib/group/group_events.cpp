@@ -4,17 +4,17 @@
 #include "lib/group/group.hpp"
 
 namespace rdmc::group {
-/// Returns how far beyond this member's oldest unfinished message a message may be that a peer names. A
-/// message further ahead is a protocol error, so this member need not allocate memory for it. The limit has
-/// two reasons:
+/// A peer may name a message that is newer than this member's oldest unfinished message. Returns the limit
+/// for the difference between their numbers. A message beyond the limit is a protocol error, so this member
+/// need not allocate memory for it. A correct peer keeps the limit for two reasons:
 ///   - Each member works on at most kMessagesInFlight messages. So the oldest unfinished message of this
 ///     member's first source is at most kMessagesInFlight ahead of this member's own. The same is true for
 ///     each hop to the root.
 ///   - Another member may grant kMessagesInFlight messages beyond those that the root works on.
 /// With some algorithms, the first source depends on the length, so each message can have another first
-/// source. Then only the following is certain: while only some members have finished a message, one of these
-/// members has sent it to a member that has not finished it and works on it. So each window of
-/// kMessagesInFlight messages reaches at least one more member.
+/// source. Then only the following is certain: while some members have finished a message and others have
+/// not, a member that has finished it has sent a block to a member that still works on it. So among members
+/// in the order of their progress, each member is at most kMessagesInFlight ahead of the next one.
 std::uint64_t Group::most_large_ahead() const {
   const auto members = static_cast<std::uint32_t>(config_.members.size());
   std::uint64_t hops = 0;
@@ -64,8 +64,8 @@ void Group::on_block(Link& link, const fabric::Completion& completion) {
 Result<void> Group::on_grant(Edge& edge, const GrantRecord& record) {
   // The grant and this member's last block have crossed in the network.
   if (record.message < next_to_finish_) return {};
-  // The grant is for a first-block arena, and its message has turned out to be small. The root's large
-  // messages stay in messages_ until they finish.
+  // The grant is for a first-block arena, and its message has turned out to be small. At the root, a message
+  // that was sent and is not in messages_ is small, because unfinished large messages are in messages_.
   const bool is_small = smalls_.find(record.message) != nullptr ||
                         (record.message < next_number_ && find(record.message) == nullptr);
   if (is_small) return {};
@@ -139,18 +139,13 @@ void Group::place_first_block(Message& message, bool is_in_place) {
   const std::uint32_t bytes = message.relay.block_length(block);
   const auto source = arena_.bytes().first(bytes);
   const auto destination = message.store->memory().subspan(message.relay.offset_of(block), bytes);
-  // A write may still read the arena if the application gave its memory late. In that case the arena must
-  // keep its pages.
-  std::size_t copied = bytes;
   if (is_in_place) {
-    copied = 0;
-  } else if (exchange_ != nullptr && !message.relay.first_block_busy()) {
-    copied = exchange_->hand_off(source, destination);
+    ++counters_.first_blocks_in_place;
   } else {
     std::copy(source.begin(), source.end(), destination.begin());
+    counters_.bytes_copied += bytes;
+    ++counters_.first_blocks_copied;
   }
-  counters_.bytes_copied += copied;
-  ++(copied < bytes ? counters_.first_blocks_exchanged : counters_.first_blocks_copied);
   message.relay.place_first_block();
   message.store->arrived(block, bytes);
 }

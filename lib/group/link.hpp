@@ -92,9 +92,9 @@ class Link {
   /// Sends the open frame. If no frame is open, sends a frame without records, but only if a report of credit
   /// is due or `always` is set.
   Result<void> flush(bool always = false);
-  /// Called at the end of a turn. Does the same as flush(), except that a frame with nothing but small
-  /// messages waits for more of them while kFramesAhead others are in flight. So a stream of small messages
-  /// fills its frames, and a single small message leaves at once.
+  /// Called at the end of a turn. Does the same as flush(), with one exception: a frame with nothing but
+  /// small messages waits for more small messages while kFramesAhead other frames are in flight. So a stream
+  /// of small messages fills its frames, and a single small message is sent at once.
   Result<void> flush_when_due(bool always);
   /// True if the write of a block can be posted now.
   bool can_write() const { return is_open() && writes_ < most_writes_; }
@@ -132,7 +132,7 @@ class Link {
   bool open_frame(std::size_t least, bool urgent);
 
   PeerId peer_;
-  std::uint32_t ring_bytes_ = 0;  // The size of the local ring, as the peer is told.
+  std::uint32_t ring_bytes_ = 0;  // The size of the local ring. The blob contains it.
   std::uint64_t host_ = 0, peer_host_ = 0;
   // `in_` is the ring that the peer writes. `out_` mirrors the ring of the peer. Both outlive the queue pair.
   memory::Arena in_, out_;

@@ -123,7 +123,7 @@ void NodeGroup::execute(Send& send) {
     (void)group().send_small(send.bytes);
     return;
   }
-  // The data path only reads a root's memory.
+  // The const_cast is safe, because the data path only reads a root's memory.
   held_[number].bytes = {const_cast<std::byte*>(send.bytes.data()), send.bytes.size()};
   submit_all();
 }

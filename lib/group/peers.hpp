@@ -35,7 +35,8 @@ class GroupPart {
  public:
   virtual ~GroupPart() = default;
   virtual const GroupName& name() const = 0;
-  /// Called when a record or a block has arrived. If it is wrong, the group fails with the peer to blame.
+  /// Called when a record or a block has arrived. If the record or block is wrong, the group fails with the
+  /// peer to blame.
   virtual void on_record(Link& link, const Record& record) = 0;
   virtual void on_block(Link& link, const fabric::Completion& completion) = 0;
   virtual void on_write_complete(Link& link, std::uint64_t message_low_bits, std::uint64_t block) = 0;
@@ -114,7 +115,7 @@ class Peers final : public engine::Poller {
   struct Entry {
     std::unique_ptr<Link> link;
     std::uint64_t number = 0;  // The first link that was made has number 1.
-    std::uint64_t frames = 0;  // Frames sent until the last keepalive check.
+    std::uint64_t frames = 0;  // The number of frames sent until the last keepalive check.
   };
 
   fabric::Fabric& fabric_;

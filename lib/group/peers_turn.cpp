@@ -11,7 +11,7 @@ std::size_t Peers::work(Time now) {
   now_ = now;
   deliver_early();
   std::size_t done = 0;
-  // By index, because upcalls may make and lose links and groups.
+  // The loops use an index, because upcalls may make and lose links and groups.
   for (std::size_t i = 0; i < links_.size(); ++i) done += poll(*links_[i].link);
   for (std::uint32_t i = 0; i < parts_end_; ++i) {
     if (parts_[i] != nullptr) done += parts_[i]->work(now);

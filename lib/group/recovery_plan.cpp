@@ -134,8 +134,8 @@ Result<RecoveryPlan> plan_recovery(std::span<const SurvivorState> states) {
   RecoveryPlan plan;
   auto residents = states | std::views::filter([](const SurvivorState& state) { return !state.joins; });
   if (!residents.empty()) plan.first = std::ranges::min(residents, {}, &SurvivorState::delivered).delivered;
-  // The end of the messages of which a member other than the new root has some blocks, or which any member
-  // has delivered.
+  // After the loop, all messages from `end` on have two properties: no member has delivered them, and only
+  // the new root may have blocks of them.
   std::uint64_t end = plan.first;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     const SurvivorState& state = states[rank];

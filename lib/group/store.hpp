@@ -1,8 +1,8 @@
 // A store has the bytes of one message at one member, in `slots()` consecutive slots. Block b is in slot b
 // mod slots(). A message in memory has a slot for each block. A file has only a few slots, so that the memory
 // does not grow with the file. At the root, a reader fills the slots from the file. At a receiver, a writer
-// writes them to the file. All functions are called on the fabric thread. A store with an I/O thread of its
-// own must hide that thread behind its queues.
+// writes them to the file. All functions are called on the fabric thread. If a store has an I/O thread of its
+// own, these functions must exchange data with that thread through queues.
 #pragma once
 
 #include <cassert>

@@ -1,6 +1,6 @@
 // The memory that an application gives to a call. A page of it may be absent: it was swapped out, or it
-// belongs to a file on a slow server, or userfaultfd withholds it. Then the call waits for the page, and it
-// must not hold the sockets' lock meanwhile. So a call touches the pages that it needs before it takes the
+// belongs to a file on a slow server, or userfaultfd withholds it. Then the call waits for the page, and must
+// not hold the sockets' lock while it waits. So a call touches the pages that it needs before it takes the
 // lock. A receive call learns only under the lock how many bytes it will write. If the application's buffer
 // is small, the call copies through a bounce buffer on its own stack, and copies from there to the
 // application after it has released the lock. If the buffer is larger, the call touches the buffer's first

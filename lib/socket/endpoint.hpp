@@ -39,7 +39,7 @@ class Endpoint {
   virtual Answer receive(std::span<std::byte> out, bool peek);
   /// Returns the length of the oldest message, or 0 if there is none.
   virtual std::size_t unread() const = 0;
-  /// A message that has arrived. The only owner of its memory may also change the bytes.
+  /// A message that has arrived. If the caller is the only owner of the memory, it may also change the bytes.
   struct Message {
     std::shared_ptr<void> owner;
     std::span<std::byte> bytes;

@@ -1,7 +1,8 @@
 // The sockets' lock: a mutex that threads get in the order in which they asked for it. An application that
 // polls takes the mutex again as soon as it has released it. With an unfair mutex, the fabric thread might
-// never get the mutex, and the application polls for what the fabric thread delivers. Taking a free mutex
-// costs one atomic operation. tests/model runs it in all interleavings of its threads.
+// never get the mutex. Then the application would poll for ever, because only the fabric thread delivers
+// data. Taking a free mutex costs one atomic operation. tests/model runs this mutex in all interleavings of
+// several threads.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ class GroupBook {
   enum class Event : std::uint8_t { joined = 1, left = 2, failed = 3 };
   struct View {
     std::uint64_t epoch = 0;
-    std::vector<std::uint32_t> nodes;  ///< the root first, then the other members by age
+    std::vector<std::uint32_t> nodes;  ///< the root first, then the other members, the oldest one first
     Event event{};
     /// The member that the event is about. Empty if the view has the same members as the view before it.
     std::optional<std::uint32_t> subject;

@@ -69,7 +69,7 @@ void GroupMember::on_word(const GroupWord& word) {
     case GroupWordKind::offer:
       if (!word.node || !peers_.contains(*word.node)) return give_up(EPROTO);
       // A peer that cannot be reached may have died. Then the root reports its death. If the peer lives, no
-      // view that contains it is possible.
+      // view can contain both this member and the peer.
       if (connect(*word.node, word.bytes)) connected(*word.node);
       return;
     case GroupWordKind::view: return on_view(word);

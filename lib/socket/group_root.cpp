@@ -77,7 +77,7 @@ void GroupRoot::on_ready(Caller& from) {
   change(view);
 }
 
-/// Passes an offer on. It is for the root itself or for another member.
+/// Passes an offer on to the member that it is for. If it is for the root itself, connects the root's node.
 void GroupRoot::on_offer(Caller& from, GroupWord word) {
   if (word.node == GroupBook::kRoot) {
     if (!connect(*from.node, word.bytes)) end(from, false);

@@ -92,7 +92,7 @@ void GroupSession::attach() {
     try {
       later([](GroupSession& self) { self.give_room(); });
     } catch (const std::bad_alloc&) {
-      // The next message that the application reads tries again.
+      // When the application reads the next message, on_room tries again.
     }
   };
   end_->on_send = [this] {
@@ -134,7 +134,7 @@ void GroupSession::hand_over() {
   give_room();
 }
 
-/// Lets the control loop hand over. Must be called with mutex_ held.
+/// Makes the control loop call hand_over() soon. Must be called with mutex_ held.
 void GroupSession::leave_to_loop() {
   if (!std::exchange(is_told_, true)) later([](GroupSession& self) { self.hand_over(); });
 }
@@ -216,8 +216,8 @@ GroupCallbacks GroupSession::callbacks(const Held& generation) {
   return on;
 }
 
-/// True if there is space for a message. The limit on `placed` stops only a dishonest root. An honest root
-/// has no more in flight than it keeps.
+/// True if there is space for a message. The limit of `placed` refuses only messages of a dishonest root. An
+/// honest root has at most kMostKept in flight, or a single message that is longer.
 bool GroupSession::has_room(const Generation& generation, std::uint64_t bytes) const {
   return unread_ < GroupEnd::kMostKept && generation.placed < GroupEnd::kMostKept &&
          bytes <= GroupEnd::kMostMessageBytes;

@@ -61,8 +61,9 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   void stop();
 
  protected:
-  /// Called on the control loop when the socket is closed, as are all functions below. The subclass may still
-  /// send and receive control messages for a while, and must then call end_soon().
+  /// This function and the functions below are called on the control loop, unless a comment says otherwise.
+  /// begin_to_leave() is called when the socket is closed. The subclass may still send and receive control
+  /// messages for a while, and must then call end_soon().
   virtual void begin_to_leave(Duration) { end_soon(); }
   /// Called when more of the sent messages are known to have reached all members.
   virtual void on_progress() {}
@@ -88,7 +89,7 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
     std::uint64_t first, next;
   };
   Backlog take_over();
-  /// Gives the socket the messages and counts that the fabric thread has left for it.
+  /// Passes to the socket the messages and the counts that the fabric thread has noted.
   void hand_over();
   /// Leaves the last view and begins the view `view`.
   void install(const GroupWord& view);
@@ -144,8 +145,8 @@ class GroupSession : public std::enable_shared_from_this<GroupSession> {
   void end_without_memory();
   void leave_to_loop();
 
-  // Guards what the fabric thread and the control loop share. The sockets' lock may be held when it is taken.
-  // No callback is called under it.
+  // Guards what the fabric thread and the control loop share. A thread may take this mutex while it holds the
+  // sockets' lock. No callback is called while this mutex is held.
   std::mutex mutex_;
   std::deque<std::pair<std::uint64_t, GroupEnd::Bytes>> fresh_;  // delivered messages: the number and the
                                                                  // bytes of each

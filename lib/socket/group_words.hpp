@@ -44,9 +44,9 @@ struct GroupWord {
   friend bool operator==(const GroupWord&, const GroupWord&) = default;
 };
 
-/// Encodes `word`. The layout is, with the number of bytes of each field: kind 1, event 1, 1 if there is a
-/// node and 0 otherwise 1, zero 1, node 4, epoch 8, first 8, next 8, number of nodes 4, each node 4, then
-/// `bytes`. All numbers are big endian.
+/// Encodes `word`. The fields are, with their lengths in bytes: kind (1), event (1), a flag that is 1 if
+/// there is a node and otherwise 0 (1), zero (1), node (4), epoch (8), first (8), next (8), the number of
+/// nodes (4), each node (4), and `bytes`. All numbers are big endian.
 std::vector<std::byte> encode(const GroupWord& word);
 /// Errors: protocol_error if the bytes are cut off, the kind is unknown, or padding is not zero.
 Result<GroupWord> decode_group_word(std::span<const std::byte> bytes);

@@ -19,7 +19,7 @@
 
 namespace rdmc::sockets {
 
-/// By this, one end of a lane requests how it is informed when the other end has done something.
+/// One end of a lane uses its bell to request how it is informed when the other end has done something.
 struct LaneBell {
   /// A futex word. It is 1 if a thread sleeps on it or has slept on it.
   Atomic<std::uint32_t> asleep{0};
@@ -44,7 +44,7 @@ struct LaneHead {
   alignas(64) Atomic<std::uint64_t> read{0};     ///< the number of bytes that were ever read
   alignas(64) LaneBell reader;
   alignas(64) LaneBell writer;
-  /// This is 1 if the lane has no reader. Then the writer may use the lane anew.
+  /// This is 1 if the lane has no reader. Then the writer may use the lane for another connection.
   Atomic<std::uint32_t> left{1};
   alignas(64) LaneAdvert advert;
 };

@@ -36,7 +36,7 @@ class LanePool {
   void release(unsigned lane, bool was_told);
   /// True if `lane` is one of the peer's lanes.
   bool is_peers(std::uint64_t lane) const;
-  /// Stops reading a lane that the peer has named, because its connection has ended.
+  /// Stops reading a lane that the peer has named. Must be called when the connection of this lane has ended.
   void leave(unsigned lane);
   LaneMemory memory(unsigned lane) const;
 

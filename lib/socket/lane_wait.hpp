@@ -1,4 +1,4 @@
-// Waiting for a lane: for bytes to read, or for space to write.
+// The classes by which a call waits until a lane has bytes to read or space to write.
 #pragma once
 
 #include <cstdint>

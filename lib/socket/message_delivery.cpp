@@ -6,18 +6,14 @@
 #include <thread>
 
 #include "dataplane/base/clock.hpp"
+#include "dataplane/memory/page_hand_off.hpp"
 
 namespace rdmc::sockets {
 namespace {
 
-/// A copy of one KB takes about this time.
-constexpr Duration kCopyOfKilobyte = nanoseconds(150);
-
-/// Waits until `message` has no other owner, but at most as long as a copy takes. Returns false if it still
-/// has one.
-bool becomes_only_owner(const Endpoint::Message& message) {
-  const Time deadline =
-      monotonic_now() + kCopyOfKilobyte * static_cast<std::int64_t>(message.bytes.size() >> 10);
+/// Waits until `message` has no other owner. Returns false if it still has one after `patience`.
+bool becomes_only_owner(const Endpoint::Message& message, Duration patience) {
+  const Time deadline = monotonic_now() + patience;
   while (message.owner.use_count() != 1) {
     if (monotonic_now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -26,16 +22,29 @@ bool becomes_only_owner(const Endpoint::Message& message) {
   return true;
 }
 
+/// Returns the bytes of `message` that `out` has space for.
+std::span<std::byte> wanted(const Endpoint::Message& message, std::span<std::byte> out) {
+  return message.bytes.first(std::min(message.bytes.size(), out.size()));
+}
+
 }  // namespace
 
-std::size_t deliver(Endpoint::Message message, std::span<std::byte> out,
-                    const memory::PageExchange* exchange) {
-  const auto bytes = message.bytes.first(std::min(message.bytes.size(), out.size()));
-  const auto to = out.first(bytes.size());
-  if (exchange != nullptr && exchange->gains(bytes, to) && becomes_only_owner(message))
-    return exchange->hand_off(bytes, to);
-  std::ranges::copy(bytes, to.begin());
+Duration copy_time(std::size_t bytes) {
+  return nanoseconds(100) * static_cast<std::int64_t>(bytes >> 10);
+}
+
+std::size_t deliver(Endpoint::Message message, std::span<std::byte> out) {
+  const auto bytes = wanted(message, out);
+  std::ranges::copy(bytes, out.begin());
   return bytes.size();
+}
+
+std::size_t deliver(Endpoint::Message message, std::span<std::byte> out, const ByPages& by_pages) {
+  const auto bytes = wanted(message, out), to = out.first(bytes.size());
+  if (!memory::moves_pages(bytes, to, by_pages.least_bytes) ||
+      !becomes_only_owner(message, by_pages.patience))
+    return deliver(std::move(message), out);
+  return memory::hand_off(bytes, to, by_pages.least_bytes);
 }
 
 }  // namespace rdmc::sockets

@@ -1,8 +1,8 @@
 // All connections between the sockets of two processes, over the one trunk of these processes. The mux
 // assigns each record to the connection that the record names. The streams that want to send fill the frames
 // alternately. A connection costs an entry in the mux, and no packets except those of its records. So there
-// may be thousands of connections, and they begin and end as fast as frames are filled. A core without I/O.
-// The caller must hold the sockets' lock.
+// may be thousands of connections. When a connection begins or ends, this costs only a little space in
+// frames. A core without I/O. The caller must hold the sockets' lock.
 #pragma once
 
 #include <array>

@@ -90,7 +90,8 @@ class OpenSocket final : public Watcher {
 
  private:
   Atomic<std::uint32_t> sleepers_ = 0;
-  // Counts in nanoseconds. A peer on another core has usually answered within this time.
+  // Its unit is nanoseconds. A peer on another core has usually answered within 5 us. So a call that spins
+  // usually offers its core only after this time.
   engine::CoreOffer core_offer_{microseconds(5).ns};
   // The bell words that calls sleep on. Guarded by the lock.
   std::vector<Atomic<std::uint32_t>*> bells_;

@@ -38,7 +38,7 @@ class Peering final : public std::enable_shared_from_this<Peering> {
   Peering(Stack& stack, peer::Peer process, bool is_opener)
       : stack_(stack), process_(std::move(process)), is_opener_(is_opener) {}
 
-  /// The most trunks that one process that has dialled this process may have at a time.
+  /// The most trunks that a process may have with this process at a time, if that process has dialled.
   static constexpr int kMostTrunks = 4;
 
   static std::shared_ptr<Peering> with(const Stack& stack, const peer::Peer& process);

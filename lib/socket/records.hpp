@@ -1,7 +1,8 @@
 // The records that two processes send each other about the connections between their sockets. Records are
-// packed one after the other into the frames of a link. A record is a head of 16 bytes (kind 1, zero 3,
-// length of the body 4, connection 8; big endian) and its body. Records are read from memory that a peer can
-// write, so every field is loaded once and checked. No I/O.
+// packed one after the other into the frames of a link. A record has a head of 16 bytes and a body. The head
+// is big endian: the kind (1 byte), zeros (3 bytes), the length of the body (4 bytes), and the connection (8
+// bytes). Records are read from memory that a peer can write, so every field is loaded once and checked. No
+// I/O.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ enum class RecordKind : std::uint8_t {
   open = 1,
   /// The connection is accepted. Body: limit.
   accepted,
-  refused,  ///< No socket listens there.
+  refused,  ///< No socket listens at the address.
   data,     ///< The next bytes of the stream. Body: bytes.
   credit,   ///< More receive credit. Body: limit.
   /// The last record of a sender whose stream ends in order. No data comes after it.

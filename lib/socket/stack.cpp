@@ -74,7 +74,8 @@ void Stack::end() {
     dials.swap(dials_);
     for (auto& [at, dial] : dials) dial.waiting.clear();
   }
-  dials.clear();  // This ends the attempts. Their destructors wait for the control loop.
+  dials.clear();  // This ends the dials. Their destructors wait for the control loop, so the lock must not be
+                  // held here.
   const std::vector<Carrier*> last = loop_->call([this] {
     is_ending_ = true;
     for (const auto& [number, peering] : peerings_) peering->lose_trunk(ECONNRESET);

@@ -23,7 +23,7 @@
 
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/clock.hpp"
-#include "dataplane/memory/page_exchange.hpp"
+#include "dataplane/memory/page_hand_off.hpp"
 #include "lib/socket/callers_memory.hpp"
 #include "lib/socket/carrier.hpp"
 #include "lib/socket/node_ender.hpp"
@@ -52,8 +52,8 @@ struct StackOptions {
   /// The context that shares its threads and connections with the sockets. If it is null, the stack makes its
   /// own.
   std::shared_ptr<peer::Context> context = nullptr;
-  /// Decides which pages are exchanged for MSG_ZEROCOPY. If it is null, PageExchange::of_process() does.
-  const memory::PageExchange* exchange = nullptr;
+  /// The least number of bytes whose pages MSG_ZEROCOPY hands over.
+  std::size_t least_hand_off = memory::kLeastHandOff;
 };
 
 /// Counts a call that uses objects that end() destroys. end() waits until no such call runs.

@@ -202,7 +202,7 @@ int Stack::begin_connect(const Held& socket, const Address& to) {
       if (!from) return EHOSTUNREACH;
       set_host(socket->local, *from);
     }
-    if (own_near_->is_lost()) {  // It ended because memory had run out. There may be memory now.
+    if (own_near_->is_lost()) {  // own_near_ ended because memory had run out. There may be memory now.
       auto far = make_own(false);
       own_near_ = make_own(true);
       own_far_ = std::move(far);

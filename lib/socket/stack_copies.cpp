@@ -159,12 +159,13 @@ Answer Stack::receive_whole(Lock& lock, const Held& held, std::span<std::byte> o
   if (event != nullptr && *event) return *said = MSG_OOB, 0;
   std::size_t copied = std::min(*got, out.size());
   if (!message.bytes.empty()) {
+    const ByPages by_pages{.least_bytes = options_.least_hand_off,
+                           .patience = may_wait(*held, flags) ? copy_time(copied) : Duration{}};
     // The lock is held again afterwards, because the last owner of a socket must destroy it with the lock.
     const Unlocked unlocked(lock);
-    const memory::PageExchange* exchange = nullptr;
-    if ((flags & MSG_ZEROCOPY) != 0)
-      exchange = options_.exchange != nullptr ? options_.exchange : &memory::PageExchange::of_process();
-    copied = deliver(std::move(message), out, exchange);
+    // A message that was peeked stays in the queue, so the queue is another owner.
+    const bool may_hand_off = (flags & MSG_ZEROCOPY) != 0 && !peek;
+    copied = may_hand_off ? deliver(std::move(message), out, by_pages) : deliver(std::move(message), out);
   }
   if (held->group) socket.stream()->count_copied(copied);
   if (said != nullptr) *said = *got > out.size() ? MSG_TRUNC : is_message ? MSG_EOR : 0;

@@ -19,8 +19,8 @@ namespace rdmc::sockets {
 namespace {
 
 constexpr std::size_t kMostNameBytes = 255;
-/// The time that the end of the process waits in addition, so that the members of a closed root learn that
-/// the group has ended.
+/// When the process ends, it waits for the messages of closed roots. After that, it waits at most for this
+/// further time, in which the members learn that the group has ended.
 constexpr Duration kGoodbye = seconds(2);
 
 }  // namespace

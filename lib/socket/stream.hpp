@@ -315,7 +315,7 @@ class Stream {
   std::shared_ptr<LaneReader> incoming_;  // its bytes come after those in `received_`
   unsigned sends_ = 0;
   const void* advertiser_ = nullptr;  // the call whose bytes the last advert offered
-  // The number of these bytes that the peer has copied and that were not reported to the call yet.
+  // How many bytes of `advertiser_` the peer has copied that were not reported to that call yet.
   std::size_t gone_ = 0;
   struct Chunks {
     std::deque<Chunk> outgoing;  // the chunks that are not written yet

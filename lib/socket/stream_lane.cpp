@@ -116,7 +116,7 @@ void Stream::refuse_more() {
   want_records();
   if (!incoming_) return;
   is_orphan_ ? incoming_->refuse() : incoming_->refuse_after();
-  if (state_ == State::open && incoming_->has_refused()) on_pulse();  // The peer is sending already.
+  if (state_ == State::open && incoming_->has_refused()) on_pulse();  // The peer has sent bytes already.
 }
 
 Result<void> Stream::on_lane(std::unique_ptr<LaneReader> lane) {

@@ -42,6 +42,11 @@ class Report(unittest.TestCase):
         status, lines = report(("a", "OK", ""), ("b", "SKIP", "tried\nno namespaces here\n"))
         self.assertEqual((status, lines), (0, ["skipped: release: b: no namespaces here", "1 passed, 0 failed, 1 skipped"]))
 
+    def test_where_the_thread_sanitizer_cannot_run_its_tests_are_skipped(self):
+        status, lines = report(("a", "OK", ""), ("b", "FAIL", "FATAL: ThreadSanitizer: unexpected memory mapping 0x1-0x2\n"))
+        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+        self.assertIn("vm.mmap_rnd_bits", lines[0])
+
     def test_when_nothing_ran_nothing_is_proved(self):
         self.assertEqual(report()[0], 1)
         self.assertEqual(report(("a", "SKIP", "why"))[0], 1)

@@ -39,8 +39,9 @@ enum class GroupNumber : std::uint64_t {};
 
 struct NodeOptions {
   NodeId id{};
-  /// The address of the local network at which the node's fabric listens. Port number 0 means 4791, the port
-  /// number of RoCE, if it is free, and otherwise any free one. RDMA NICs can send only to port number 4791.
+  /// The address of the local network at which the node's fabric listens. Port number 0 means port number
+  /// 4791, which is RoCE's, if it is free. If it is not free, port number 0 means any free port number. RDMA
+  /// NICs can send only to port number 4791.
   Address address = Address::ipv4(127, 0, 0, 1, 0);
   /// The fabric: "auto", "udp", "shm", "verbs" or "dpdk".
   std::string fabric = "auto";
@@ -52,8 +53,8 @@ struct NodeOptions {
   /// If false, the thread that creates the node must drive it by calling poll(), and must destroy it. The
   /// node then shares no fabric thread. Other threads may call send, post_receive_buffer, release,
   /// destroy_group and disconnect. disconnect() from another thread takes effect in the next turn, but is
-  /// dropped if the engine's queue is full. All functions that would have to wait for a turn return
-  /// invalid_argument in another thread. is_connected() returns false there.
+  /// dropped if the engine's queue is full. All functions that would have to wait for a turn of the engine
+  /// return invalid_argument in another thread, and is_connected() returns false in another thread.
   bool own_thread = true;
   /// If true, the fabric thread never sleeps while it waits. It then needs a CPU core of its own.
   bool busy_poll = false;
@@ -162,9 +163,10 @@ struct GroupCallbacks {
   /// memory, and must only be read. It may be read until release(), destroy_group() or failed() is called. A
   /// large message is delayed while a message whose number is lower by 64 or more is not released.
   /// After release(), destroy_group() or failed(), the root may overwrite the memory. The root may also
-  /// overwrite it when it has lost this member. A member whose engine gets no turn learns later that it was
-  /// lost, and may read wrong bytes until then. To protect such members, the root must free the memory after
-  /// failed() instead of using it again. The pages then stay valid for the processes that have mapped them.
+  /// overwrite the memory when the root has lost this member. If such a member gets no processor time, it
+  /// learns only later that the root has lost it. Until then it may read wrong bytes. To protect such
+  /// members, the root must free the memory after failed() instead of using it again. The pages then stay
+  /// valid for the processes that have mapped them.
   std::function<void(std::uint64_t message, std::span<const std::byte> bytes)> mapped;
   /// Called when the application may use the memory of this message again. At the root, this means that all
   /// members to which the root sends have received the message, and have released it if it was mapped.
@@ -199,8 +201,8 @@ struct GroupCallbacks {
 
 /// Counters of one node over all its groups, since the node was created.
 struct NodeCounters {
-  std::uint64_t messages_sent = 0, bytes_sent = 0;            ///< at roots: accepted by send()
-  std::uint64_t messages_delivered = 0, bytes_delivered = 0;  ///< at receivers
+  std::uint64_t messages_sent = 0, bytes_sent = 0;            ///< counted at roots: accepted by send()
+  std::uint64_t messages_delivered = 0, bytes_delivered = 0;  ///< counted at receivers
   std::uint64_t groups_made = 0;
   std::uint64_t groups_failed = 0;     ///< calls of failed()
   std::uint64_t groups_continued = 0;  ///< calls of continued()
@@ -247,28 +249,28 @@ class Node {
   /// same root, the same options, and the same members in the same order. Messages that are sent before the
   /// last member has made the group are kept for that member. Errors: invalid_argument if the group is empty,
   /// a member appears twice, the root or this node is not a member, or the options are not valid;
-  /// already_exists if the number is in use or this epoch of it has ended; peer_failed if this node is not
-  /// connected to a member that it needs, which means all members if the hosts must be known; resource_limit
-  /// if there are 1023 groups.
+  /// already_exists if the number is in use, or if the group had this epoch before and the epoch has ended;
+  /// peer_failed if this node is not connected to a member that it needs; resource_limit if there are 1023
+  /// groups. If the hosts are used as racks, this node needs a connection to every member.
   Result<void> create_group(GroupNumber group, std::vector<NodeId> members, NodeId root,
                             const GroupOptions& options, GroupCallbacks callbacks);
 
   /// Root only: sends `bytes` to all other members, after all messages that were sent earlier. Returns the
   /// number of the message. Errors: not_found if there is no such group, invalid_argument if this node is not
   /// the root or the message is too long, peer_failed if the group has failed, cancelled if the group is
-  /// being destroyed, would_block if too many calls wait, if 65,536 messages are not reusable() yet, or if
-  /// the group is being continued.
+  /// being destroyed, would_block if too many earlier calls still wait for the fabric thread, if 65,536
+  /// messages are not reusable() yet, or if the group is being continued.
   Result<std::uint64_t> send(GroupNumber group, std::span<const std::byte> bytes);
 
   /// Receiver only: gives memory for the next message for which incoming() returns no memory. Buffers are
   /// used in the order of posting. If a buffer is too small for its message, this member fails, and failed()
   /// is called. Errors: not_found if there is no such group, invalid_argument if this node is the root,
-  /// peer_failed if the group has failed, cancelled if it is being destroyed, would_block if too many calls
-  /// wait.
+  /// peer_failed if the group has failed, cancelled if the group is being destroyed, would_block if too many
+  /// earlier calls still wait for the fabric thread.
   Result<void> post_receive_buffer(GroupNumber group, std::span<std::byte> buffer);
 
   /// Receiver only: states that the application no longer reads a message of mapped(). Errors: not_found if
-  /// there is no such group, would_block if too many calls wait.
+  /// there is no such group, would_block if too many earlier calls still wait for the fabric thread.
   Result<void> release(GroupNumber group, std::uint64_t message);
   /// Allocates at least `bytes` bytes of page-aligned memory, filled with zeros. Errors: resource_limit.
   Result<SharedMemory> allocate(std::size_t bytes);
@@ -282,9 +284,9 @@ class Node {
   /// First, every survivor gets all messages that any survivor has delivered. It also gets every other
   /// message of which each block is at some survivor. Only missing blocks are sent. Then the group goes on,
   /// with the same order and numbering.
-  /// If this fails, or if more members are lost, call the function again with a higher epoch. If the group
-  /// has not failed at this member, its present epoch ends here without failed(). At another member, the
-  /// group may then fail with `cancelled` before that member calls this function, too.
+  /// If the new epoch fails to begin, or if more members are lost, call the function again with a higher
+  /// epoch. If the group has not failed at this member, its present epoch ends here without failed(). At
+  /// another member, the group may then fail with `cancelled` before that member calls this function, too.
   /// Connections to members that are left out end, and so do all groups that use these connections. But a
   /// connection that was made after the present epoch began stays. Until continued() is called, send()
   /// returns would_block. Messages below the `next` of continued() are still delivered in this time, into

@@ -39,12 +39,13 @@ struct LaunchOptions {
 /// This process's part of a job. Use `members` and `mesh` for connect_mesh().
 struct LaunchedJob {
   NodeId id{};                      ///< the rank of this process
-  Address address;                  ///< for NodeOptions::address; other processes can reach it; its port is 0
+  Address address;                  ///< the value for NodeOptions::address: other processes can reach this
+                                    ///< address; its port number is 0
   std::vector<MeshMember> members;  ///< in the order of their ranks
   MeshOptions mesh;
   std::string why;  ///< the launcher and how it was found, for people
-  /// Reserves this process's port until the mesh is made. The application must only keep this pointer until
-  /// then.
+  /// Reserves this process's port until the mesh is made. Until then the application must keep this pointer.
+  /// It need not do anything else with it.
   std::shared_ptr<void> port;
 
   /// Returns the ids of all members, in the order of their ranks.

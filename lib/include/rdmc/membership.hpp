@@ -149,7 +149,8 @@ struct MembershipCallbacks {
 struct MembershipCounters {
   std::uint64_t installed = 0;          ///< views installed
   std::uint64_t delivered = 0;          ///< messages of broadcast() that were delivered here
-  std::uint64_t fenced = 0;             ///< messages ignored because of another epoch, usually an earlier one
+  std::uint64_t fenced = 0;             ///< messages ignored because they are of another epoch, usually of an
+                                        ///< earlier epoch
   std::uint64_t dropped = 0;            ///< messages that were lost because there was no space for them
   std::uint64_t deaths_seen = 0;        ///< deaths of processes that the operating system has shown
   std::uint64_t paths_failed = 0;       ///< queue pairs that failed
@@ -317,15 +318,15 @@ class Membership {
   std::span<const std::byte> window() const;
 
   /// Removes a member on the command of an operator. `done` runs on the control loop, when the removal has
-  /// begun or has been refused. When it is called with success, the removal need not be complete. Errors:
-  /// not_found if there is no such member, peer_failed if the store cannot be reached, invalid_argument if
-  /// this process is not a member, cancelled if the membership is over.
+  /// begun or has been refused. When `done` is called with success, the removal may still be in progress.
+  /// Errors: not_found if there is no such member, peer_failed if the store cannot be reached,
+  /// invalid_argument if this process is not a member, cancelled if the membership has ended.
   void remove(MemberId member, std::function<void(Result<void>)> done = {});
   /// Leaves the named group in order. Call it as follows:
   ///   1. Call leave(). It returns at once.
   ///   2. Wait for the upcall removed(). It is called when the other members have agreed, or at once if no
-  ///      view is installed yet. Leaving changes the view in the store. So it waits while the store cannot be
-  ///      reached, which needs two of three store nodes.
+  ///      view is installed yet. Leaving changes the view in the store. So leaving waits while the store
+  ///      cannot be reached. A store of three nodes can be reached while at least two of them run.
   ///   3. If this process runs a store node, wait until the other members have left, too. The store node
   ///      runs until the membership is destroyed, and the others need it to leave. If there is only one store
   ///      node, the process that runs it must destroy its membership last.

@@ -49,9 +49,9 @@ extern "C" {
  * that both ends are in one process. Reading the option fails with ENOTCONN if there is no connection. */
 #define RDMC_SOL_SOCKET 0x52444d43
 #define RDMC_SO_FABRIC 1
-/* A read-only uint64_t: the number of payload bytes of this connection, or of the messages that were received
- * from a group, that this side has copied so far. Copies by the fabric and by the kernel do not count. Bytes
- * that rdmc_sendmsg gathers or rdmc_recvmsg scatters count twice. */
+/* A read-only uint64_t: how many payload bytes this side has copied so far. These are bytes of this
+ * connection, or of the messages that were received from a group. Copies by the fabric and by the kernel do
+ * not count. Bytes that rdmc_sendmsg gathers or rdmc_recvmsg scatters count twice. */
 #define RDMC_SO_COPIED 4
 /* For a group socket: the name of its group, a string of 1 to 255 bytes. Set it before rdmc_listen or
  * rdmc_connect. */
@@ -65,11 +65,11 @@ extern "C" {
  * when its connect has succeeded. A member receives all messages that are sent after it has joined, each
  * message once, in the root's order.
  *
- * A receiver that does not read makes the root wait for as long as it does not read. It is not removed for
- * this. Members may join, leave and fail at any time, and the group goes on without members that have left
- * or failed. The group ends when its root ends. Then either the receivers get all that was sent, followed by
- * the end of the stream, or their calls fail with ECONNRESET. A connect fails with ECONNREFUSED if the root
- * of another group listens at the address.
+ * A receiver that does not read makes the root wait for as long as it does not read. The receiver is not
+ * removed for this. Members may join, leave and fail at any time, and the group goes on without members that
+ * have left or failed. The group ends when its root ends. Then either the receivers get all that was sent,
+ * followed by the end of the stream, or their calls fail with ECONNRESET. A connect fails with ECONNREFUSED
+ * if the root of another group listens at the address.
  *
  * At the root, rdmc_close returns at once, as for a stream. Messages that were sent still go to the
  * members, for at most 2 s. If the process exits, its exit waits for this. With SO_LINGER, rdmc_close
@@ -117,13 +117,14 @@ ssize_t rdmc_send(int fd, const void* bytes, size_t count, int flags);
 /* Flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. For messages (SOCK_SEQPACKET and RDMC_GROUP) also MSG_TRUNC,
  * with which the call returns the whole length of the message.
  *
- * For RDMC_GROUP also MSG_ZEROCOPY. With it, the call may exchange the pages of the buffer with those of the
- * message, in place of a copy. This is faster for large messages, if the buffer begins at a multiple of 2 MB.
- * Everything else is copied as usual. By this flag the caller states about the buffer, during the call:
- *   - no other thread uses it
- *   - no device, and no I/O operation that has not ended, uses it
- *   - none of its pages is locked (mlock)
- * Advice of madvise about the buffer's pages, and their NUMA policy, are lost. */
+ * For RDMC_GROUP also MSG_ZEROCOPY. It permits the call to replace the pages of the buffer by those of the
+ * message, in place of a copy. The call does so if at least 16 MB of the message fill whole units of 2 MB in
+ * the buffer. The buffer should begin at a multiple of 2 MB. Everything else is copied as usual: other bytes,
+ * all memory that is not private and anonymous or that is locked (mlock), and all bytes of rdmc_recvmsg with
+ * several pieces. By this flag the caller states that during the call no other thread, no device and no
+ * unfinished I/O operation uses the buffer. The replaced pages lose their advice (madvise), their NUMA policy
+ * and their protection. If other members still need the message, the call may wait for about as long as a
+ * copy takes; with MSG_DONTWAIT it does not wait, and copies. */
 ssize_t rdmc_recv(int fd, void* bytes, size_t count, int flags);
 /* rdmc_sendmsg sends from several pieces of memory, and rdmc_recvmsg receives into several pieces. Errors:
  * EOPNOTSUPP if a send has a name or control data, EMSGSIZE for more than IOV_MAX pieces. For messages,
@@ -143,7 +144,7 @@ ssize_t rdmc_recvmsg(int fd, struct msghdr* message, int flags);
  * with EFAULT if the memory is not from rdmc_alloc. It stores the number of this send in `*number`; `number`
  * may be NULL. The memory must not be changed until a call of rdmc_sent for that number has succeeded. If the
  * peer offers no memory to write into, rdmc_send_zc copies the bytes, and may then take fewer than `count`.
- * Large sends are faster, because the fabric sends up to 1 MB as one message.
+ * One large send is faster than many small ones, because the fabric sends up to 1 MB as one message.
  *
  * rdmc_sent waits until the memory of send `number`, and of all earlier sends on that connection, may be
  * changed again. With MSG_DONTWAIT it fails with EAGAIN instead of waiting. It fails with EINVAL if `number`

@@ -304,9 +304,9 @@ struct EndpointCallbacks {
 /// The counters of an endpoint. They only increase.
 struct EndpointCounters {
   std::uint64_t connections_made = 0, connections_accepted = 0;
-  std::uint64_t peers_refused = 0;  ///< by accept(), by most_connections, or for a malformed request
+  std::uint64_t peers_refused = 0;  ///< refused by accept(), by most_connections, or for a malformed request
   std::uint64_t disconnected = 0;
-  std::uint64_t sends = 0, writes = 0, reads = 0, atomics = 0;  ///< successful ones of this endpoint
+  std::uint64_t sends = 0, writes = 0, reads = 0, atomics = 0;  ///< successful operations of this endpoint
   std::uint64_t receives = 0;        ///< messages and writes with immediate that arrived
   std::uint64_t bytes_received = 0;  ///< in messages and in writes with immediate
   std::uint64_t failed = 0;          ///< operations that ended with a status other than success
@@ -371,7 +371,7 @@ class Endpoint {
   /// connection is made after that time, it ends at once. If the endpoint has no thread of its own, only the
   /// thread that calls poll() may call this function, which then gives the engine turns while it waits.
   /// Errors: those of the connect() above, and invalid_argument if this function is called in an upcall (also
-  /// in one of a membership) or in a thread that must not call it.
+  /// in an upcall of a membership) or in a thread that must not call it.
   Result<Connection> connect(Target to, Duration timeout);
 
   /// Registers memory to which peers can be given access. `access` is a combination of RemoteAccess::write,
@@ -383,8 +383,9 @@ class Endpoint {
 
   /// Takes up to out.size() completions, and returns their number. Waits for the first one for at most
   /// `longest`. Must not be called in an upcall. If the endpoint has no thread of its own, this function also
-  /// gives the engine its turns. If `out` is empty, this is one turn. For such an endpoint, only the thread
-  /// that created it may call this function. In any other thread, this function does nothing and returns 0.
+  /// gives the engine its turns. If `out` is then empty, it gives exactly one turn. For such an endpoint,
+  /// only the thread that created it may call this function. In any other thread, this function does nothing
+  /// and returns 0.
   std::size_t poll(std::span<Completion> out, Duration longest = {});
 
   /// Returns a descriptor for the application's own event loop (epoll, poll or io_uring), for an endpoint

@@ -162,7 +162,8 @@ BOOST_AUTO_TEST_CASE(each_algorithm_is_chosen_where_it_is_quickest) {
   BOOST_CHECK(settled_algorithm({.members = 5, .bytes = 100'000, .link = kFar}) == sequential);
   if (is_sampled()) return;
   const auto of_many = settled_algorithm({.members = 16, .bytes = 2 << 20, .link = kNear});
-  BOOST_CHECK(of_many == binomial_pipeline || of_many == two_trees);  // Both are almost equally fast.
+  BOOST_CHECK(of_many == binomial_pipeline || of_many == two_trees);  // Both algorithms are almost equally
+                                                                      // fast.
   BOOST_CHECK(settled_algorithm({.members = 4, .bytes = 2 << 20, .link = kNear}) == chain);
   // In this case, a tree and a pipeline are almost equally fast, so the algorithm is not checked.
   settled_algorithm({.members = 8, .bytes = 60'000, .link = kNear});

@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(an_application_that_is_slow_for_minutes_holds_the_root_back
   BOOST_TEST(queued == NodeGroup::kMostQueued);
   BOOST_REQUIRE(!sent);
   BOOST_TEST((sent.error().code == Errc::would_block));
-  slow.post();  // From here on, it posts another buffer after each message.
+  slow.post();  // From here on, this member posts another buffer after each message.
   root.process->wake();
   const auto has_all = [&] {
     return slow.delivered.size() == group.sent.size() && root.reusable == group.sent.size();

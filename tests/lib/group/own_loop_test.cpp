@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(only_the_thread_that_created_a_node_drives_it_and_not_in_an
 
 BOOST_AUTO_TEST_CASE(more_commands_than_the_queue_holds_all_run) {
   Pair pair("udp");
-  constexpr int kMessages = 10'000;  // the engine's queue has 4096 places
+  constexpr int kMessages = 10'000;  // more tasks than the engine's queue can hold (4096)
   const std::byte byte{7};
   std::thread([&] {
     for (int i = 0; i < kMessages; ++i)

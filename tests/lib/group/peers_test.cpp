@@ -97,7 +97,7 @@ BOOST_DATA_TEST_CASE(ending_a_group_in_mid_message_frees_its_memory_everywhere_a
     if (e.get() != &end) {
       BOOST_TEST((e->failure.what == "enough"));
       // Every member names a failed member. A member that is not connected with the ended member names the
-      // one that was reported to it.
+      // member that was reported to it as failed.
       BOOST_TEST(e->failed_peer.has_value());
     }
     e->destroy();

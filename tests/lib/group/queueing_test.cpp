@@ -98,7 +98,7 @@ BOOST_DATA_TEST_CASE(messages_whose_first_sources_differ_queue_behind_a_slow_dis
   for (auto& member : group.members) {
     const GroupCounters& counters = member->group().counters();
     // No arena was granted, so no first block had to be moved.
-    BOOST_TEST(counters.first_blocks_copied + counters.first_blocks_exchanged == 0u);
+    BOOST_TEST(counters.first_blocks_copied + counters.first_blocks_in_place == 0u);
   }
 }
 

@@ -93,7 +93,7 @@ class Fork(unittest.TestCase):
             def child():
                 files = [os.readlink(entry) for entry in pathlib.Path("/proc/self/fd").iterdir() if entry.is_symlink()]
                 kept = [name for name in files if name.startswith(("socket:", "anon_inode:[io_uring]", "/memfd"))]
-                # The only one is the socket with which the child keeps the numbers in use.
+                # The only kept file is the socket with which the child keeps the descriptor numbers in use.
                 return len(set(kept)) == 1
             self.assertTrue(well_in_child(child))
             self.assertTrue(echoed(known[0], b"still"))

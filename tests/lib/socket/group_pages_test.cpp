@@ -1,4 +1,4 @@
-// Tests that members of a group get long messages by an exchange of pages if they permit it (MSG_ZEROCOPY),
+// Tests that members of a group get long messages by their pages if they permit it (MSG_ZEROCOPY),
 // and that this changes no byte for anybody.
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dataplane/memory/arena.hpp"
-#include "dataplane/memory/page_exchange.hpp"
+#include "dataplane/memory/page_hand_off.hpp"
 #include "tests/lib/socket/two_stacks.hpp"
 
 BOOST_AUTO_TEST_SUITE(group_pages_test)
@@ -23,7 +23,6 @@ namespace {
 
 const auto kFabrics = boost::unit_test::data::make({"udp", "shm"});
 constexpr std::size_t kMessageBytes = (4 << 20) + 12'345;
-const memory::PageExchange kAlways({.of_pages = memory::kPageBytes, .of_tables = memory::kHugePageBytes});
 
 /// Fills `bytes` with the content of message `number`.
 void fill(std::span<std::byte> bytes, int number) {
@@ -36,7 +35,8 @@ struct Group {
       : root({.fabric = fabric, .insecure = true}), sends(group_socket(root)) {
     const auto address = found_group(root, sends);
     for (std::size_t i = 0; i < count; ++i) {
-      members.emplace_back(StackOptions{.fabric = fabric, .insecure = true, .exchange = &kAlways});
+      members.emplace_back(
+          StackOptions{.fabric = fabric, .insecure = true, .least_hand_off = memory::kHugePageBytes});
       reads.push_back(group_socket(members.back()));
       join(members.back(), reads.back(), address);
     }

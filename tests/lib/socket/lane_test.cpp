@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_present_is_declined_and_lent_again_when_its_cop
   BOOST_TEST(lane.read(1000) == 0u);
   BOOST_TEST(lane.lane.head->writer.asleep.load() == 0u);
   BOOST_TEST(lane.reader.available() == 0u);
-  // So calls do not check this lane repeatedly.
+  // Because of this result, calls do not check this lane repeatedly.
   BOOST_TEST(!LaneReader::has_bytes(lane.lane));
   BOOST_TEST(LaneWriter::has_room(lane.lane));
   BOOST_TEST(!lane.writer.may_advertise());

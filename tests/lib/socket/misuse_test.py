@@ -165,7 +165,7 @@ class Misuse(unittest.TestCase):
             fd = connect(echo.port)
             self.assertEqual(self.echoed(fd), b"hello")
             os.kill(echo.process.pid, signal.SIGSTOP)
-            # Until it has stopped, it may still answer.
+            # Until the peer has stopped, it may still answer.
             os.waitpid(echo.process.pid, os.WUNTRACED)
             sent = refused = 0
             latest = time.monotonic() + PATIENCE

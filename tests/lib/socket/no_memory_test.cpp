@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(an_advert_is_there_only_if_its_call_knows_of_it) {
   BOOST_REQUIRE(wire.connected.stream()->outgoing() != nullptr);
   const auto& stream = *wire.connected.stream();
   for (int round = 0; round < 300; ++round) {
-    wire.reader.stream()->want_records();  // so the send also needs a record
+    wire.reader.stream()->want_records();  // after this, the send also needs a record
     const auto sent = with_allocations(0, [&] { return wire.connected.send(much, &wire); });
     BOOST_TEST(stream.outgoing()->writer.is_advertising() == sent.has_value());
     BOOST_REQUIRE(wire.connected.stream()->take_back(&wire) == (sent ? std::optional(0U) : std::nullopt));
