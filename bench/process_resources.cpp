@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 struct Options {
   std::uint32_t rank = 0, count = 16, groups = 3, sockets = 10;
-  // The port number of rank 0. The ports of the other ranks follow it. After these come the ports of the
+  // The port number of rank 0. The port numbers of the other ranks follow, and after them those of the
   // sockets.
   std::uint16_t port = 23000;
   std::string store, fabric = "udp", key_file;

@@ -1,4 +1,4 @@
-"""Which files are the project's own: what git tracks, or, in a tree that git does not know, what lies in it."""
+"""Finds the project's own files: the files that git tracks, or all files of the tree if it is no git checkout."""
 import os
 import pathlib
 import subprocess
@@ -7,10 +7,11 @@ CPP = (".cpp", ".hpp", ".h", ".c")
 
 
 def tracked(root, suffixes=CPP):
-    """Paths relative to `root`, sorted, of the files that exist and end in one of `suffixes`."""
+    """Returns the paths of the files that exist and whose names end with one of `suffixes`. The paths are sorted and
+    relative to `root`."""
     root = pathlib.Path(root)
     if (root / ".git").exists():
-        # The checkout may belong to another user than root, who runs the checks.
+        # The checks may run as root while the checkout belongs to another user. Without this setting, git then refuses.
         listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", root, "ls-files", "-z"],
                                 check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
         names = [os.fsdecode(name) for name in listed.split(b"\0") if name]

@@ -23,14 +23,14 @@
 
 namespace rdmc::bcast {
 
-/// The most files that are received at the same time. Each file needs a ring buffer of up to 32 MB. Further
-/// senders are refused, and the reason is sent to them.
+/// The largest number of files that are received at the same time. Each file needs a ring buffer of up to 32
+/// MB. Further senders are refused, and the reason is sent to them.
 constexpr std::size_t kMaxReceptions = 64;
-/// The most additional channels on which no message has arrived yet. Such a channel may be for a new file, or
-/// it may be from a survivor of a file that is being received.
+/// The largest number of additional channels on which no message has arrived yet. Such a channel may be for a
+/// new file, or it may be from a survivor of a file that is being received.
 constexpr std::size_t kMaxNewcomers = 64;
-/// The most refused senders to which the reason is being sent at the same time. Further refused senders are
-/// disconnected without a reason.
+/// The largest number of refused senders to which the reason is being sent at the same time. Further refused
+/// senders are disconnected without a reason.
 constexpr long kMaxTurnedAway = 64;
 /// Refused senders are reported to the operator at most once in this interval, because this process cannot
 /// control how many there are.

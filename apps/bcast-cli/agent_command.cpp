@@ -23,8 +23,9 @@ constexpr Duration kAgentOutputPatience = seconds(1);
 
 /// The time after which a receiver of --local ends even if its clean-up hangs. No process may be left behind.
 constexpr unsigned kLastResortSeconds = 10;
-/// How long a receiver may go on without its sender. It completes the file from the blocks that all receivers
-/// have together. Every timeout of a session is shorter.
+/// The longest time for which a receiver continues without its sender. It completes the file from the blocks
+/// that all receivers have together. Every timeout of a session is shorter, except Timing::patience, which is
+/// equal, and Timing::commit_timeout, which is longer.
 constexpr Duration kFinishWithin = seconds(300);
 
 std::string json_of(const Reception::Outcome& outcome) {
@@ -95,10 +96,10 @@ Result<void> serve_locally(const LocalReceiverOptions& options) {
   const auto agent = Agent::start(**loop, std::move(*directory), options.listen, std::move(*security), {});
   if (!agent) return std::unexpected(agent.error());
   if (auto reported = report_address(kLinkDescriptor, (*agent)->address()); !reported) return reported;
-  // Ctrl-C also reaches the sender. The sender then ends the transfer in order, and after that the receivers.
-  // SIGTERM comes from the sender when nothing is left to do, or from the kernel when the sender is dead. In
-  // the second case the receivers finish the transfer without the sender if they can, unless the user has
-  // interrupted the sender twice.
+  // Ctrl-C also reaches the sender. The sender then ends the transfer in order, and after that it ends the
+  // receivers. The sender sends SIGTERM when nothing is left to do. The kernel sends SIGTERM when the sender
+  // is dead. In the second case the receivers finish the transfer without the sender if they can, unless the
+  // user has interrupted the sender twice.
   (void)stop->wait(kLinkDescriptor);
   if (!is_abandoned(kLinkDescriptor)) (*agent)->finish(kFinishWithin);
   ::alarm(kLastResortSeconds);

@@ -1,8 +1,8 @@
 // The data plane of one member of a transfer. For each epoch it makes a group, connects it, transfers the
 // epoch's message between the group and a store, and ends the group. It has no thread and no clock of its
-// own. All its functions must be called on the fabric thread. Its events come on that thread, during the
-// engine's turns. The session's state machines decide when its functions are called. The simulator uses the
-// same class.
+// own. All its functions must be called on the fabric thread. Its events are called on that thread, during
+// the engine's turns. The session's state machines decide when its functions are called. The simulator uses
+// the same class.
 #pragma once
 
 #include <functional>
@@ -39,10 +39,10 @@ struct EpochPlan {
 class DataPlane final : private engine::Poller, private group::Observer {
  public:
   struct Events {
-    /// Called when every byte of the epoch's message has arrived and is consumed. At the root: called when
-    /// every byte has been read.
+    /// Called at a receiver when every byte of the epoch's message has arrived and is consumed. Called at the
+    /// root when every byte has been read.
     std::function<void(Epoch)> delivered;
-    /// Called when the epoch cannot go on. `peer` is the member that the data path gave up on. `peer` is
+    /// Called when the epoch cannot continue. `peer` is the member that the data path gave up on. `peer` is
     /// empty after an error of this process. Called once in an epoch, and a second time if memory runs out.
     std::function<void(Epoch, std::optional<Rank> peer, const Error&)> failed;
   };
@@ -67,7 +67,7 @@ class DataPlane final : private engine::Poller, private group::Observer {
   /// not be called from within an event.
   void end();
 
-  /// Returns the reason why this member's part of the epoch does not go on. Empty if nothing delays it.
+  /// Returns the reason why this member's part of the epoch does not continue. Empty if nothing delays it.
   std::optional<relay::Wait> wait() const { return group_ ? group_->wait() : std::nullopt; }
   /// Returns the neighbours that delay this member's ring buffer.
   std::vector<Rank> find_lagging() { return group_ ? group_->find_lagging() : std::vector<Rank>(); }
@@ -91,7 +91,7 @@ class DataPlane final : private engine::Poller, private group::Observer {
   Epoch epoch_{};
   Rank rank_{};
   EpochPlan plan_;
-  // Contains the links of this epoch only. So a member that was removed finds no queue pair.
+  // Contains the links of this epoch only. So packets of a member that was removed find no queue pair.
   std::unique_ptr<group::Peers> peers_;
   std::unique_ptr<group::Group> group_;
   bool has_started_ = false;

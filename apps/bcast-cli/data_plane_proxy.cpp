@@ -132,7 +132,8 @@ void DataPlaneProxy::ask(Command command, Answer answer) {
       try {
         asked->result = thread_->call(std::ref(asked->command));
       } catch (const std::bad_alloc&) {
-      }  // Commands that return a Result return resource_limit instead.
+      }  // The command does not return a Result, so its answer is an empty value. For a Result, call()
+         // returns resource_limit and does not throw.
       to_loop_->post(std::move(asked->entry));
     });
   } catch (...) {

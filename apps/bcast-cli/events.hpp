@@ -18,7 +18,7 @@ struct ProgressEvent {
   /// count.
   std::uint64_t bytes = 0;
   std::uint64_t total_bytes = 0;  ///< the file's size
-  double seconds = 0;             ///< since the transfer began
+  double seconds = 0;             ///< the time since the transfer began
   double bits_per_second = 0;     ///< the rate at which `bytes` has grown recently
   std::uint32_t receivers = 0;    ///< the number of receivers that are still in the transfer or have the file
   std::uint32_t done = 0;
@@ -60,7 +60,7 @@ struct SummaryEvent {
   std::uint64_t bytes = 0;  ///< the file's size
   double seconds = 0;
   bool dry_run = false;
-  std::string cause;  ///< why the whole transfer ended; empty if only single receivers failed
+  std::string cause;  ///< the reason why the whole transfer ended; empty if only single receivers failed
 
   void count(session::Status status);
   /// Returns the rate, in Gb/s, at which each successful receiver has received the file. Returns 0 if no

@@ -53,8 +53,8 @@ class VirtualBlocks {
   std::uint64_t count() const { return map_.count(); }
   /// Returns the length of the message in bytes.
   std::uint64_t size() const;
-  /// Returns the number in the file of the message's block `index`, which must be less than count(). A larger
-  /// `index` has a larger result.
+  /// Returns the number that block `index` of the message has in the file. `index` must be less than count().
+  /// The result grows with `index`.
   std::uint64_t real(std::uint64_t index) const;
   std::uint32_t bytes(std::uint64_t index) const { return shape_.bytes(real(index)); }
 

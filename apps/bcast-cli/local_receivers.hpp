@@ -1,9 +1,9 @@
 // The receiver processes of --local N. The sender starts its own executable N times, each time with another
 // loopback address and another directory. A new key is made for the transfer, and the receivers read it from
 // an inherited descriptor. A second inherited descriptor is the link to the sender. On the link, the receiver
-// reports its address. When the link ends, the receiver knows that the sender is gone. No receiver stays
-// alive without the sender, because the kernel ends the receivers when the thread that started them ends
-// (PR_SET_PDEATHSIG).
+// reports its address. When the link ends, the receiver knows that the sender has ended. The kernel also
+// sends SIGTERM to the receivers when the thread that started them ends (PR_SET_PDEATHSIG). The receivers
+// then finish the transfer without the sender if they can, and end.
 #pragma once
 
 #include <sys/types.h>
@@ -55,7 +55,7 @@ class LocalReceivers {
 
   const std::vector<Receiver>& receivers() const { return receivers_; }
   /// Requests that all receivers give up at once, and does not wait for them. Used when the sender is about
-  /// to end and the receivers must not go on without it.
+  /// to end and the receivers must not continue without it.
   void abandon() const;
   /// Requests that all receivers end, waits up to `patience`, kills the remaining receivers, and reaps all.
   void stop(Duration patience = seconds(3));
@@ -68,8 +68,8 @@ class LocalReceivers {
   std::vector<Receiver> receivers_;
 };
 
-/// On the receiver's side. Returns true if the sender has requested that its receivers give up. Otherwise
-/// they go on without the sender if they can. The result is final when the sender is gone.
+/// Called by a receiver. Returns true if the sender has requested that its receivers give up. Otherwise the
+/// receivers continue without the sender if they can. The result is final when the sender is gone.
 bool is_abandoned(int link);
 /// Reports the address at which the receiver listens, or the reason why it cannot listen, as one line. Fails
 /// if the sender is dead.

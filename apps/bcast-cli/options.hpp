@@ -70,7 +70,7 @@ struct AgentOptions {
 
 struct KeygenOptions {
   /// The file that is made for the key. Only its owner can read it. If `file` is empty, the key is printed.
-  /// With `rotate`, the file that is changed.
+  /// If `rotate` is set, `file` is an existing key file that is changed.
   std::string file;
   bool json = false;
   /// A step that changes the existing `file`: add appends a new key, promote makes the last key the first

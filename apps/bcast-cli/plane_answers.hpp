@@ -1,6 +1,6 @@
 // The handlers for the answers and events of a data plane. A side is the sender or a receiver. The handlers
-// pass the answers to the side's participant of the session. In some cases the side gives up instead. The
-// handlers run on the control loop's thread.
+// pass the answers and events to the side's participant of the session. If an answer is an error of this
+// process, the side gives up. The handlers run on the control loop's thread.
 #pragma once
 
 #include <memory>

@@ -29,7 +29,8 @@ class Progress {
   /// The value never becomes smaller, and is at most the size of the file.
   void has(std::size_t receiver, std::uint64_t bytes);
   void done(std::size_t receiver);
-  /// Must be called when the receiver has left the transfer. The receiver then counts no more.
+  /// Must be called when the receiver has left the transfer. The progress then no longer includes the
+  /// receiver.
   void failed(std::size_t receiver);
 
   /// Returns the progress if it must be reported now. The first call returns it. Later calls return it if it

@@ -1,6 +1,6 @@
 // The order in which the members of an epoch get their ranks. Members of one rack get adjacent ranks. The
-// hybrid algorithm needs this. With all other algorithms, most blocks are then at least sent inside racks.
-// The sender, the survivors and the simulator use the same functions. Pure.
+// hybrid algorithm needs this order. With every other algorithm, the order has the effect that most blocks
+// are sent inside racks. The sender, the survivors and the simulator use the same functions. Pure.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct Ranking {
 /// within a rack. Racks are in the order of their first members.
 Ranking rank_by_rack(std::span<const session::MemberId> members, const RackOf& racks);
 
-/// Removes the stragglers from the candidates and returns them, if other candidates lack blocks, too. The
-/// epoch then sends the blocks that these other candidates lack, and the stragglers do not delay it. If
-/// stragglers still lack blocks afterwards, a later epoch sends these blocks, when only stragglers lack
-/// blocks.
+/// If candidates that are no stragglers lack blocks, too, removes the stragglers from the candidates and
+/// returns them. The epoch then sends the blocks that the remaining candidates lack, and the stragglers do
+/// not delay it. If stragglers still lack blocks afterwards, a later epoch sends these blocks, when only
+/// stragglers lack blocks.
 std::vector<session::MemberId> take_stragglers(std::vector<session::ParametersNeeded::Candidate>& lacking);
 
 /// Appends the stragglers to `others` as the last rack, for the algorithm site_trees. With this algorithm, a

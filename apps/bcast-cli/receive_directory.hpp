@@ -18,7 +18,7 @@ namespace rdmc::bcast {
 class ReceiveDirectory {
  public:
   enum class Confinement : std::uint8_t { beneath, walk };
-  /// Says how a function treats a directory that does not exist: it returns an error, or it makes the
+  /// Determines what a function does if a directory does not exist: it returns an error, or it makes the
   /// directory.
   enum class Missing : std::uint8_t { refuse, make };
 

@@ -195,8 +195,8 @@ void Sender::on_closed(std::size_t index, const Error& cause) {
   pump();
 }
 
-/// Notices that this process was stopped for longer than its receivers wait for it. In this case the timer is
-/// late by at least this time.
+/// Notices that this process was stopped for longer than its receivers wait for it. The sign is a timer that
+/// is late by at least this time.
 void Sender::notice_absence() {
   const auto now = monotonic_now();
   if (timer_at_ == Time::never() || now - timer_at_ <= config_.wishes.suspect_after) return;

@@ -154,7 +154,7 @@ class Sender : public std::enable_shared_from_this<Sender> {
   control::Timer last_words_;
   Time timer_at_ = Time::never();
   Time start_;
-  Duration away_{};    // for how long this process was last stopped, for example by SIGSTOP
+  Duration away_{};    // the duration of the last stop of this process, for example by SIGSTOP
   Time away_until_{};  // the time when that stop ended
   SenderResult result_;
   bool pumping_ = false;

@@ -112,10 +112,11 @@ void Sender::choose_algorithm(const relay::Racks& racks, std::uint32_t members) 
   config_.wishes.algorithm = choice.algorithm;
 }
 
-/// Orders the members by host or by rack. If the user named the algorithm, they are ordered by host if it is
-/// an algorithm for hosts. With auto, they are ordered by host if two conditions are true: no uplink rate is
-/// given, and two members share a host or no racks are given. Hosts follow from the addresses. Racks are
-/// those of --topology, or else follow from the addresses.
+/// Orders the members by host or by rack. If the user named an algorithm, the members are ordered by host if
+/// this algorithm is for hosts. With auto, the members are ordered by host if two conditions are true. First,
+/// no uplink rate is given. Second, two members share a host, or no racks are given. In all other cases the
+/// members are ordered by rack. Hosts follow from the addresses. Racks are those of --topology. Without
+/// --topology, the racks follow from the addresses.
 Ranking Sender::rank(const session::ParametersNeeded& needed) {
   std::vector<session::MemberId> members{session::kRoot};
   for (const auto& candidate : needed.candidates) members.push_back(candidate.member);
@@ -149,7 +150,7 @@ Result<Address> Sender::data_address() const {
 }
 
 /// Opens the data plane on the worker. Opening a port and touching the ring buffer's memory take a moment,
-/// and the heartbeats must go on meanwhile.
+/// and heartbeats must still be sent in this time.
 void Sender::open_data_plane(std::move_only_function<void()> then) {
   const auto address = data_address();
   if (!address) return give_up(address.error());

@@ -1,6 +1,6 @@
 // rdmc_control: shows and changes the views of a cluster, and runs a node of the store that keeps them. Exit
-// status: 0 done, 1 wrong usage, 2 the store cannot be reached, refuses, or cannot be run, 3 no such group or
-// member, 4 removed from the group.
+// status: 0 if everything is done, 1 for wrong usage, 2 if the store cannot be reached, refuses, or cannot be
+// run, 3 if there is no such group or member, 4 if `member` was removed from the group.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -237,7 +237,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }
-  // Members and nodes of the store need a key of their own.
+  // A member and a node of the store always need credentials. The other commands do not need any if the store
+  // is etcd.
   const bool etcd =
       options.choice.store.starts_with("etcd:") && !serve_command->parsed() && !member_command->parsed();
   if (!etcd || !options.choice.identity.is_empty()) {

@@ -1,7 +1,8 @@
 // Checks regularly that a node of the store still works. The node's control loop must answer each question
 // before the next question is sent, and its disk must not be busy with one write for long. The service
-// manager's watchdog and the metrics use the result of these checks. So they do not depend on the thread that
-// asks. beat() must be called on one thread only. The other functions may be called on any thread.
+// manager's watchdog and the metrics use the result of these checks. So they show the state of the loop and
+// of the disk, and not only that the thread that sends the questions is alive. beat() must be called on one
+// thread only. The other functions may be called on any thread.
 #pragma once
 
 #include <memory>
@@ -17,9 +18,9 @@ class Pulse {
   /// A disk that takes longer for one write counts as hung.
   static constexpr Duration kMostWriting = seconds(2);
 
-  /// Sends a question to the node, which must live as long as `loop`. Returns true if two conditions are met:
-  /// the node has answered the previous question, or this is the first question; and the node's disk does not
-  /// hang.
+  /// Sends a question to the node, which must live as long as `loop`. Returns true if two conditions are met.
+  /// First, the node has answered the previous question, or this is the first question. Second, the node's
+  /// disk does not hang.
   bool beat(const store::StoreNode& node, control::ControlLoop& loop);
 
   struct Latest {

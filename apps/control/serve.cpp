@@ -78,8 +78,8 @@ Error serve(const ServeOptions& options, Printer& printer, int signals) {
   const auto ended = wait(signals, pulse, **node, **loop);
   if (!ended) return ended.error();
   ::sd_notify(0, "STOPPING=1");
-  // The process ends without closing in order. All acknowledged data is on the disk, and a wait for the rest
-  // would be of no use.
+  // The process ends at once and closes nothing in order. All acknowledged data is on the disk, so there is
+  // nothing that it must wait for.
   ::_exit(0);
 }
 

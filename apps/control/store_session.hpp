@@ -13,7 +13,7 @@
 
 namespace rdmc::control_app {
 
-/// The port number of a store node, where an address has none.
+/// The port number of a store node whose address contains no port number.
 inline constexpr std::uint16_t kStorePort = 7701;
 
 struct StoreChoice {

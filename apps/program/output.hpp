@@ -1,5 +1,5 @@
-// The output that all programs have in common: text for people, which may come from peers and users and so
-// can have any bytes, JSON for programs, and complaints. The functions may be called from any thread.
+// The output that all programs have in common: text for people, JSON for programs, and complaints. The text
+// may come from peers and users, so it can have any bytes. The functions may be called from any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -27,8 +27,8 @@ class Printer {
 
   /// Writes `text` to `fd`, which must stay open.
   void print(int fd, std::string text);
-  /// Runs `write` on the worker. It writes about `bytes` bytes with write_text(). If
-  /// `bytes` is 0, it is never dropped.
+  /// Runs `write` on the worker. `write` must write about `bytes` bytes with write_text(). If `bytes` is 0,
+  /// `write` is never dropped.
   void post(std::size_t bytes, Worker::Task write);
   /// Returns the number of texts that were dropped so far.
   std::uint64_t dropped() const { return dropped_; }
@@ -43,7 +43,7 @@ class Printer {
 };
 
 /// Writes `text`, and waits for the reader. Errors are ignored, because they mean that the text has no
-/// reader. The exit code also gives the result.
+/// reader. The program's exit code also shows its result.
 void write_text(int fd, std::string_view text);
 
 }  // namespace rdmc

@@ -41,8 +41,8 @@ class Worker {
   std::thread thread_;
 };
 
-/// Posts `task` to the loop. Called by a task of a worker. If there is no memory, it blocks until the call
-/// succeeds.
+/// Posts `task` to the loop. Called by a task of a worker. If there is no memory, this function blocks until
+/// the task is posted.
 inline void post_from_worker(control::ControlLoop& loop, const std::shared_ptr<Worker::Task>& task) {
   when_there_is_memory([&] {
     loop.post([task] {

@@ -9,10 +9,10 @@ namespace rdmc::sim_app {
 
 /// Returns the parameters that rdmc_bcast may know of its paths before it sends. Each option of the
 /// simulation replaces a value that rdmc_bcast has from elsewhere:
-/// - `rate` replaces the rate of its interface, or --limit-rate.
+/// - `rate` replaces the rate of the interface of rdmc_bcast, or --limit-rate.
 /// - `link_delay` and `latency` replace half of the shortest time in which a greeting was answered.
-/// - `uplink_rate` replaces its option of this name.
-/// - `relay_cost` replaces the time that its core takes for a block.
+/// - `uplink_rate` replaces the option --uplink-rate of rdmc_bcast.
+/// - `relay_cost` replaces the time that a core of rdmc_bcast takes for a block.
 ///
 /// This function uses no value that the simulated network draws at random.
 relay::PathParameters known_paths(const ScenarioOptions& options);

@@ -92,8 +92,8 @@ class World {
     return hosts;
   }
 
-  // Returns a random moment between the time before the first block and the time after the last block of the
-  // transfer.
+  // Returns a random moment between the start of the simulation and a time after the transfer. The range is
+  // twice as long as the time of the file on one link, plus 2 ms.
   Time random_moment() {
     const double transfer =
         static_cast<double>(options_.size_bytes) * 8e9 / static_cast<double>(options_.rate) * 2 + 2e6;
@@ -211,7 +211,7 @@ class World {
     if (is_dead(receiver)) return;
     if (receiver.outcome() == session::Status::ok && !receiver.committed())
       violate(who + "ok, but not committed");
-    if (root_lost_at_) return;  // The outcomes that the root has are from the time before its loss.
+    if (root_lost_at_) return;  // After the loss of the root, its list of outcomes is out of date.
     const auto outcome = root_->outcomes().find(session::MemberId{static_cast<std::uint32_t>(index + 1)});
     if (outcome == root_->outcomes().end()) return violate(who + "has no outcome at the root");
     const bool full_disk = receiver.file().disk().full_after_blocks != UINT64_MAX;
@@ -226,7 +226,8 @@ class World {
     }
   }
 
-  // Every other live member that was in the epoch of the dead member must have ended that epoch in time.
+  // At every receiver, the first epoch that ends after the death must end in time. Pauses of receivers switch
+  // this check off.
   void check_epoch_end(Time kill) {
     for (const auto& receiver : receivers_) {
       for (const auto& [epoch, at] : receiver->ended()) {

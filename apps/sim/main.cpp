@@ -1,6 +1,6 @@
 // rdmc_sim: runs a scenario in virtual time. The same options give the same trace hash, so a failure is
 // replayed by its seed. Exit status: 0 without violations, 1 for wrong usage, 2 with violations, 3 if a
-// requested fault never struck.
+// requested fault never happened.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -100,7 +100,7 @@ struct ScenarioResult {
 /// - Every live member ends with the exact bytes. After the loss of the root this applies if the live members
 ///   together have every block.
 /// - A dead member is named.
-/// - After a death, an epoch ends at every member within 1 s.
+/// - The first epoch that ends at a member after a death ends within 1 s.
 /// - Nothing is delivered twice or written to a wrong address.
 /// - The run ends.
 ///

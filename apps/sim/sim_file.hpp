@@ -97,7 +97,8 @@ class SimSink final : public group::Store {
       const auto where = ring_.bytes().subspan(block % slots_ * file_.shape().block_size, bytes);
       if (auto written = is_omitted ? Result<void>{} : file_.write(blocks_.real(block), where); !written)
         return written;
-      // A peer that still reads this slot now reads wrong bytes, and the digest shows the error.
+      // The slot of a block in this list may be used again. If a peer still reads the slot then, it reads
+      // wrong bytes, and its digest shows the error.
       blocks.push_back(block);
     }
     return {};

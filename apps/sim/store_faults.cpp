@@ -187,7 +187,7 @@ void StoreWorld::name_survivor() {
   simulation_.at(simulation_.now() + milliseconds(50), [this] { name_survivor(); });
 }
 
-/// Called when the store goes on from the survivor's state. From now on, clients may get older views than
+/// Called when the store continues with the survivor's state. From now on, clients may get older views than
 /// before.
 void StoreWorld::survived() {
   ++survivals_;

@@ -18,8 +18,8 @@ class StoreHistory {
  public:
   /// Notes that a proposal was made. It may succeed or fail later.
   void proposed(const std::string& group, const view::View& next, Time at);
-  /// Notes a request and its answer. A client asked at the time `asked`. At the time `answered` it got the
-  /// answer that `current` is the current view.
+  /// Notes a request and its answer. A client sent the request at the time `asked`. At the time `answered` it
+  /// got the answer that `current` is the current view.
   void told(const std::string& group, const view::View& current, Time asked, Time answered);
   /// Called when an operator has named a surviving node. Earlier views may then be lost, and other views of
   /// the same epochs may follow. An earlier proposal may still be accepted.

@@ -14,8 +14,8 @@ enum class StoreFault : std::uint8_t {
   kill,          ///< A node's process ends and is started again. Without a disk it loses its state.
   power,         ///< The host of a node loses power. Bytes that are not durable are lost or torn.
   wipe,          ///< A node loses its state.
-  wipe_joining,  ///< A node that is about to join loses its state once more.
-  kill_joining,  ///< A node that is about to join is away for a while.
+  wipe_joining,  ///< A node that is about to join loses its state again.
+  kill_joining,  ///< The process of a node that is about to join does not run for a while.
   /// A node's disk refuses a write. The node is started again. The host may also lose power before that.
   refused_flush,
   /// A node's disk is full. The node is started again. The host may also lose power before that.
@@ -39,7 +39,7 @@ inline constexpr std::array kStoreFaults{
 struct StoreOptions {
   std::uint64_t seed = 1;
   std::uint32_t nodes = 3;  ///< must be 1 or 3
-  bool disks = true;        ///< false: there are no disks, so a node that ends loses its state
+  bool disks = true;        ///< If false, there are no disks, so a node that ends loses its state.
   std::uint32_t clients = 4;
   std::uint32_t groups = 2;
   /// The number of times that each fault strikes, at random moments of the time in which faults strike. Of

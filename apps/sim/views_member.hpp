@@ -58,16 +58,16 @@ class ViewsMember final : public sim::Process, public sim::Socket {
   void tell_exited(view::MemberId member);
   /// Requests, as an operator, that this process removes that member.
   void remove(view::MemberId member);
-  /// If true, from now on, this process gets the answer that no process listens at the address of each member
-  /// that it sends to.
+  /// If `refused` is true, this process behaves as if a firewall refused its messages: for each member that
+  /// it sends to, it gets the answer that no process listens at the member's address.
   void be_refused(bool refused) { refused_ = refused; }
   /// If true, the network thread gets no processor time: datagrams in both directions wait.
   void starve(bool starved);
   void leave();
   void jump_clock(Duration by) { clock_offset_ = clock_offset_ + by; }
 
-  /// Returns the time, in the simulation's clock, from which the lease lets this member serve, if nothing
-  /// changes before that time. Applies only to what the view assigns to one member.
+  /// Returns the time, in the simulation's clock, from which the lease lets this member serve what the view
+  /// assigns to one member only. The result is right if nothing changes before that time.
   Time serves_from() const { return true_time(core_.takeover_at()); }
   Time serves_until() const { return true_time(core_.lease_until()); }
 

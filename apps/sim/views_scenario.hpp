@@ -33,7 +33,7 @@ enum class ViewsFault : std::uint8_t {
   store_back,     ///< The store shows a view from one to three epochs ago.
   /// A process restarts, disconnected from the network. It reaches only the store.
   cut_newcomer,
-  refused,  ///< Like cut_newcomer, but a firewall answers that no process listens at the members.
+  refused,  ///< Like cut_newcomer, but a firewall answers that no process listens at the members' addresses.
   /// A process outside the group joins with the address of one of the group's hosts. In half of the cases it
   /// also claims the machine of that host.
   same_address,

@@ -22,7 +22,7 @@ class ConnectionManager final : public engine::Poller {
   /// Returns the requests of peers that want to connect, the oldest first. A request is removed when its peer
   /// gives up, or when the manager gives up on the peer.
   std::deque<cm::Event>& requests() { return requests_; }
-  /// Returns the other events, those that were not taken yet.
+  /// Returns all other events that were not taken yet.
   std::deque<cm::Event>& events() { return events_; }
 
   /// reject() and disconnect() return after the message to the peer was sent, so the program may end at once.

@@ -14,7 +14,7 @@ namespace rdmc::tools {
 
 struct Finding {
   std::string fabric;
-  port::Usability usability;  ///< Whether the fabric can be used for the request.
+  port::Usability usability;  ///< States whether the fabric can be used for the request.
   /// The self-test, or nullopt if this host cannot make a pair of ports for it.
   std::optional<Result<SelfTest>> tried;
   std::string not_tried;  ///< The reason why there was no self-test.

@@ -40,8 +40,8 @@ class ForeignCommand {
   /// options are parsed. `check` throws CLI::ParseError if options contradict each other.
   std::optional<int> parse(int argc, char** argv, const std::uint16_t& port,
                            const std::function<void()>& check = {});
-  /// Reports on stderr that the run failed. With --json, also prints the counters of the wire up to now.
-  /// Returns the exit code 2.
+  /// Reports on stderr that the run failed. With --json, also prints the packet counters up to now. Returns
+  /// the exit code 2.
   int failed(const Error& error, const WireCounters& wire) const;
 
  private:

@@ -44,9 +44,9 @@ struct PingReport {
 /// of rping, corrupt if `validate` found a wrong byte.
 Result<void> run_ping(const PingOptions& options, PingReport& report);
 
-/// Runs the server for one client after the other until the program is ended. Clients that come meanwhile
-/// wait. `after_each` gets the outcome of each client, with the counters of all clients so far. Errors: those
-/// of opening a port.
+/// Runs the server for one client after the other until the program is ended. Other clients wait meanwhile.
+/// `after_each` gets the outcome of each client, with the counters of all clients so far. Errors: those of
+/// opening a port.
 Result<void> serve_pings(const PingOptions& options,
                          const std::function<void(const Result<void>&, const PingReport&)>& after_each);
 

@@ -18,7 +18,7 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr Duration kAnswersFor = milliseconds(500);
 /// The longest turn of the engine while the program waits for the peer on TCP.
 constexpr Duration kGlance = milliseconds(1);
-/// The most completions that one poll takes.
+/// The largest number of completions that one poll takes.
 constexpr std::size_t kCompletionsPerPoll = 64;
 
 std::vector<std::byte> message(const PingpongOptions& options) {

@@ -1,7 +1,7 @@
 // The one command that makes an unusable fabric usable. look_at_machine() examines the machine. The other
-// functions are pure, so that every remedy can be tested. If the user named a DPDK device, the driver of this
-// device gives the remedy (dataplane/port/dpdk/host_environment.hpp). The exception is a device that cannot
-// be opened.
+// functions are pure, so that every remedy can be tested. If the user named a DPDK device, the remedy is made
+// by the driver of this device (dataplane/port/dpdk/host_environment.hpp), unless the device cannot be
+// opened.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,8 @@ std::string remedy_for_device(const Error& error, const std::string& device, con
 std::string remedy_for_dpdk(const Machine& machine);
 std::string remedy_for_udp(const Error& error, const Machine& machine);
 /// Corrects the remedy of a driver, because a driver knows its device but not the limits of this user. If
-/// descriptors are short, the remedy becomes the command that helps on this machine.
+/// there are too few descriptors, the remedy becomes the command that gives this process more descriptors on
+/// this machine.
 port::Usability with_right_limit(port::Usability usability, const Machine& machine);
 
 }  // namespace rdmc::tools

@@ -1,9 +1,9 @@
-"""The experiments of the RDMC paper (section 4) in rdmc_sim's block model with the parameters of its cluster, and
-some between real processes of this machine.
+"""The experiments of the RDMC paper (section 4). Most of them run in rdmc_sim's block model with the parameters of the
+paper's cluster. Some run between real processes of this machine.
 
-Each function returns the data of a figure: {"command": one of the commands, "panels": [{"title", "series": [...]}]}.
-A series is {"label", "points": [[x, y], ...], ...}. The simulations use virtual time, so the load of the machine
-does not change their results. It does change the results of real processes."""
+Each function returns the panels of a figure: [{"title", "series": [...]}, ...]. A series is
+{"label", "points": [[x, y], ...], ...}. The simulations use virtual time, so the load of the machine does not change
+their results. It does change the results of real processes."""
 import concurrent.futures
 import functools
 import json
@@ -247,8 +247,8 @@ def skew(sim):
 
 
 def slow_link(sim):
-    """One connection of 64 members has half of its rate. Returns the remaining bandwidth. Each seed chooses another
-    connection."""
+    """One connection between two of 64 members has half of its rate. Returns the share of the bandwidth
+    that remains. Each seed chooses another connection."""
     panels = []
     for way, pick in (("median", statistics.median), ("worst", min)):
         series = []

@@ -31,9 +31,8 @@ class ClusterKey {
   /// The largest number of keys in one file. A file holds several keys while keys are rotated.
   static constexpr std::size_t kMostKeys = 4;
 
-  /// Reads a key file of 1 to kMostKeys lines, one key in each line. A client proves the first key, and a
-  /// server accepts all of them.
-  /// Errors:
+  /// Reads a key file of 1 to kMostKeys lines, one key in each line. A client proves that it holds the first
+  /// key, and a server accepts a proof of any of them. Errors:
   /// - not_found: there is no such file.
   /// - permission_denied: the group or others have any access to the file (the error text has the chmod
   ///   command that repairs this), or this process is not allowed to read the file.

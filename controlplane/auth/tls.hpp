@@ -1,8 +1,9 @@
 // TLS 1.3 as a core without sockets: ciphertext goes in, ciphertext and plaintext come out, and the driver
-// moves the bytes. The two sides prove themselves with the cluster key as an external pre-shared key, or both
-// with certificates. If the peer does not have the key, or has no certificate of an authority that the other
-// side trusts, both sides fail with Errc::authentication. A lost connection never gives this error. Any
-// number of sessions and threads may share a TlsContext. A TlsSession belongs to one thread.
+// moves the bytes. Each side proves that it belongs to the cluster, either with the cluster key as an
+// external pre-shared key or with a certificate. If the peer does not have the key, or has no certificate of
+// an authority that the other side trusts, both sides fail with Errc::authentication. A lost connection never
+// gives this error. Any number of sessions and threads may share a TlsContext. A TlsSession belongs to one
+// thread.
 #pragma once
 
 #include <array>
@@ -51,8 +52,9 @@ class TlsContext {
   /// unsupported if this OpenSSL lacks a function that is needed.
   static Result<TlsContext> create(const ClusterKey& key);
   /// Makes a context that uses the keys of a file. Each session uses the keys that are in the file when the
-  /// session begins: a client proves the first key, and a server accepts all of them. While the file cannot
-  /// be read, new sessions use the keys that were read before. Errors: those of ClusterKey::load and create.
+  /// session begins: a client proves that it holds the first key, and a server accepts a proof of any of
+  /// them. While the file cannot be read, new sessions use the keys that were read before. Errors: those of
+  /// ClusterKey::load and create.
   static Result<TlsContext> follow(const std::filesystem::path& key_file);
   /// Makes a context that uses certificates. The files are read again when they change, as for a key file. If
   /// the three files do not match each other yet, they count as files that cannot be read. Errors:

@@ -19,7 +19,7 @@ struct NamedPsk {
   Secret<ClusterKey::kBytes> psk;
   std::string identity;
 };
-using KeyRing = std::vector<NamedPsk>;  // A client proves the first key.
+using KeyRing = std::vector<NamedPsk>;  // A client proves that it holds the first key.
 
 /// The credentials of one session. The session holds them for its whole life.
 struct Credentials {
@@ -29,7 +29,7 @@ struct Credentials {
 
 std::string reason_text(unsigned long error);
 
-/// The metadata of a file. Two versions of a file differ in it.
+/// Metadata of a file. Two different versions of the file have different stamps.
 struct Stamp {
   ino_t inode = 0;
   /// The mode is part of the stamp because the clock of a file system is coarse. A chmod within one tick of
@@ -44,7 +44,7 @@ class TlsContext::Shared {
  public:
   /// Sets one key, which never changes. Errors: those of ClusterKey::derive and of TlsContext::create.
   Result<void> set(const ClusterKey& key);
-  /// Read the files for the first time. Errors: those of reading the files.
+  /// Read the files for the first time. Errors: those of opening and parsing the files.
   Result<void> follow(const std::filesystem::path& key_file);
   Result<void> follow(const CertificateFiles& files);
 

@@ -39,8 +39,8 @@ class Channel {
   /// destroyed first, `on_closed` is called exactly once, after the last message. It is never called from
   /// inside start(), send() or close(). Each handler may destroy the channel. The handlers are released after
   /// on_closed. The text of the cause names the peer. The code of the cause is one of these:
-  ///   cancelled         either side closed in order, or the loop stopped
-  ///   peer_failed       the peer ended without a goodbye (it died), reset, or became unreachable
+  ///   cancelled         either side closed the channel with close(), or the loop stopped
+  ///   peer_failed       the peer died without a goodbye, reset the connection, or became unreachable
   ///   timed_out         the peer was silent too long, or did not read everything in time after close()
   ///   protocol_error    the peer sent a message beyond the limit, or malformed bytes
   ///   corrupt           a TLS record was changed in the network
@@ -52,8 +52,8 @@ class Channel {
   /// closed or about to be closed.
   Result<void> send(std::vector<std::byte> message);
 
-  /// Sets a handler. The handler is called when send() has returned would_block and the queue has then become
-  /// half empty. It is called again each time that this happens.
+  /// Sets a handler. Each time that send() has returned would_block, the handler is called as soon as the
+  /// queue is at most half full.
   void on_drained(DrainedHandler handler);
 
   /// Sends what is queued and a goodbye, and waits until the peer has read everything. Then on_closed is

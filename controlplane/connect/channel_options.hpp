@@ -33,8 +33,8 @@ struct ChannelOptions {
   /// The time limit for close(), which waits until the peer has read everything.
   Duration close_deadline = seconds(5);
   /// The value of TCP_USER_TIMEOUT, in whole milliseconds. Within this time, the peer must acknowledge what
-  /// was sent. Within this time, a peer with a full receive buffer must also read again. An idle peer is
-  /// probed, so its death is detected after about twice this time.
+  /// was sent. If its receive buffer is full, it must read again within this time. An idle peer is probed, so
+  /// its death is detected after about twice this time.
   Duration silence_limit = seconds(10);
   std::uint16_t protocol_version = kProtocolVersion;
 };

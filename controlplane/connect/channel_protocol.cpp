@@ -116,7 +116,9 @@ void ChannelProtocol::first_bytes_for_plaintext() {
   }
   if (may_be_tls(first_bytes_, kTlsHandshake) || may_be_tls(first_bytes_, kTlsAlert)) {
     if (first_bytes_.size() < 2) return;
-    if (role_ == Role::server) write_preamble();  // The other side can then report the same error.
+    if (role_ == Role::server)
+      write_preamble();  // With this side's preamble, the other side can report the
+                         // same error.
     return fail_with(Errc::authentication,
                      "the other side requires the cluster key; this side runs with --insecure");
   }
@@ -126,7 +128,7 @@ void ChannelProtocol::first_bytes_for_plaintext() {
 
 void ChannelProtocol::drive_tls(std::span<const std::byte> ciphertext) {
   const auto failed = [this](const Error& error) {
-    tls_->take_output(output_);  // The output is the alert for the peer.
+    tls_->take_output(output_);  // The output contains the alert for the peer.
     fail_with(error.code, error.what);
   };
   if (auto taken = tls_->receive(ciphertext); !taken) return failed(taken.error());
@@ -145,7 +147,7 @@ void ChannelProtocol::drive_tls(std::span<const std::byte> ciphertext) {
     if (*got == 0) break;
     on_plaintext(std::span(plaintext).first(*got));
   }
-  tls_->take_output(output_);  // If the peer has updated its keys, the output is the answer to that.
+  tls_->take_output(output_);  // If the peer has updated its TLS keys, the output contains the reply.
 }
 
 void ChannelProtocol::on_plaintext(std::span<const std::byte> plaintext) {

@@ -16,7 +16,7 @@ using boost::system::error_code;
 
 /// The number of plaintext bytes in a full TLS record.
 constexpr std::size_t kRecordBytes = 16 * 1024;
-/// The number of output bytes up to which records are made before the socket has accepted them.
+/// While at least this number of output bytes waits for the socket, no further records are made.
 constexpr std::size_t kOutputAhead = 64 * 1024;
 /// The number of messages from one peer that are handled before the loop runs its other operations. One read
 /// can bring up to 64 KB of messages.

@@ -30,7 +30,8 @@ inline constexpr std::uint32_t kGoodbye = 0xFFFF'FFFF;
 std::array<std::byte, kPreambleBytes> encode_preamble(std::uint16_t version);
 std::array<std::byte, kLengthBytes> encode_length(std::uint32_t length);
 
-/// True if `bytes` may be the beginning of a magic number: all bytes that both have are equal.
+/// True if `bytes` can be the beginning of a preamble. The bytes are compared with the magic number, up to
+/// the end of the shorter one.
 bool may_be_magic(std::span<const std::byte> bytes);
 
 /// Returns at most the first 16 bytes of `bytes` as text for an error. Printable bytes are copied, and others

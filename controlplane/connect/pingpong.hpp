@@ -55,8 +55,8 @@ class PingpongConnection {
   Address local() const;
 
   /// Sets a function that is called repeatedly while exchange() waits. One call must take a few milliseconds
-  /// at most. A port that works without the kernel needs this function. The peer may look for the address of
-  /// this side's queue pair before it answers, and then only the port can give that answer.
+  /// at most. A port that works without the kernel needs this function. Before the peer answers, it may have
+  /// to resolve the IP address of this side's queue pair (ARP), and then only the port can reply.
   void while_waiting(std::function<void()> turn) { turn_ = std::move(turn); }
 
   /// Sends `ours` and receives the peer's line. `made_ready` is called as soon as the peer's line is known,

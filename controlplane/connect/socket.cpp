@@ -138,8 +138,8 @@ int connect_result(int socket) {
   socklen_t length = sizeof error;
   if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
   if (error != 0) return error;
-  // If no socket listens at a free port of the ephemeral range, a connect on the same host can connect the
-  // socket to itself.
+  // A connect() can connect a socket to itself. This happens if its destination is a port of this host in the
+  // ephemeral range, no socket listens there, and the kernel chooses the same port as the source.
   sockaddr_storage peer;
   length = sizeof peer;
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return errno;

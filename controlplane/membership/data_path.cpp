@@ -108,7 +108,7 @@ class DataPath::Poller final : public engine::Poller {
     }
     if (draining_.empty()) return done;
     // A callback is removed only after it has returned. If it throws because there is no memory, it is called
-    // again in the next turn. Otherwise the process that waits for it would wait for ever.
+    // again in the next turn. Otherwise the caller of drain() would wait without an end.
     if (done + thread_->last_progress() == 0 || --turns_left_ <= 0)
       for (; !draining_.empty(); draining_.pop_front()) draining_.front()();
     return done + 1;

@@ -1,9 +1,9 @@
 // The part of a membership on the data path. It runs on the fabric thread. It has a queue pair to each
 // process that this process is connected to, sends small messages over these queue pairs, and has the
-// membership window. Another member may write into the window while it is in the same epoch. This part knows
-// no views: its owner decides what it opens, revokes and destroys. All functions must be called on one
-// thread, the control loop. Unless a comment says otherwise, a function returns after the fabric thread has
-// done the work.
+// membership window. Another member may write into the window while that member and this process are in the
+// same epoch. This part knows no views: the owner decides which queue pairs are made and destroyed, and when
+// the key of the window is revoked. All functions must be called on one thread, the control loop. Unless a
+// comment says otherwise, a function returns after the fabric thread has done the work.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class DataPath {
   /// there is no space for it, or if the link is closed.
   void say(LinkId link, Bytes message);
   /// Calls `done` on the fabric thread after everything that has arrived by now was given to Handlers::heard.
-  /// Returns at once. While the fabric thread gets no processor, `done` is not called.
+  /// Returns at once. `done` is not called while the fabric thread gets no processor time.
   void drain(std::function<void()> done);
   /// Writes into the peer's membership window. Returns at once and reports no result.
   void write(LinkId link, WindowKey window, std::uint64_t offset, Bytes bytes);
@@ -96,9 +96,10 @@ class DataPath {
   std::span<const std::byte> window() const;
   /// The number of messages that were dropped because of kMostUnheard.
   std::uint64_t dropped() const;
-  /// The number of refused packets. A packet is refused if it found no queue pair, came from another source
-  /// than the peer, or was not sealed by the peer recently. Most of these packets come from members that were
-  /// fenced off. 0 if the fabric does not count refused packets.
+  /// The number of refused packets. A packet is refused if its queue pair does not exist, or if it comes from
+  /// another source than the peer. With encryption, a packet is also refused if it was not sealed with the
+  /// connection's key, or if it is so old that it can only be a replay. Most refused packets come from
+  /// members that were fenced off. 0 if the fabric does not count refused packets.
   std::uint64_t packets_refused() const;
 
  private:

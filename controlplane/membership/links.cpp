@@ -208,9 +208,9 @@ void Membership::Impl::use(LinkId id, Link& link, control::Channel channel) {
 }
 
 /// Called when a second link to `peer` appears. Decides which of the two links stays. Returns true if the new
-/// link must go; otherwise drops the old link. If the two processes have dialed each other, the link stays
-/// that the process with the greater id has dialed. The peer decides in the same way. If one process has
-/// dialed both links, the older link is dead, and this process had not noticed that.
+/// link must be dropped. Otherwise drops the old link and returns false. If the two processes have dialed
+/// each other, the link that the process with the greater id has dialed stays. The peer decides in the same
+/// way. If one process has dialed both links, the older link is dead, and this process had not noticed that.
 bool Membership::Impl::is_redundant(view::MemberId peer, bool dialed) {
   if (peer == core_->self().id) return true;
   const auto other =
@@ -290,8 +290,8 @@ void Membership::Impl::channel_closed(LinkId id, const Error& cause) {
   const auto peer = link->peer;
   const Address address = link->address;
   drop(id);
-  // If the process has sent a goodbye, the cause is not peer_failed. A process that dies sends no goodbye, so
-  // that process is not dead.
+  // A process that dies sends no goodbye. If the process has sent a goodbye, the cause is not peer_failed,
+  // and the process is not dead.
   if (!peer || cause.code != Errc::peer_failed || has_died(*peer)) return;
   watch(*peer) ? probe_later(address, *peer, kExitSeenWithin, kProbes) : probe(address, *peer);
 }
@@ -371,8 +371,8 @@ void Membership::Impl::drop(LinkId id) {
   if (!link.empty() && link.mapped().dialed && !link.mapped().peer) unsaid_.erase(link.mapped().address);
 }
 
-/// Removes the addresses that may be dialed again now. Otherwise these entries would accumulate, because
-/// processes can come and go while the view stays the same.
+/// Removes the addresses that may be dialed again now. Otherwise these entries would accumulate, because new
+/// processes can appear and end while the view stays the same.
 void Membership::Impl::forget_put_off() {
   std::erase_if(put_off_, [now = monotonic_now()](const auto& entry) { return entry.second <= now; });
 }

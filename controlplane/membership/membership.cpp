@@ -90,7 +90,7 @@ void Membership::Impl::close() {
 /// Carries out the outputs of the failure view, and sets the timer. Must be called at the end of every input
 /// to the failure view.
 void Membership::Impl::drive() {
-  // The lease must be published before the application is told of a view.
+  // The lease must be published before the application is informed of a view.
   publish_lease();
   while (auto output = core_->poll()) handle(*output);
   // Most inputs only move the deadline to a later time. For such an input the timer is not set again: it
@@ -235,8 +235,8 @@ void Membership::Impl::tell_removed(const view::View& view) {
 }
 
 /// Ends the membership after memory has run out. Ends the lease first, which needs no memory. The fence may
-/// fail before it has destroyed all queue pairs. The rest are destroyed with the data path. Until then, the
-/// other members have fenced this process off, because it is silent from now on.
+/// fail before it has destroyed all queue pairs. The remaining queue pairs are destroyed together with the
+/// data path. The other members fence this process off, because it is silent from now on.
 void Membership::Impl::end_without_memory() {
   closed_ = true;
   publish_lease();

@@ -53,9 +53,9 @@ struct Upcalls {
   std::function<void(view::MemberId from, std::span<const std::byte> bytes)> delivered;
   std::function<void(const Error& cause)> store_lost;
   std::function<void()> store_found;
-  /// The link to a member that stays in the view is bad. view::Unreachable tells in which direction the link
-  /// is bad. The application decides how it works without the link. `reachable` follows when the link is good
-  /// again, or when a view without the member is installed.
+  /// The link to a member that stays in the view is bad. view::Unreachable has the direction in which the
+  /// link is bad. The application decides how it works without the link. `reachable` follows when the link is
+  /// good again, or when a view without the member is installed.
   std::function<void(const view::Unreachable&)> unreachable;
   std::function<void(view::MemberId member)> reachable;
   /// The next three functions report changes of the leases. holds_lease() returns the state at any time.

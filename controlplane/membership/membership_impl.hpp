@@ -48,9 +48,9 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   /// answered.
   static constexpr int kProbes = 20;
   static constexpr Duration kProbeAgain = milliseconds(3);
-  /// The delay before the first probe of an address if this process would see the exit of the process there.
-  /// Without the delay, all processes that had a connection to it would probe at the same time, and this
-  /// would delay its end.
+  /// The delay before the first probe of an address if this process watches for the exit of the process
+  /// there. The exit is usually seen within this time. Without the delay, all processes that had a connection
+  /// to the dying process would probe its address at the same time, and the probes would slow down its exit.
   static constexpr Duration kExitSeenWithin = milliseconds(20);
   /// On each host, the first kWatchers members of the view watch all processes of the host, and all processes
   /// of the host watch these members. So the first two members of the whole view, which propose the next
@@ -63,7 +63,8 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   /// The failure view is informed if no new link exists this long after the end of a queue pair. It is not
   /// informed at once, because a queue pair also ends when the peer has made a new one.
   static constexpr Duration kReconnectWithin = milliseconds(100);
-  /// The time before a process whose data path does not fit is dialed again.
+  /// The time until a process is dialed again after its link was dropped, because the two data paths are
+  /// incompatible or because the process takes part in another group.
   static constexpr Duration kMismatchedAgain = seconds(1);
 
   /// A control channel and a queue pair to one process.
@@ -156,7 +157,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   Link* find(LinkId id);
 
   /// Runs `action`. All work on the control loop in this class is run by this function. If memory runs out
-  /// during an action, the failure view may have missed something unknown, so the membership ends.
+  /// during an action, the membership ends, because the failure view may have missed an input.
   template <typename Action>
   void run(Action action) {
     if (closed_) return;
@@ -214,7 +215,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::map<view::MemberId, control::Timer> lost_paths_;
   /// The processes whose control loop thread has ended, and the watches for the exits of the whole processes.
   std::map<view::MemberId, std::unique_ptr<Watching>> ending_;
-  /// The lease as the failure view gave it last. Other threads of the application read it.
+  /// The newest lease that the failure view has reported. Other threads of the application read it.
   struct Lease {
     Epoch epoch{};
     Time from = Time::never(), until{};

@@ -76,8 +76,8 @@ class Handle final : public Watching {
 /// PIDFD_THREAD, which exists from Linux 6.9 on. The headers of Debian 12 do not define it.
 constexpr unsigned kPidfdThread = O_EXCL;
 
-/// Opens a pidfd of the thread. Opens one of the process if the kernel has no pidfds of threads or the thread
-/// does not exist. If the returned descriptor is empty, errno has the cause.
+/// Opens a pidfd of the thread. Opens a pidfd of the process if the kernel has no pidfds of threads or if the
+/// thread does not exist. If the returned descriptor is empty, errno has the cause.
 Descriptor open_pidfd(const ProcessIdentity& process) {
   const auto open = [](std::uint32_t number, unsigned flags) {
     return Descriptor(

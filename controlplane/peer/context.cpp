@@ -25,8 +25,8 @@ struct WithLoop {
   ~WithLoop() {
     peers.reset();
     if (!loop->on_loop_thread()) return;
-    // A handler has released the last reference, so this is the loop's own thread, which cannot wait for its
-    // own end. Another thread waits for it.
+    // A handler has released the last reference, so this code runs on the loop's own thread. A thread cannot
+    // wait for its own end, so another thread waits for it.
     auto* const last = new std::shared_ptr(std::move(loop));
     auto thread = start_signal_masked_thread("to end the control loop", [last] { delete last; });
     if (thread) thread->detach();  // If no thread can be started, the loop continues to run without work.

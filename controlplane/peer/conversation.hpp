@@ -67,10 +67,10 @@ class Conversation {
   /// Introduces this side. Must be called once. The dialer calls it at once, and the listener calls it after
   /// Introduced.
   void introduce(const Hello& ours);
-  /// Called by the dialer to ask which connection both sides use. The answer is the event Choice.
+  /// Asks which connection both sides use. Must be called only by the dialer. The answer is the event Choice.
   /// Precondition: is_open().
   void ask(const Known& known);
-  /// Called by the listener to answer Known.
+  /// Answers Known. Must be called only by the listener.
   void answer(const Choice& choice);
   /// True if both sides have introduced themselves.
   bool is_open() const { return has_spoken_ && has_heard_; }

@@ -62,8 +62,8 @@ class FabricThread {
 
   /// True if the caller runs on the thread that does the engine's work.
   bool is_current() const { return owner_.load() == std::this_thread::get_id(); }
-  /// True if the caller runs on that thread inside the engine's work, for example in an upcall or a task.
-  /// Code that runs there must not wait for a turn of the engine.
+  /// True if the caller runs inside the engine's work on the thread that does this work, for example in an
+  /// upcall or a task. Code that runs there must not wait for a turn of the engine.
   bool is_in_turn() const { return is_current() && (options_.own_thread || is_in_turn_); }
   /// Runs `task` on the thread, in the order of posting. Errors: would_block if the queue is full.
   Result<void> post(Task task) { return engine_->post(std::move(task)); }
@@ -140,8 +140,8 @@ class FabricThread {
     bool& flag_;
     const bool before_;
   };
-  /// Checks that the calling thread is the driver and that there is no thread of its own. Errors:
-  /// invalid_argument.
+  /// Checks that this FabricThread has no thread of its own and that the caller runs on the driving thread.
+  /// Errors: invalid_argument.
   Result<void> check_driver() const;
   /// Called when the application's thread has given the engine something to do outside of a turn.
   void note_work() {

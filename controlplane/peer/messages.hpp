@@ -62,7 +62,8 @@ struct Known {
 };
 /// The listener's answer to Known. It names the connection that both sides use.
 struct Choice {
-  /// A proof of the connection that both sides use. Nullopt if that is this connection.
+  /// A proof of the connection that both sides use. Nullopt if both sides use the connection on which this
+  /// message is sent.
   std::optional<Proof> proof;
 
   friend bool operator==(const Choice&, const Choice&) = default;

@@ -237,8 +237,8 @@ class Peers::Impl : public std::enable_shared_from_this<Impl> {
     ++counters_.accepted;
     kept.due = {};
     from.introduce(selection_.answer(from.number, hello, *nonce));
-    // The answer may show the other side that it has other connections to this process. It may soon use one
-    // of them, so their idle timers start again.
+    // The answer may show the other side that it has other connections to this process. The other side may
+    // soon use one of these connections, so their idle timers start again.
     for (const auto& [number, other] : connections_)
       if (other.connection->identity == hello.identity && other.connection->channels() == 0)
         idle(*other.connection);

@@ -35,9 +35,9 @@ class Selection {
   struct Step {
     /// The message that must be sent on the connection on which the message has arrived.
     std::optional<std::variant<Known, Choice>> say;
-    /// Set if the dial on that connection is complete. The value is the connection to use. If the value is
-    /// another connection, the caller must close the dialed connection. Selection has already removed the
-    /// dialed connection.
+    /// Set if the dial of the connection on which the message has arrived is complete. The value is the
+    /// connection that this process must use. If it is not the dialed connection, the caller must close the
+    /// dialed connection. Selection has already removed the dialed connection.
     std::optional<Number> use;
   };
 
@@ -58,8 +58,9 @@ class Selection {
  private:
   /// These states need an explanation:
   /// - dialing: the peer has not answered yet.
-  /// - surplus: this side has told the dialing side to use another connection.
-  /// - lost: the peer has shown that the connection has ended at its side. The end has not arrived here yet.
+  /// - surplus: this side has informed the dialing side that it must use another connection.
+  /// - lost: the peer has shown that the connection has ended at its side. This side has not noticed the end
+  ///   yet.
   enum class State : std::uint8_t { dialing, undecided, used, surplus, lost };
   struct Entry {
     State state{};
@@ -70,7 +71,7 @@ class Selection {
     /// The connections that were proved to end at the same process as this one. Used until this connection is
     /// decided.
     std::set<Number> same;
-    /// For a surplus connection, the connection that the other side was told to use.
+    /// For a surplus connection, the connection that the other side must use instead.
     std::optional<Number> instead;
   };
 

@@ -95,7 +95,8 @@ struct CoordinatorCounters {
   /// Messages that were malformed, or that are not allowed in the current phase. Each of them removes its
   /// sender.
   std::uint64_t protocol_errors = 0;
-  /// Commands that came too late, because the application had not yet seen an event.
+  /// Commands that were ignored, because they did not fit any more. The application had not yet seen the
+  /// event that made them useless.
   std::uint64_t ignored_commands = 0;
   std::uint64_t suspicions = 0, judgements = 0, stalls = 0, epochs = 0;
   /// Members that were found to be stragglers.
@@ -197,7 +198,7 @@ class Coordinator {
     Standing standing = Standing::unconnected;
     Delivery delivery = Delivery::none;
     /// True while the member is in epoch_. Stays true after the end of the epoch, until the next epoch is
-    /// formed. If the member is lost in this time, the other members are told.
+    /// formed. If the member is lost in this time, the other members are informed.
     bool in_epoch = false;
     /// True if the member has not yet given the answer that this phase needs: blobs, Ready or state.
     bool owes = false;
@@ -214,7 +215,7 @@ class Coordinator {
     std::string_view commit_due;
     /// The time limit for all attempts to connect, and the time of the next attempt.
     Time connect_by{}, connect_at = Time::never();
-    /// True if the member answered last that it follows another coordinator.
+    /// True if the member's last answer was that it follows another coordinator.
     bool follows_another = false;
     /// The time when the member was probed in this epoch.
     std::optional<Time> probed;
@@ -231,8 +232,9 @@ class Coordinator {
     /// `quiet_bytes` is the number of bytes that it had at that time.
     Time quiet_since{};
     std::uint64_t quiet_bytes = 0;
-    /// True if the member has already been spared once. A member is spared if others waited for it although
-    /// it had all that the epoch sent.
+    /// True if the member has already been spared once. A member that has delivered, or that has all blocks
+    /// that the epoch sends, is not lost when other members wait for it for the first time. Then only the
+    /// epoch ends.
     bool spared = false;
     /// The number of messages by which the member was above the allowed rate at `last_counted` (a leaky
     /// bucket).

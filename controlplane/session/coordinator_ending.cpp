@@ -1,6 +1,6 @@
-// The end of an epoch. Every member is told at once which members have failed. Each member stops its data
-// plane, and answers with the blocks that it has. Then the survivors that lack blocks form the next epoch. If
-// no member lacks blocks, the coordinator does not wait for the answers.
+// The end of an epoch. The coordinator informs every member at once which members have failed. Each member
+// stops its data plane, and answers with the blocks that it has. Then the survivors that lack blocks form the
+// next epoch. If no member lacks blocks, the coordinator does not wait for the answers.
 #include "controlplane/session/coordinator.hpp"
 #include "controlplane/session/messages.hpp"
 

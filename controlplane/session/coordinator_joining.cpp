@@ -89,8 +89,8 @@ void Coordinator::on_accept(Member& member, const wire::Accept& accept, Time now
 }
 
 /// Called when the member has refused because it follows another coordinator and has not lost it. There are
-/// two possible reasons: the member has not noticed the death of its coordinator yet, or this process is the
-/// one that was left out.
+/// two possible reasons: the member has not noticed the death of its coordinator yet, or the former
+/// coordinator had left out this process.
 void Coordinator::on_refused(Member& member, Error cause, Time now) {
   if (cause.code != Errc::would_block) return on_failed(member, std::move(cause), now);
   outputs_.emplace_back(CloseChannel{member.spec.member});
@@ -102,7 +102,7 @@ void Coordinator::on_refused(Member& member, Error cause, Time now) {
 }
 
 /// True if the number of members that refuse because they follow another coordinator is at least the number
-/// of members that follow this coordinator. Then this process is the one that was left out.
+/// of members that follow this coordinator. Then the former coordinator had left out this process.
 bool Coordinator::is_left_out() const {
   const auto refuse = std::ranges::count_if(
       members_, [](const Member& m) { return m.standing == Standing::unconnected && m.follows_another; });

@@ -102,7 +102,8 @@ const std::string& Coordinator::name_of(Rank rank) const {
 /// Returns the suspicion that is judged next, or nullptr if there is none. Two kinds of suspicions are left
 /// out: those that the loss of a member explains, and those of members that have delivered, because these
 /// members take no part in the next epoch. Of the remaining suspicions, returns one against the member that
-/// has the most observers. If several members have equally many, returns the suspicion that came first.
+/// has the most observers. If several members have equally many observers, returns the suspicion that was
+/// reported first.
 const Coordinator::Suspicion* Coordinator::worst_suspicion() {
   const Suspicion* worst = nullptr;
   std::size_t most_observers = 0;

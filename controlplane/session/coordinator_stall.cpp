@@ -81,8 +81,8 @@ bool Coordinator::is_excused(Rank observer, const ToldWait& told, Time now) {
   return what == For::store || (what == For::link && peer == observer) || step < told.wait.step;
 }
 
-/// Called when a wait has an excuse. All waits until now were justified, so the time of every member begins
-/// again.
+/// Called when a wait has an excuse. All waits until now were justified, so the time until a member is lost
+/// begins again for every member.
 void Coordinator::forgive(Rank excused, Time now) {
   const bool source_is_slow = excused == kRootRank && at(excused)->wait->wait.what == For::store;
   for (Member& member : members_) {
@@ -145,8 +145,8 @@ bool Coordinator::is_source_quiet(Time now) {
          now - source->quiet_since >= config_.timing.stall_after;
 }
 
-/// Called when no wait is to blame. If the source has nothing left to do, removes the members that lack
-/// blocks, do not report a reason, and gain no bytes.
+/// Called when no wait shows which member is the cause. If the source has nothing left to do, removes the
+/// members that lack blocks, do not report a reason, and gain no bytes.
 void Coordinator::lose_quiet(Time now) {
   if (!is_source_quiet(now)) return;
   for (Member& member : members_) {

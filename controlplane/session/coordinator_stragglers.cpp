@@ -71,8 +71,8 @@ std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
 }
 
 /// Finds stragglers by the reported lags. A lag spreads from a straggler to the members that send to it, and
-/// further towards the source. So a member that delays another member's ring is a straggler if no member
-/// delayed its own ring before.
+/// further towards the source. So a member that delays another member's ring is a straggler if its own ring
+/// was not delayed before.
 void Coordinator::find_stragglers(Time now) {
   if (!config_.finds_stragglers || config_.has_slow_uplinks) return;
   if (phase_ != Phase::running || judge_at_ != Time::never()) return;
@@ -99,9 +99,9 @@ void Coordinator::find_stragglers(Time now) {
   end_epoch(now);
 }
 
-/// Finds far members. A member that receives from a far member gets everything late, because of the far
-/// member's delay. Blocks for a far member stay in a ring for a long time. A member is far if its round-trip
-/// time is at least kFar and at least kTimesAsFar times the median.
+/// Finds far members. A far member delays the others in two ways. A member that receives blocks from a far
+/// member gets them late. Blocks for a far member stay in the ring of their sender for a long time. A member
+/// is far if its round-trip time is at least kFar and at least kTimesAsFar times the median.
 void Coordinator::find_far() {
   if (!config_.finds_stragglers) return;
   std::vector<Member*> lacking;

@@ -9,8 +9,8 @@
 //
 // A participant that loses its coordinator after an epoch has been formed is an orphan. It ends the epoch and
 // keeps its data for Timing::orphan_timeout. It follows the first survivor that sends a Hello with the same
-// session. If no survivor with a lower number does so in time, the participant asks its driver to run a
-// Coordinator. The participant is then one of the participants of that Coordinator.
+// session. If no survivor with a lower number sends such a Hello in time, the participant asks its driver to
+// run a Coordinator. The participant is then one of the participants of that Coordinator.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,8 @@ struct ParticipantCounters {
   /// Messages that were malformed, or that are not allowed in the current phase. Each of them ends the job at
   /// this participant.
   std::uint64_t protocol_errors = 0;
-  /// Commands that came too late, because the application had not yet seen an event.
+  /// Commands that were ignored, because they did not fit any more. The application had not yet seen the
+  /// event that made them useless.
   std::uint64_t ignored_commands = 0;
   /// The number of times that a coordinator was lost and this participant kept its data for the next
   /// coordinator.
@@ -105,16 +106,16 @@ class Participant {
   std::optional<ParticipantOutput> poll();
 
   // Commands of the application that answer an event.
-  /// Accepts the job. `state` tells the coordinator's application which data this member already has from an
-  /// earlier attempt.
+  /// Accepts the job. `state` contains, for the coordinator's application, the data that this member already
+  /// has from an earlier attempt.
   void accept(Bytes state, Time now);
   /// Accepts the job if everything is already here under its final name. The root's application calls this
   /// function instead of accept(), and so the root becomes a source.
   void accept_whole(Time now);
   void blobs_made(Epoch epoch, const std::vector<PeerBlob>& blobs, Time now);
   void connected(Epoch epoch, Time now);
-  /// Answers EndData. `state` tells which blocks this member has, for the next epoch. `report` is set if the
-  /// member has all blocks. It is then the argument that delivered() would get.
+  /// Answers EndData. `state` contains the blocks that this member has, for the next epoch. `report` is set
+  /// if the member has all blocks. `report` is then the argument that delivered() would get.
   void ended_state(Epoch epoch, Bytes state, std::optional<Bytes> report, Time now);
   void committed(Bytes report, Time now);
   void abort_done(Time now);
@@ -127,8 +128,9 @@ class Participant {
   /// application may call this function at any rate. At most four messages a second are sent.
   void progress(std::uint64_t bytes_done, Time now);
   /// Sets the wait of the epoch's data path, or nullopt if it waits for nothing. The coordinator is informed
-  /// after the wait has lasted for kWaitTold, and again when it has ended. A source sends its wait at each
-  /// call, because this shows the others that it still has something to do.
+  /// after the wait has lasted for kWaitTold, and again when it has ended. If this member is the source of
+  /// the epoch, the wait is sent at each call. This shows the others that the source still has something to
+  /// do.
   void waits(Epoch epoch, const std::optional<relay::Wait>& wait, Time now);
   /// Sets the members that delay the ring slots of the epoch's data path now. The application may call this
   /// function at any rate. Only changes are sent.
@@ -205,7 +207,7 @@ class Participant {
   bool has_joined() const { return channel_open_ && phase_ >= Phase::idle; }
   bool was_formed() const { return epoch_ > Epoch{0}; }
   /// Returns the time when the silence is first noticed. The coordinator counts as lost only if two checks
-  /// have noticed the silence, and this time is for the first of them.
+  /// have noticed the silence. The returned time is that of the first check.
   Time doubt_at() const { return last_heard_ + config_.timing.suspect_after - look_interval(config_.timing); }
   bool owes_progress() const { return phase_ == Phase::running && bytes_done_ > bytes_reported_; }
   void ignore() { ++counters_.ignored_commands; }

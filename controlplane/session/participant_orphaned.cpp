@@ -1,6 +1,6 @@
 // A participant without a coordinator. It fences the epoch and keeps its data. It follows the survivor that
-// becomes the coordinator. If no survivor does, it asks to become the coordinator itself when its turn comes.
-// README.md has the rules and the reasons why they are safe.
+// becomes the coordinator. If no survivor becomes the coordinator, this participant asks its driver to run a
+// coordinator when its own turn has begun. README.md has the rules and the reasons why they are safe.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@
 namespace rdmc::session {
 namespace {
 
-/// The last turn. All orphans whose turn would be later become coordinators at this same time. Then all of
-/// them give up this role, except the one with the lowest number.
+/// The number of the last turn. All orphans that would have a later turn become coordinators at the time of
+/// this turn. Then all of them give up this role, except the orphan with the lowest number.
 constexpr std::size_t kLastTurn = 15;
 
 }  // namespace

@@ -19,8 +19,8 @@ struct Takeover {
 std::optional<Takeover> takeover_of(std::span<const std::byte> message);
 
 /// Returns the message by which a process must refuse a failover if its participant has a coordinator. The
-/// new coordinator then asks again. If it gets the same answer until its time limit, the new coordinator is
-/// the one that was left out.
+/// new coordinator then asks again. If it gets the same answer until its time limit, the old coordinator had
+/// left out the new coordinator.
 Bytes takeover_refusal();
 
 }  // namespace rdmc::session

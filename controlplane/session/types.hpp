@@ -67,7 +67,8 @@ struct Timing {
   Duration form_timeout = seconds(10);
   /// A member that delays the ring of another member for this time is a straggler.
   Duration straggler_after = milliseconds(300);
-  /// A member is lost if others wait for it for this time and it has no excuse.
+  /// A member is lost if others wait for it for this time and it has no excuse. README.md explains the
+  /// excuses.
   Duration stall_after = seconds(30);
   /// The time in which a member must answer End with Ended. A slow disk must be able to write the received
   /// data in this time.
@@ -82,16 +83,17 @@ struct Timing {
   /// The time that a participant waits for a coordinator that sends heartbeats and nothing else. It is also
   /// the time for which an excuse counts.
   Duration patience = seconds(300);
-  /// Orphans become the coordinator in the order of their numbers. The orphan with the lowest number may do
-  /// so at once. Each further orphan may do so this time after the one before it.
+  /// Orphans become the coordinator in the order of their numbers. The orphan with the lowest number may
+  /// become the coordinator at once. Each further orphan must wait for this additional time after the orphan
+  /// before it.
   Duration lead_stagger = milliseconds(200);
   /// The time after which an orphan gives up if no new coordinator has formed an epoch with it.
   Duration orphan_timeout = seconds(10);
 };
 
 /// The time between two checks of all deadlines. Between two checks, a process reads everything that arrived
-/// before the first of them. So a peer is lost only for a silence that two checks have seen. If a check is
-/// late by more than this time, the process was not running.
+/// before the first of them. So a silent peer counts as lost only after two checks have found the silence. If
+/// a check is late by more than this time, the process was not running.
 inline Duration look_interval(const Timing& timing) {
   return std::min(timing.heartbeat_interval / 4, milliseconds(25));
 }

@@ -245,7 +245,7 @@ void EmbeddedStore::compare_and_swap(const std::string& group, const view::View&
     if (!outcome) return done(std::unexpected(outcome.error()));
     auto current = view_in(std::get<Accepted>(*outcome));
     if (!current) return done(std::unexpected(current.error()));
-    // If a proposal is sent twice, it is swapped once, and both answers report success.
+    // If a proposal is sent twice, the store accepts it once, and both answers report success.
     done(view::SwapResult{*current == next, std::move(*current)});
   });
 }

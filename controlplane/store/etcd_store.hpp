@@ -1,8 +1,8 @@
 // A store of views in etcd, which uses the HTTP/JSON gateway at etcd's client port. Each group has a key. A
 // view is replaced by a transaction that compares the revision of the key's last change. If there are several
-// endpoints, a request is first sent to the endpoint that answered last. If that endpoint does not answer
-// soon, the request is also sent to the next endpoint. Only the connections of watches stay open. A watch
-// that breaks is begun again. The store is made for etcd 3.4, whose watches may miss events, so it uses
+// endpoints, a request is first sent to the endpoint that gave the last answer. If this endpoint does not
+// answer soon, the request is also sent to the next endpoint. Only the connections of watches stay open. A
+// watch that breaks is begun again. The store is made for etcd 3.4, whose watches may miss events, so it uses
 // watches only for watch notifications. It uses no TLS and no password, so etcd must listen at an address
 // that only the cluster can reach (docs/security.md).
 #pragma once

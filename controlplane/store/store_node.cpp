@@ -254,8 +254,8 @@ class StoreNode::Impl : public std::enable_shared_from_this<Impl> {
     arm();
   }
 
-  /// Begins the next write. Returns true if the write counts as durable at once, so that more replies may be
-  /// sent.
+  /// Begins the next write. Returns true if the write counts as durable at once, which is the case without a
+  /// disk. More replies may then be sent.
   bool write() {
     if (writing_since_) return false;
     auto writes = node_.take_writes();

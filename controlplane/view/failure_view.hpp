@@ -1,6 +1,6 @@
 // One process's part in the failure view of a group. The process reports which processes it hears, and
 // receives the reports of the others. When the processes agree that a member is gone, or that a joiner can be
-// let in, one of them proposes the next view to the store. The view is what the store has accepted, and no
+// admitted, one of them proposes the next view to the store. The view is what the store has accepted, and no
 // process acts on anything else. This is a core without I/O: its input is messages, answers of the store, and
 // the time, and poll() returns its outputs. It owns all its data. Only one thread may use it.
 #pragma once
@@ -28,11 +28,11 @@ enum class RequestId : std::uint64_t {};
 /// How a message must be sent. If the data path is not encrypted, a process on its network path can forge
 /// messages on it.
 enum class Way : std::uint8_t {
-  /// Over the data path, so that the message also shows that the data path works. While there is no data
-  /// path, over the control channel.
+  /// The message goes over the data path, so it also shows that the data path works. While there is no data
+  /// path, the message goes over the control channel.
   data_path,
-  authenticated,  ///< Over the control channel, or over an encrypted data path.
-  /// Over the data path. If the data path is not encrypted, the message is also sent over the control
+  authenticated,  ///< The message goes over the control channel, or over an encrypted data path.
+  /// The message goes over the data path. If the data path is not encrypted, it also goes over the control
   /// channel.
   both,
 };
@@ -221,7 +221,8 @@ class FailureView {
     Suspicion suspicion;
     bool said_anything = false;
     bool silent = false;  ///< True if the peer is suspected because of its silence.
-    /// The listening time until which the peer counts as only just heard again after a long silence.
+    /// After a long silence of the peer: the listening time until which complaints about the peer do not
+    /// count.
     Time recovered_at{};
     Time path_failed_until{};
     /// The time since which the link to this member of the current view has been bad.
@@ -343,7 +344,7 @@ class FailureView {
   std::map<MemberId, Peer> peers_;
   MemberSet gone_;  ///< The members of the view that are gone.
   Row heard_;
-  MemberSet returned_, doubtful_;  ///< Processes whose testimony counts for less. See Testimony.
+  MemberSet returned_, doubtful_;  ///< The processes in Testimony::returned and in Testimony::doubtful.
   std::uint64_t sequence_ = 0;
   /// True if the testimony has changed since it was evaluated.
   bool dirty_ = true;
@@ -360,7 +361,8 @@ class FailureView {
   std::optional<Epoch> proposed_in_;
   /// A time on the driver's clock at which the store had no view later than the current view.
   Time confirmed_at_{};
-  bool holds_ = false, earlier_over_ = false;  ///< The values that were reported last.
+  bool holds_ = false, earlier_over_ = false;  ///< The values that the last LeaseGained, LeaseLost and
+                                               ///< EarlierLeasesOver have reported.
   struct Exit {
     bool here = false;  ///< True if this process saw the exit.
     Time at{};          ///< The time on the local clock.

@@ -33,10 +33,10 @@ void FailureView::check_address_claim(const Peer& joiner) {
   outputs_.push_back(AskListener{*claim.request, former->address});
 }
 
-/// Returns the position of this process in the order in which processes ask. One answer is enough for the
-/// group, so the members that would propose first also ask first. A claim may be repeated for ever. A process
-/// at a later position asks about such a claim less often. A joiner does not know yet which other processes
-/// will join, so it does not ask at once.
+/// Returns the position of this process in the order in which processes send AskListener. One answer is
+/// enough for the group, so the members that would propose first also ask first. A claim may be repeated
+/// without an end. A process at a later position asks about such a claim less often than the first one. A
+/// joiner does not know yet which other processes will join, so it does not ask at once.
 std::size_t FailureView::place_to_ask(const Member& former) const {
   if (state_ == State::joining)
     return 1 + static_cast<std::size_t>(std::ranges::count_if(

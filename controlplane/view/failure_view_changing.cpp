@@ -19,7 +19,7 @@ void FailureView::learn(const View& view) {
   member_heard_ = learnt_at_ = local_.now();
   if (shown_ <= view_.epoch) behind_at_ = Time::never();
   dirty_ = true;
-  // Further joiners need the new status of this process.
+  // Processes that still want to join need a status of this process for the new view.
   say_soon_ = std::ranges::any_of(peers_, [&](const auto& entry) { return is_joining(entry.second); });
   wanted_since_ = Time::never();
   for (auto id = gone_.begin(); id != gone_.end();) id = view_.contains(*id) ? id + 1 : gone_.erase(id);
@@ -108,9 +108,9 @@ void FailureView::evaluate_as_member() {
        judgement.minority);
 }
 
-/// Decides what a joiner wants. A joiner waits until the members let it in, unless no member is left. It
-/// forms the group anew, with the joiners that it hears, in two cases: if it knows that all members are dead,
-/// or if it has heard no member for a long time.
+/// Decides what a joiner wants. A joiner waits until the members admit it, unless no member is left. It forms
+/// the group anew, with the joiners that it hears, in two cases: if it knows that all members are dead, or if
+/// it has heard no member for a long time.
 void FailureView::evaluate_as_joiner() {
   if (!view_was_read_) return;
   MemberSet joining, removed;

@@ -44,9 +44,9 @@ bool FailureView::concerns_leases() const {
 }
 
 /// Handles the parts of an authenticated status that concern leases. The statuses may arrive in any order.
-/// They must be authenticated, because even a forged request would do harm: this process would grant the
-/// lease before the holder has really sent the request. But the holder would count its term from the later
-/// time at which it sends the request.
+/// They must be authenticated, because even a forged request would do harm. This process would then grant the
+/// lease before the holder really sends the request with this number. The holder would count the term from
+/// that later time, so it would hold the lease for longer than this process has granted it.
 void FailureView::hear_of_leases(const Status& status) {
   if (!view_.contains(status.from)) return;
   for (const MemberId id : status.exited)
@@ -94,8 +94,8 @@ void FailureView::end_leases() {
 
 /// Returns the leases for which the members of `proposal` must wait. A joiner that replaces a whole group
 /// does not know which leases its members have granted. But a member holds its lease only for
-/// Timing::store_fresh after it has read in the store that its view is the current view. It made the last
-/// such reading before the store accepts the proposal.
+/// Timing::store_fresh after it has read in the store that its view is the current view. After the store has
+/// accepted the proposal, no member reads this any more.
 std::vector<Held> FailureView::may_be_held(const View& proposal) const {
   if (state_ == State::member) return grants_.held_outside(proposal, clock_);
   return leases_are_over() ? std::vector<Held>{} : std::vector<Held>{{kAnybody, timing_.store_fresh}};

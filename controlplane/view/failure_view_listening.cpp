@@ -4,7 +4,7 @@
 // - Silence counts only in time in which this process has proven that it listened (Listening).
 // - A process that was stopped removes no member because of silence until its knowledge is fresh again.
 // - A member that is silent for suspiciously long has no vote about other members. A complaint about a
-//   process that has only just been heard again does not count.
+//   process that was heard again only a short time ago does not count.
 #include <algorithm>
 #include <utility>
 
@@ -65,8 +65,9 @@ bool FailureView::is_doubtful(const Peer& peer) const {
   return listening_now() - peer.suspicion.last_heard() > timing_.doubt;
 }
 
-/// Finds the processes whose testimony counts for less. The result can change by the passing of time alone.
-/// It is enough to notice such a change at the next heartbeat.
+/// Finds the processes about which complaints do not count (returned_), and those whose opinions do not count
+/// (doubtful_). The result can change by the passing of time alone. It is enough to notice such a change at
+/// the next heartbeat.
 void FailureView::weigh_words() {
   MemberSet returned, doubtful;
   if (is_recovering()) returned.insert(self_.id);

@@ -132,7 +132,8 @@ void FailureView::answered() {
   if (std::exchange(reachable_, true)) return;
   dirty_ = true;
   // This process is in a minority. The members that it would remove may have lost the store too, and may ask
-  // the store again later than this process does. So the waiting time begins later.
+  // the store again later than this process does. So the waiting time of this process begins only two store
+  // time limits from now.
   if (minority_ && wanted_since_ != Time::never()) wanted_since_ = local_.now() + timing_.store_timeout * 2;
   outputs_.push_back(StoreFound{});
 }

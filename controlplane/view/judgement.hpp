@@ -28,8 +28,8 @@ struct Testimony {
   MemberSet gone;
   /// Processes that are silent for suspiciously long. Their opinions about other members do not count.
   MemberSet doubtful;
-  /// Processes that have only just been heard again. `self` is included if it was not running. Complaints
-  /// about these processes do not count, because the complaints may be out of date.
+  /// Processes that were heard again only a short time ago, after a silence. `self` is included if it was not
+  /// running. Complaints about these processes do not count, because the complaints may be out of date.
   MemberSet returned;
 };
 

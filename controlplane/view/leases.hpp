@@ -17,7 +17,8 @@
 
 namespace rdmc::view {
 
-/// The leases that this process has granted or awaits: the times until which other processes may hold leases.
+/// The times until which other processes may hold leases. These are the leases that this process has granted,
+/// and the leases whose end it awaits.
 class LeaseGrants {
  public:
   /// Notes that `holder` may hold a lease for the time `remaining` from `now` on, measured on the clock of

@@ -1,8 +1,9 @@
 // The time in which this process has listened to its peers. Only in this time does the silence of a peer
-// count. Messages arrive in sockets and on other threads than the thread that judges silence. So the judging
-// thread asks at intervals that everything that has arrived is handed over to it. Only the time up to a
-// question that was answered is proven. The reason is that a thread that gets no processor time hands nothing
-// over, and does not answer either. This code does no I/O and reads no clock. Only one thread may use it.
+// count. Messages arrive in sockets and on other threads than the thread that judges silence. So at
+// intervals, the judging thread asks the other threads to hand over everything that has arrived. The time
+// before such a question is proven when the question is answered. A thread that gets no processor time hands
+// nothing over, and does not answer either. This code does no I/O and reads no clock. Only one thread may use
+// it.
 #pragma once
 
 #include <algorithm>

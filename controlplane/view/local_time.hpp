@@ -30,8 +30,8 @@ class LocalTime {
   /// Returns the clock time at which the local time is `local`, if the clock does not jump before.
   Time to_clock(Time local) const { return local == Time::never() ? local : last_ + (local - local_); }
   Time now() const { return local_; }
-  /// Returns the number of turns that came more than one step after the turn before, or at an earlier clock
-  /// time than the turn before.
+  /// Returns the number of turns whose clock time was more than one step later than that of the preceding
+  /// turn, or earlier than that of the preceding turn.
   std::uint64_t jumps() const { return jumps_; }
 
  private:

@@ -20,9 +20,9 @@ class Suspicion {
   void restart(Time now) { last_ = now; }
   /// Called for any message of the peer. `now` must not be smaller than in the call before.
   void heard(Time now);
-  /// Returns -log10 of the probability that a peer that is as regular as this one is silent for this time
-  /// although it is not dead. At level 1 a suspicion is wrong one time in ten, and at level 8 one time in a
-  /// hundred million. The result is never infinite.
+  /// Returns the level of the suspicion: -log10 of the probability that a living peer, as regular as this
+  /// one, is silent for this time. At level 1 a suspicion is wrong one time in ten, and at level 8 one time
+  /// in a hundred million. The result is never infinite.
   double level(Time now) const;
   /// Returns the time from which the peer is suspected, if it is not heard before.
   Time suspect_at() const { return last_ + limit_; }

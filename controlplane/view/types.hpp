@@ -94,8 +94,8 @@ inline constexpr Epoch next(Epoch epoch) {
 /// The greatest error of a clock's rate, in parts per million. Linux changes the rate of a clock by at most
 /// 500 parts per million.
 inline constexpr std::uint32_t kClockDrift = 1000;
-/// Returns a duration. When it has passed on this process's clock, `duration` has passed on the clock of
-/// every other process.
+/// Returns a time that is a little longer than `duration`. When this longer time has passed on this process's
+/// clock, `duration` has passed on the clock of every other process.
 Duration stretched(Duration duration);
 
 /// Returns the next view after `view`, without that member. It is made by a process outside the group. Such a
@@ -133,7 +133,7 @@ struct Timing {
   /// The members propose the same change one after the other. This is the time between two of them.
   Duration stagger = milliseconds(30);
   /// The additional time that a process waits if it would keep fewer than half of the members. In this time
-  /// the other members can notice that the store is back, and use it.
+  /// the other members can notice that the store can be reached again, and can send it a proposal.
   Duration minority_wait = milliseconds(1500);
   /// A bad link between members that stay in the view is reported after this time.
   Duration unreachable_after = milliseconds(500);
@@ -157,8 +157,8 @@ struct Timing {
   /// The greatest time between two turns that counts as local time. It is also the greatest time between two
   /// proofs of listening that counts as listening time.
   Duration max_step = milliseconds(100);
-  /// Silence and complaints do not count for this time after a process was not running, or after it was heard
-  /// again. After this time, the statuses of the others contain that they hear the process again.
+  /// After a process was not running, or after it was heard again, silence and complaints do not count for
+  /// this time. After this time, the statuses of the others contain that they hear the process again.
   Duration recovery = milliseconds(300);
   /// A process holds its lease for at most this time after it has asked the store, if the store showed no
   /// later view.

@@ -1,8 +1,8 @@
 // The interface of a view store, in which views are agreed. A store keeps one view of each group, and
 // replaces a view only by the view of the next epoch. So of several proposals for one epoch, the store
 // accepts exactly one. A store detects no failures, and is not needed while nothing fails. The
-// implementations own their connections, and run on one control loop. Their answers come later on the loop's
-// thread, and never from inside a call.
+// implementations own their connections, and run on one control loop. Their answers are delivered later on
+// the loop's thread, and never from inside a call.
 #pragma once
 
 #include <cstdint>

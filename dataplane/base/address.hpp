@@ -1,6 +1,6 @@
 // A UDP or TCP endpoint: an IPv4 or IPv6 address and a port number. It is a plain value with a total order,
-// so it can be a key. It can be printed and parsed. Its bytes can be fed to the ICRC, which covers the
-// addresses byte by byte.
+// so it can be the key of a map. It can be converted to text and back. The ICRC covers the bytes of the
+// addresses of a packet.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// The atomic variables of code in which threads, or processes, work on the same memory without a lock. This
-// code is written with Atomic and full_fence(). A program that runs it in all interleavings defines
-// RDMC_MODEL_CHECK as the name of a header, which defines both anew (tests/model).
+// The atomic variables of code in which threads, or processes, work on the same memory without a lock. Such
+// code uses Atomic and full_fence(). The tests in tests/model run it in all interleavings. They define
+// RDMC_MODEL_CHECK as the name of a header that has other definitions of Atomic and full_fence().
 #pragma once
 
 #ifdef RDMC_MODEL_CHECK

@@ -16,7 +16,7 @@ inline Time monotonic_now() {
 }
 
 /// The time of CLOCK_BOOTTIME: the monotonic clock that also runs while the machine is suspended. Leases use
-/// it.
+/// this clock.
 inline Time boottime_now() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);

@@ -1,4 +1,5 @@
-// The delay of a packet between its sending and the link of its host. A plain value that any thread may use.
+// The delay between the sending of a packet and its departure on the link of its host. A plain value that any
+// thread may use.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The GID of a RoCEv2 endpoint, in which RDMA writes an address: the IPv6 address, or the IPv4 address as
-// ::ffff:a.b.c.d (IBTA annex A17.4.5; RFC 4291, 2.5.5.2). A GID has no port number. Pure functions.
+// The GID of a RoCEv2 endpoint: 16 bytes by which RDMA identifies the endpoint. The GID is the IPv6 address,
+// or the IPv4 address as ::ffff:a.b.c.d (IBTA annex A17.4.5; RFC 4291, 2.5.5.2). A GID has no port number.
+// The functions are pure.
 #pragma once
 
 #include <algorithm>

@@ -28,7 +28,8 @@ Result<void*> find_in_module(const std::string& file, const char* maker) {
   void* const found = dlsym(handle, maker);
   if (version == nullptr || found == nullptr)
     return fail(Errc::unsupported, file + " is not a module of rdmc");
-  // C++ classes cross the boundary of the module. Only the same version is certain to have the same classes.
+  // C++ classes cross the boundary of the module. Only a module of the same version is certain to have the
+  // same classes.
   if (const std::string_view theirs = version(); theirs != RDMC_VERSION) {
     return fail(Errc::version_mismatch,
                 file + " is of version " + std::string(theirs) + ", this program of " RDMC_VERSION);

@@ -10,7 +10,7 @@ namespace rdmc {
 
 /// Records that `fd` has just been opened. A negative number has no effect.
 void note_own(int fd) noexcept;
-/// Must be called before `fd` is closed or passed to another owner.
+/// Removes `fd` from the record. Must be called before `fd` is closed or passed to another owner.
 void forget_own(int fd) noexcept;
 
 /// A child of fork() calls this before it uses the library. It closes all recorded descriptors, and it

@@ -1,6 +1,7 @@
 // A small seeded random number generator (xoshiro256**, Blackman and Vigna 2018). Cores and the simulator
-// receive one from their owner, so that a run is a function of its seed. It must not be used for secrets:
-// the keys, QPNs and first PSNs of real connections come from the operating system (see controlplane/auth).
+// receive a generator from their owner, so that a run is a function of its seed. It must not be used for
+// secrets: the keys, QPNs and first PSNs of real connections come from the operating system (see
+// controlplane/auth).
 #pragma once
 
 #include <array>
@@ -33,16 +34,16 @@ class Random {
     return result;
   }
 
-  /// Uniform in [0, bound). Precondition: bound > 0.
+  /// Returns a number that is uniformly distributed in [0, bound). Precondition: bound > 0.
   constexpr std::uint64_t below(std::uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
   }
-  /// Uniform in [low, high], including both ends.
+  /// Returns a number that is uniformly distributed in [low, high], including both ends.
   constexpr std::uint64_t between(std::uint64_t low, std::uint64_t high) {
     return low + below(high - low + 1);
   }
-  /// True with probability `parts_per_million` / 1e6.
+  /// Returns true with the probability `parts_per_million` / 1e6.
   constexpr bool chance(std::uint32_t parts_per_million) { return below(1'000'000) < parts_per_million; }
 
  private:

@@ -59,7 +59,7 @@ class VarintReader {
     rest_ = rest_.subspan(length);
     return taken;
   }
-  /// Makes the message an erroneous one.
+  /// Marks the message as malformed, as an error of a reading function does.
   void fail() { is_good_ = false; }
   bool is_good() const { return is_good_; }
   /// True if there was no error, and no bytes are left.

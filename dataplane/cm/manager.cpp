@@ -97,8 +97,8 @@ void Manager::reject(CommunicationId id, RejectReason reason, Time now) {
   end(id, connection, now);
 }
 
-/// Sends a REJ, which contains the kind of the message that it answers. This is the peer's latest message, if
-/// that message needs an answer (12.6.7, Message REJected).
+/// Sends a REJ. The REJ names the kind of the message that it answers: the peer's latest message, if that
+/// message needs an answer (12.6.7, Message REJected).
 void Manager::send_reject(CommunicationId id, Connection& connection, RejectReason reason) {
   const bool replied = connection.state == State::accepted || connection.state == State::ended;
   const auto answered = connection.state == State::requested ? Answered::request

@@ -37,8 +37,8 @@ struct Event {
   CommunicationId connection{};
   Address peer;                         ///< For `requested`: the peer's address with its rdma_cm port.
   std::uint16_t port = 0;               ///< For `requested`: the local port number.
-  QueuePairParameters peer_queue_pair;  ///< For `requested` and `accepted`.
-  std::uint32_t path_mtu = 0;           ///< For `requested` and `accepted`.
+  QueuePairParameters peer_queue_pair;  ///< Set for `requested` and `accepted`.
+  std::uint32_t path_mtu = 0;           ///< Set for `requested` and `accepted`.
   RejectReason reason{};
   std::vector<std::byte> private_data;  ///< The data of the peer's program, padded with zeros.
 };
@@ -64,8 +64,9 @@ class Manager {
   /// connection, a request is rejected for lack of resources.
   static constexpr std::size_t kMostConnections = 1024;
 
-  /// `address` is that of this host. `entropy` must return unguessable 32-bit numbers. `traffic_class` is
-  /// that of this side's packets. Peers are asked to use the same value for their packets.
+  /// `address` is the address of this host. `entropy` must return unguessable 32-bit numbers. `traffic_class`
+  /// is the traffic class of this side's packets. The messages request peers to use the same value for their
+  /// packets.
   Manager(Address address, std::function<std::uint32_t()> entropy, std::uint8_t traffic_class = 0)
       : address_(address), entropy_(std::move(entropy)), traffic_class_(traffic_class) {}
 
@@ -77,11 +78,12 @@ class Manager {
   /// if `path_mtu` is not a valid path MTU or if only one of the two addresses is IPv6.
   Result<CommunicationId> connect(const Address& peer, const QueuePairParameters& ours,
                                   std::uint32_t path_mtu, Time now);
-  /// Must be called after the event `accepted`, when this side's queue pair is ready.
+  /// Confirms to the peer that the connection is established. Must be called after the event `accepted`, when
+  /// this side's queue pair is ready.
   void confirm(CommunicationId connection);
-  /// Must be called after the event `requested`, when this side's queue pair is ready, because the peer may
-  /// send at once. The reply does not offer more READs and atomics than the peer has asked for, in either
-  /// direction (12.7.29, 12.7.30).
+  /// Accepts a request: sends a reply. Must be called after the event `requested`. This side's queue pair
+  /// must be ready before the call, because the peer may send at once. For each direction, the reply offers
+  /// at most the number of READs and atomics that the peer has requested (12.7.29, 12.7.30).
   void accept(CommunicationId connection, const QueuePairParameters& ours, Time now);
   /// Rejects a connection that is not established yet. An established connection is disconnected instead,
   /// because a message of the peer may have established it in the meantime. The event `disconnected` follows.
@@ -114,10 +116,10 @@ class Manager {
   };
   struct Connection {
     State state{};
-    Address peer;  ///< Its port number is not compared.
+    Address peer;  ///< The port number of this address is never compared.
     CommunicationId remote{};
     Qpn local_qpn{}, remote_qpn{};
-    /// The numbers that the peer's request asked for.
+    /// The numbers that the peer's request contains.
     std::uint8_t asked_responder_resources = 0, asked_initiator_depth = 0;
     std::uint64_t transaction = 0;
     /// The latest message. It is repeated until it is answered, and it is sent again when the peer repeats

@@ -75,7 +75,7 @@ enum class RejectReason : std::uint16_t {
 /// Returns a text for people that says what was refused and why. For a reason outside table 109 it contains
 /// the number.
 std::string explain(RejectReason reason);
-/// The message that a Reject or MessageReceived answers.
+/// The kind of the message that a Reject or MessageReceived answers.
 enum class Answered : std::uint8_t { request = 0, reply = 1, other = 2 };
 struct Reject {
   CommunicationId local{}, remote{};
@@ -83,7 +83,7 @@ struct Reject {
   RejectReason reason{};
   std::vector<std::byte> private_data;
 };
-/// The message MRA: the answer of its sender will take longer.
+/// The message MRA. Its sender reports that its answer will take longer.
 struct MessageReceived {
   CommunicationId local{}, remote{};
   Answered answered{};

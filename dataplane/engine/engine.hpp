@@ -114,7 +114,8 @@ class Engine {
   std::unique_ptr<Queue> queue_;
   std::atomic<bool> stopping_ = false;
   SleepHandshake sleep_;
-  bool prepared_ = false;  ///< run_while_busy() has told the application that it may wait
+  /// True if the last run_while_busy() prepared a wait of the application, and finish_wait() is still due.
+  bool prepared_ = false;
 };
 
 }  // namespace rdmc::engine

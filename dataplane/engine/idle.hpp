@@ -15,7 +15,7 @@ namespace rdmc::engine {
 
 struct IdleStrategy {
   Duration spin = microseconds(50);  ///< the longest time to spin before blocking
-  bool busy_poll = false;            ///< Never block. This is for a core that only the engine uses.
+  bool busy_poll = false;  ///< True if the engine never blocks. This is for a core that only the engine uses.
   /// True if the engine offers its core to other threads between two turns. This is for an engine that
   /// shares its cores with the threads that it works for.
   bool offers_core = false;

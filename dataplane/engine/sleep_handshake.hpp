@@ -8,7 +8,7 @@
 // A sequentially consistent fence between the write and the read of each side prevents this. One of the two
 // fences comes first in their common order. The side with the later fence then reads what the other side
 // wrote before its fence. So the sleeper sees the work, or the poster sees the sleeper, or both. If both
-// happen, the cost is one unnecessary wake-up. tests/model runs it in all interleavings.
+// happen, the cost is one unnecessary wake-up. tests/model runs this handshake in all interleavings.
 #pragma once
 
 #include "dataplane/base/atomic.hpp"

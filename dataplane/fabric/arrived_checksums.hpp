@@ -2,7 +2,7 @@
 // a packet, a relay combines the CRC of the new header with the remembered CRC. It does not read the payload
 // again. This also protects the payload while it waits in memory: if the payload changes there, the next
 // receiver detects the change. Owned by the software fabric. Covers only regions that were registered as
-// MemoryUse::relayed, which only peers write.
+// MemoryUse::relayed. Only peers write such regions.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ class ArrivedChecksums {
   void remove_region(std::span<std::byte> memory) { regions_.erase(memory.data()); }
   bool empty() const { return regions_.empty(); }
 
-  /// The CRC of a payload of this length is remembered. The CRC of a shorter one is computed again sooner
-  /// than it is found.
+  /// Returns true if the CRC of a payload of this length is remembered. For a shorter payload, computing the
+  /// CRC again takes less time than find().
   static constexpr bool remembers(std::size_t bytes) { return bytes >= kGranule && bytes <= kMostBytes; }
   /// Remembers `crc`, which is the payload_crc of `payload`, if remembers(payload.size()). `payload` has been
   /// placed in a region. Older entries that overlap these bytes are forgotten. Such entries exist because
@@ -52,13 +52,13 @@ class ArrivedChecksums {
   struct Position {
     /// The entries of the region that contains the bytes; null if no region contains them.
     Entry* entries = nullptr;
-    std::size_t begin = 0;  ///< The offset of the first byte in that region.
+    std::size_t begin = 0;  ///< The offset of the first of these bytes in the region.
   };
   Position locate(std::span<const std::byte> bytes) const;
 
   std::map<const std::byte*, Region> regions_;
-  bool has_recorded_ =
-      false;  // False as long as all packets were too short. Then there is nothing to forget.
+  // False as long as all packets were too short to be remembered. Then there is nothing to forget.
+  bool has_recorded_ = false;
 };
 
 }  // namespace rdmc::fabric

@@ -9,7 +9,7 @@ void DeadlineHeap::reserve(std::size_t count) {
   if (count <= positions_.size()) return;
   if (count > positions_.capacity()) positions_.reserve(std::max(count, 2 * positions_.size()));
   entries_.reserve(positions_.capacity());
-  positions_.resize(count, kNowhere);  // Cannot fail. Only now do the slots count as reserved.
+  positions_.resize(count, kNowhere);  // This resize cannot fail. The slots count as reserved only after it.
 }
 
 void DeadlineHeap::put(std::size_t at, const Entry& entry) {

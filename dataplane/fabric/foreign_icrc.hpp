@@ -28,8 +28,8 @@ class ForeignIcrc {
  private:
   Address ours_, source_;
   std::optional<roce::Icrc> path_;  ///< For datagrams from source_ to ours_.
-  /// The identification of the last datagram. It is tried first. Some endpoints count up, and some always
-  /// send 0.
+  /// The identification of the last datagram. The search for the next identification starts from it, because
+  /// some endpoints increase the identification by 1 for each datagram, and others always send 0.
   std::uint16_t latest_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// A LocalPeer does what work requests cannot do, for a queue pair whose peer is a process on this host that
-// shares memory with this process. Only the shm provider has it; QueuePair::local_peer() returns it. The
-// queue pair owns the object. Used on the fabric thread.
+// A LocalPeer belongs to a queue pair whose peer is a process on this host and shares memory with this
+// process. It has functions that work requests cannot provide. Only the shm provider has such objects.
+// QueuePair::local_peer() returns the object, and the queue pair owns it. Used on the fabric thread.
 #pragma once
 
 #include <cstddef>

@@ -117,10 +117,10 @@ class QueuePair {
   virtual Result<void> post_receive(const ReceiveRequest& request) = 0;
 
   /// Gives a hint to the provider: the peer's next WRITE that no earlier hint covers will have `bytes` bytes
-  /// and go to this key and address. No byte of that memory is valid yet. Providers that scatter received
-  /// packets use the hint; other providers ignore it. A wrong hint has only two effects: it costs a copy, and
-  /// bytes of that memory may be garbage until the right bytes arrive. A hint for memory that the peer may
-  /// not write has no effect.
+  /// and go to this key and address. The hint also states that no byte of that memory is valid yet. Providers
+  /// that scatter received packets use the hint; other providers ignore it. A wrong hint has only two
+  /// effects: it costs a copy, and bytes of that memory may be garbage until the right bytes arrive. A hint
+  /// for memory that the peer may not write has no effect.
   ///
   /// The same memory may be named in another hint while nothing has arrived in it. Once something has arrived
   /// in this memory, older hints for it have no effect. A hint also ends when another queue pair expects or
@@ -135,13 +135,13 @@ class QueuePair {
     return fail(Errc::unsupported, "this provider ties no key to a queue pair");
   }
 
-  /// Takes up to out.size() completions in post order and returns their number. The order may differ for a
-  /// WriteRequest::unordered.
+  /// Takes up to out.size() completions in post order and returns their number. Only unordered WRITEs
+  /// (WriteRequest::unordered) may complete in another order.
   virtual std::size_t poll_completions(std::span<Completion> out) = 0;
 
-  /// Returns what is possible only with a peer on this host. Returns null if the peer is not on this host, if
-  /// this provider has no such functions, and until the shm handshake is complete. After that, the result
-  /// stays the same and is valid as long as the queue pair.
+  /// Returns the object whose functions are possible only with a peer on this host. Returns null if the peer
+  /// is not on this host, if this provider has no such functions, and until the shm handshake is complete.
+  /// After that, the result stays the same and is valid as long as the queue pair.
   virtual LocalPeer* local_peer() noexcept { return nullptr; }
 
   virtual ConnectionBlob local_blob() const = 0;
@@ -173,8 +173,8 @@ struct QueuePairOptions {
   /// The largest payload of a packet. 0 means as large as the port's MTU allows.
   std::uint32_t path_mtu = 0;
   /// The length of the longest SEND that the peer sends on this queue pair. 0 means that it is not known. If
-  /// the length is known and short, a NIC receives these SENDs in a queue that all queue pairs share. The
-  /// connection to a peer that sends too many of them before receives are posted is then ended.
+  /// the length is known and short, a NIC receives these SENDs in a queue that all queue pairs share. If a
+  /// peer then sends too many of them before receives are posted, its connection is ended.
   std::uint32_t largest_receive = 0;
   /// False if this queue pair carries only small messages. In the software fabric, its messages then arrive
   /// on the flow that all queue pairs share, not on a flow for bulk data.
@@ -198,7 +198,7 @@ struct FabricInfo {
   bool pins_memory = false;
   // The capabilities of all queue pairs of the fabric, independent of their peers.
   bool atomics = true;
-  bool ties_keys = true;  ///< True if QueuePair::register_memory() works.
+  bool ties_keys = true;  ///< True if QueuePair::register_memory() is supported.
   std::uint32_t largest_message = 0x7FFF'FFFF;
 };
 
@@ -216,8 +216,8 @@ class Fabric {
   }
 
   /// Sends, receives and runs timers. Returns a measure of the work done; 0 means that nothing was done.
-  /// Answers to what this call received are sent by the next call, together with what the caller has posted
-  /// in between.
+  /// Answers to the packets that this call received are sent by the next call, together with the work
+  /// requests that the caller has posted in between.
   virtual std::size_t progress(Time now) = 0;
   /// Returns the time at which progress() must be called even if nothing arrives.
   virtual Time next_deadline() const = 0;
@@ -235,8 +235,8 @@ class Fabric {
   virtual Result<std::vector<int>> wait_descriptors() {
     return fail(Errc::unsupported, "nothing shows when this fabric has something to do");
   }
-  /// Must be called before the caller waits. Returns the time until which the caller may wait. This is at
-  /// most the deadline that was passed. A time in the past means that there is something to do. The caller
+  /// Must be called before the caller waits. Returns the time until which the caller may wait. This time is
+  /// at most the deadline in the argument. A time in the past means that there is something to do. The caller
   /// must call finish_wait() before the next progress().
   virtual Time prepare_wait(Time) { return Time{}; }
   virtual void finish_wait() {}

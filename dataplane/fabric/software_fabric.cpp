@@ -11,7 +11,7 @@ namespace rdmc::fabric {
 namespace {
 
 constexpr std::size_t kScatterScratchBytes = 64 * 1024;
-/// The first size of linear_. With big TCP/UDP on IPv6, a GRO train may be larger than one IP packet.
+/// The initial size of linear_. With big TCP/UDP on IPv6, a GRO train may be larger than one IP packet.
 constexpr std::size_t kLargestTrain = 256 * 1024;
 
 /// The maximum number of work requests of one queue pair. Each of them costs a few tens of bytes as soon as
@@ -23,9 +23,9 @@ constexpr std::uint32_t kMaxDepth = 1 << 16;
 /// is smaller, each window is as large as the buffer.
 constexpr std::uint32_t kLeastSharedWindow = 64 * 1024;
 
-/// The time after which the fabric tries a full port again. This time is needed because a full port gives no
-/// signal when it has space again. The udp port keeps a queue of limited length (port/egress_limit.hpp), and
-/// the time is too short for that queue to become empty.
+/// The time after which the fabric tries a full port again. The fabric must try again by itself, because a
+/// full port gives no signal when it has space again. The time is so short that the queue of a full udp port
+/// (port/egress_limit.hpp) does not become empty before the next attempt.
 constexpr Duration kFullPortPause = microseconds(200);
 
 }  // namespace

@@ -50,7 +50,7 @@ struct SoftwareFabricOptions {
 struct SoftwareFabricCounters {
   std::array<std::uint64_t, 6> parse_errors{};  ///< Indexed by roce::ParseError.
   std::uint64_t icrc_errors = 0;
-  /// With encryption: packets that were changed on the way, or were not sealed with the connection's key.
+  /// With encryption: packets that were changed on their path, or were not sealed with the connection's key.
   std::uint64_t forged = 0;
   /// With encryption: authentic packets that are so old that they can only be replays.
   std::uint64_t stale = 0;
@@ -147,7 +147,7 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   bool transmit_answers(Time now, std::size_t& sent);
   std::size_t transmit_turn(SoftwareQueuePair& queue_pair, Time now);
   void make_ready(SoftwareQueuePair& queue_pair);
-  // Returns at least 1.
+  // Returns the number of full X_WRITE packets in the longest train that this fabric makes: at least 1.
   std::uint32_t packets_per_train(std::uint32_t path_mtu) const;
   /// Must be called whenever the state of a connection may have changed, so that its deadline is correct.
   void note_deadline(const SoftwareQueuePair& queue_pair);
@@ -191,7 +191,7 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
   std::array<std::span<const std::byte>, kTrainsPerBurst> gathered_;
   std::vector<std::byte> scatter_scratch_;  // The headers and trailers of trains with a scatter list.
   std::size_t scatter_scratch_used_ = 0;
-  // Trains that are gathered, so that their payload can be copied to where it belongs.
+  // The bytes of trains that are gathered, so that their payload can be copied to where it belongs.
   std::vector<std::byte> linear_;
   Time last_progress_{};
   SoftwareFabricCounters counters_;

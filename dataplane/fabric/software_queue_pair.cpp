@@ -221,8 +221,9 @@ void SoftwareQueuePair::note_in_batch(std::uint64_t work) {
   batch_filling_ = filling;
 }
 
-/// Packets of a retransmission may still wait in the batch for a full port. They must not read this memory
-/// any more. Packets of the same block to other peers must stay in the batch.
+/// The batch may still contain packets of a retransmission, because the port was full. Such packets must not
+/// be sent after the memory of their work request was returned to the caller. Packets of the same memory to
+/// other peers stay in the batch.
 void SoftwareQueuePair::drop_oldest_from_batch() {
   if (batch_filling_ == fabric_.batch_.filling() && first_in_batch_ <= posted_.head())
     fabric_.batch_.drop(connected_->transmit, posted_.front().bytes);

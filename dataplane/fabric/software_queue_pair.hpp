@@ -72,8 +72,8 @@ class SoftwareQueuePair final : public QueuePair {
     roce::Connection connection;
     TransmitPath transmit;
     Address peer_source;  // The source address and port of the peer's packets.
-    roce::Icrc receive_bulk,
-        receive_shared;                  // The ICRCs from peer_source to the local bulk and shared ports.
+    // The Icrc objects for packets from peer_source to the local bulk and shared UDP ports.
+    roce::Icrc receive_bulk, receive_shared;
     std::optional<ForeignIcrc> foreign;  // Used in place of the two roce::Icrc if the peer is foreign.
     std::optional<crypto::PacketOpener> opener;  // Used in place of the ICRC if packets are encrypted.
   };
@@ -87,8 +87,8 @@ class SoftwareQueuePair final : public QueuePair {
     std::span<const std::byte> bytes;
     std::uint64_t post_order = 0;
   };
-  /// Returns the work request whose packets leave next. Returns null if nothing waits, or only responses to
-  /// the peer's READs.
+  /// Returns the work request whose packets leave next. Returns null if nothing waits, or if only responses
+  /// to the peer's READs wait.
   Posted* next_to_leave();
 
   /// Called when packets of this work request, and perhaps of later ones, are about to be added to the batch.
@@ -108,8 +108,8 @@ class SoftwareQueuePair final : public QueuePair {
   roce::FixedRing<Posted> posted_;  // Indexed like the connection's work requests.
   // The value of TransmitBatch::filling() when this queue pair last added packets.
   std::uint64_t batch_filling_ = 0;
-  std::uint64_t first_in_batch_ = 0;  // The earliest work request with packets in that batch.
-  // Receives that were posted before connect(). Verbs allows this in the state INIT.
+  // The earliest work request of this queue pair with packets in that filling of the batch.
+  std::uint64_t first_in_batch_ = 0;
   std::vector<roce::ReceiveWork> early_receives_;
   bool touched_ = false;  // True if this queue pair is in SoftwareFabric::touched_.
   TrainLength train_length_;

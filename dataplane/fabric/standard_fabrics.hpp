@@ -42,13 +42,14 @@ struct OpenedFabric {
 /// gives the reason and a remedy), and the errors of port::Registry::open.
 Result<OpenedFabric> open_fabric(std::string_view wanted, const port::PortRequest& request,
                                  const SoftwareFabricOptions& software);
-/// Does the same with `drivers` in place of port::standard_drivers().
+/// Does the same as the function above, but with `drivers` in place of port::standard_drivers().
 Result<OpenedFabric> open_fabric(port::Registry& drivers, std::string_view wanted,
                                  const port::PortRequest& request, const SoftwareFabricOptions& software);
 
-/// Does the same, but replaces port number 0 by RoCE's 4791 if that number is free, because RDMA NICs send to
-/// no other number. If it is not free, any free number is used. For a loopback address, which no NIC can
-/// reach, port number 0 still means any free number.
+/// Does the same as open_fabric(). In addition, if the request has port number 0, the fabric uses RoCE's port
+/// number 4791 if that number is free, because RDMA NICs send to no other port number. If 4791 is not free,
+/// the fabric uses any free port number. For a loopback address, which no NIC can reach, port number 0 still
+/// means any free number.
 Result<OpenedFabric> open_reachable_fabric(std::string_view wanted, port::PortRequest request,
                                            const SoftwareFabricOptions& software);
 
@@ -57,7 +58,7 @@ OpenedFabric on_port(std::unique_ptr<port::Port> port, const SoftwareFabricOptio
 
 /// Tries open_fabric(kShm, …). Returns the reason text of the opened fabric, or the error.
 Result<std::string> probe_shm(const SoftwareFabricOptions& software);
-/// Tries open_fabric(kVerbs, …) in the same way.
+/// Tries open_fabric(kVerbs, …), and returns the same as probe_shm().
 Result<std::string> probe_verbs(const Address& address);
 /// True if this build contains the verbs provider.
 bool is_built_with_verbs();

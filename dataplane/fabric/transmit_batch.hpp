@@ -55,9 +55,9 @@ class TransmitBatch {
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
-  /// These three functions drop unsent trains: those of one connection, those that refer to `memory`, or
-  /// those that do both. To the connection, the packets count as lost. `path` must be the object that was
-  /// passed to seal().
+  /// These three functions drop unsent trains: all trains of one connection, all trains that refer to
+  /// `memory`, or the trains of one connection that refer to `memory`. For the connection, the dropped
+  /// packets count as lost. `path` must be the object that was passed to seal().
   void drop(const TransmitPath& path);
   void drop(std::span<const std::byte> memory);
   void drop(const TransmitPath& path, std::span<const std::byte> memory);

@@ -13,7 +13,7 @@ void TransmitScheduler::reserve(std::size_t count) {
   ready_.reserve(states_.capacity());
   due_.reserve(states_.capacity());
   deadlines_.reserve(count);
-  states_.resize(count);  // Cannot fail. Only now do the slots count as reserved.
+  states_.resize(count);  // This resize cannot fail. The slots count as reserved only after it.
 }
 
 void TransmitScheduler::remove(Slot slot) {

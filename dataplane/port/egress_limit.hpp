@@ -2,7 +2,8 @@
 // the host within kHold at the measured rate. So the queue of a slow link stays short, and the queue of a
 // fast link does not become empty between two calls of look(). The kernel's byte queue limits (dql) do the
 // same for the ring buffer of a NIC. The limit matters because a queue in front of the first link delays
-// every flow of the host, and congestion control cannot use that delay. Pure; one thread.
+// every flow of the host, and congestion control cannot use that delay. The class does no I/O and reads no
+// clock. It is used by one thread.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +21,13 @@ class EgressLimit {
   /// again in less than half of this time.
   static constexpr Duration kHold = microseconds(500);
   static constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 4 << 20;
-  /// The limit if the rate is not known, or if these bytes leave in a time between kHold and twice kHold. At
-  /// 1 Gb/s they leave in 1 ms. With half of this limit, eight hosts on 1 Gb/s links were as fast without
-  /// loss, but one hundredth slower with 1 % packet loss. With twice this limit, or without a limit, they
-  /// were two to four hundredths slower without loss. At 100 Mb/s, these bytes would leave in 10 ms, and a
-  /// relay would forward late.
+  /// This limit is used if the rate is not known. It is also used if, at the measured rate, this number of
+  /// bytes leaves in a time between kHold and twice kHold. On a slower link, the limit is the number of bytes
+  /// that leave in twice kHold, but at least kLeastBytes. The value was found by measurements with eight
+  /// hosts on 1 Gb/s links. With half of this limit, the hosts were as fast without packet loss, but 1 %
+  /// slower with 1 % packet loss. With twice this limit, or without a limit, they were 2 to 4 % slower
+  /// without packet loss. Slow links need a lower limit: at 100 Mb/s, this number of bytes would need 10 ms
+  /// to leave, and a relay would forward late.
   static constexpr std::uint64_t kUsualBytes = 128 << 10;
   /// The maximum number of bytes that are added between two calls of look(). Only the last call of added()
   /// may exceed it.
@@ -35,7 +38,7 @@ class EgressLimit {
   /// more on the scheduler than on the link.
   static constexpr Duration kLeastSpan = microseconds(50);
 
-  /// True if more bytes may be added before the next call of look().
+  /// Returns true if more bytes may be added before the next call of look().
   bool admits_unseen() const { return waiting_ + added_ <= kLeastBytes && added_ < kBytesPerLook; }
   /// Reports that `bytes` bytes were added to the queue.
   void added(std::uint64_t bytes) { added_ += bytes; }

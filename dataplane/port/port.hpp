@@ -131,8 +131,8 @@ class Port {
   virtual void close_flow(FlowId flow) = 0;
 
   /// Sends trains in order and returns the number of trains that were accepted. If not all trains were
-  /// accepted, the kernel's buffer is full. The caller sends the other trains again after the next progress.
-  /// A train that the network refuses permanently is dropped and counted.
+  /// accepted, the kernel's buffer is full. The caller sends the other trains again later. A train that the
+  /// network refuses permanently is dropped and counted.
   virtual std::size_t send_burst(std::span<const TxTrain> trains) = 0;
 
   /// Returns how long the bytes that now wait will need to leave this host, and at what rate they leave. A

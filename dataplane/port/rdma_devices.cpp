@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the first line of a file. Returns an empty line if the file cannot be read, as for a free entry of
-/// the table.
+/// Returns the first line of a file. Returns an empty line if the file cannot be read. For example, the file
+/// of a free entry of the GID table cannot be read.
 std::string line_of(const fs::path& file) {
   std::ifstream stream(file);
   std::string line;

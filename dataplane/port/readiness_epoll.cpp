@@ -75,9 +75,9 @@ class EpollReadiness final : public Readiness {
   }
 
   /// Sleeps until an event, for the time `longest` at most (null: no limit). Appends the flows that have
-  /// become readable. Returns the number of events. After a signal, it may be -1.
+  /// become readable. Returns the number of events, or possibly -1 after a signal.
   int collect(std::vector<FlowId>& readable, const timespec* longest) {
-    // Memory is reserved first. If there is no memory, this throws before any event is consumed.
+    // Memory is reserved first. If there is no memory, this call throws before any event is consumed.
     readable.reserve(readable.size() + kEventsPerCall);
     std::array<epoll_event, kEventsPerCall> events;
     ++system_calls_;

@@ -155,7 +155,7 @@ class UringReadiness final : public Readiness {
   }
 
   void reap(std::vector<FlowId>& readable) {
-    // Memory is reserved first. If there is no memory, this throws before any completion is consumed.
+    // Memory is reserved first. If there is no memory, this call throws before any completion is consumed.
     readable.reserve(readable.size() + io_uring_cq_ready(&ring_));
     unsigned head = 0;
     unsigned seen = 0;

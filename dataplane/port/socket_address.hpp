@@ -1,5 +1,5 @@
-// Converts between Address and the kernel's sockaddr. This is a value type. For a link-local IPv6 address, it
-// also contains the index of the interface where the address is valid.
+// Converts between Address and the kernel's sockaddr. SocketAddress is a value type. For a link-local IPv6
+// address, it also contains the index of the interface where the address is valid.
 #pragma once
 
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 // Chooses the UDP port numbers that a driver gives to the flows of a port. The packets of a connection leave
 // from the port number of its flow. Networks with several paths and NICs with several queues use this number
-// to distinguish flows. RoCEv2 reserves the upper quarter of the port numbers for it (Annex A17.9.2). Pure;
-// the caller supplies a random start.
+// to distinguish flows. RoCEv2 reserves the upper quarter of the port numbers for such source ports (Annex
+// A17.9.2). The class is pure: the caller supplies a random start.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ class UdpPort final : public Port {
  public:
   /// The maximum number of trains that one call of receive_burst returns. Each train has an overflow buffer.
   static constexpr std::size_t kTrainsPerBurst = 16;
-  /// The maximum number of trains of one flow in a burst. It leaves trains of the burst for the other flows,
-  /// and the bytes are processed while they are in the cache.
+  /// The maximum number of trains of one flow in a burst. With this limit, other flows can also receive
+  /// trains in the same burst, and the bytes are processed while they are in the cache.
   static constexpr std::size_t kTrainsPerFlow = 4;
   /// The maximum number of pieces of a train: pieces for the header, the payload and the trailer of 64
   /// segments, and the overflow buffer.

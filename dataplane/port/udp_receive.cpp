@@ -52,7 +52,7 @@ void UdpPort::list_readable() {
   for (const FlowId id : reported_) {
     Flow* const flow = find(id);  // Null if the flow was closed in the meantime.
     if (flow == nullptr || flow->listed) continue;
-    // The entry is added first. If there is no memory for it, the flow stays reported.
+    // The entry is added first. If there is no memory for the entry, the flow stays in reported_.
     readable_.push_back(id);
     flow->listed = true;
   }
@@ -82,8 +82,8 @@ std::size_t UdpPort::receive_burst(ScatterPlanner& planner, std::span<RxTrain> o
 }
 
 /// Prepares the buffers for the next trains of a flow. Returns the number of these trains. If the planner
-/// plans the first train, the trains end before the first train that the planner cannot plan. If the planner
-/// does not plan the first train, all trains go to the overflow buffers.
+/// plans the first train, the result counts only the trains before the first one that the planner cannot
+/// plan. If the planner does not plan the first train, all trains go to the overflow buffers.
 std::size_t UdpPort::plan_scatter_lists(FlowId id, ScatterPlanner& planner, std::size_t at_most) {
   const std::size_t first = scatter_lists_used_;
   std::size_t count = 0;

@@ -21,8 +21,8 @@ struct UdpAbilities {
   std::optional<std::uint16_t> first_identification;
 };
 
-/// Tests the kernel with two sockets of its own on `address`, at any port number. Takes at most about 100 ms
-/// if no datagram is received. Errors: those of binding.
+/// Tests the kernel with two sockets that this function opens on `address`, at any port number. Takes at most
+/// about 100 ms if no datagram is received. Errors: those of binding.
 Result<UdpAbilities> try_udp(const SocketAddress& address);
 
 }  // namespace rdmc::port

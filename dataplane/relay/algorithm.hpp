@@ -69,9 +69,9 @@ constexpr bool is_for_hosts(Algorithm algorithm) {
   return algorithm == Algorithm::host_pipeline || algorithm == Algorithm::host_trees;
 }
 
-/// True if a member's first source depends on the message's block count. If the source does not depend on it,
-/// a member may grant memory for the first block of a message whose length it does not know yet. If it does
-/// depend on it, the length is announced before any memory is granted.
+/// True if a member's first source depends on the message's block count. With such an algorithm, the length
+/// of a message is announced before any memory is granted. With any other algorithm, a member may grant
+/// memory for the first block before it knows the length of the message.
 constexpr bool first_source_needs_length(Algorithm algorithm) {
   return algorithm == Algorithm::circulant;
 }

@@ -8,9 +8,10 @@
 namespace rdmc::relay {
 namespace {
 
-/// A plan without measurements counts as faster than predicted, by one of these factors: the first one for an
-/// algorithm that was not measured, the second one for a block size if the algorithm was measured with other
-/// block sizes. With a smaller factor, more plans are tried that turn out to be no better.
+/// A plan without measurements counts as faster than predicted, by one of these factors. kDoubtOfAlgorithm
+/// applies if the algorithm was not measured. kDoubtOfBlocks applies if the algorithm was measured, but with
+/// other block sizes. With smaller factors, `auto` tries more plans that are in fact not faster than the best
+/// known plan.
 constexpr double kDoubtOfAlgorithm = 0.6, kDoubtOfBlocks = 0.9;
 /// A measurement is too old after this number of messages of about the same length.
 constexpr std::uint64_t kAge = 256;
@@ -63,8 +64,8 @@ double AutoPlan::foretold(std::uint64_t bytes, const MessagePlan& plan) const {
 }
 
 /// Returns the time that counts for a plan with measurements, or nullopt if the plan has no measurements. If
-/// there is a single time and it is longer than predicted, the difference may be chance. In that case the
-/// prediction counts. Two times are reliable until they are too old.
+/// only one time was measured and it is longer than predicted, the difference may be chance. In that case the
+/// prediction counts. Two measured times are reliable until they are too old.
 std::optional<AutoPlan::Known> AutoPlan::known(const Samples& samples, const Table& table,
                                                std::uint64_t bytes, const MessagePlan& plan) const {
   const auto& [last, count, taken] = samples;

@@ -1,10 +1,10 @@
 // Chooses the plan of each message of a group whose algorithm or block size is `automatic`. The cost model
 // predicts the time of each plan, and it learns from the times of earlier messages. For a plan that has been
 // tried, the measured time counts. For any other plan, the prediction counts. The plan with the least time is
-// used next. A plan that was not tried yet counts as faster than predicted. So a plan is also tried once or
-// twice, for messages of about the same length, if its prediction is only a little slower. Old measurements
-// are ignored, because the network may have changed since then. Pure (no I/O and no clock); any thread may
-// use it.
+// used next. A plan that was not tried yet counts as faster than predicted. So a plan whose prediction is
+// only a little slower than the best plan is also tried, once or twice for messages of about the same length.
+// Old measurements are ignored, because the network may have changed since then. Pure (no I/O and no clock);
+// any thread may use it.
 #pragma once
 
 #include <array>

@@ -64,7 +64,8 @@ BlockMap BlockMap::complement() const {
 
 BlockMap operator|(const BlockMap& a, const BlockMap& b) {
   assert(a.blocks_ == b.blocks_);
-  // This takes linear time, however many ranges a peer has sent.
+  // This computation takes linear time in the number of ranges. This matters because a peer may send maps
+  // with many ranges.
   return (a.complement() & b.complement()).complement();
 }
 

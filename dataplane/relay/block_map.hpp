@@ -1,7 +1,7 @@
 // A set of blocks of a message or a file, for example the blocks that a member holds, or the blocks that are
 // sent to members that lack them. A member holds all blocks before a window that moves along the message, and
-// some blocks of the window. So the number of ranges stays small, however large the file is. Plain values; a
-// map must not be changed while another thread uses it.
+// some blocks of the window. So the number of ranges stays small, however large the file is. The types are
+// plain values. A map must not be changed while another thread uses it.
 #pragma once
 
 #include <cstddef>

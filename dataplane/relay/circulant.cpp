@@ -209,7 +209,7 @@ Pace Circulant::pace() const {
   return pace;
 }
 
-/// This formula was found by counting, and tests show that it is exact.
+/// This formula was found by counting the slots that many plans need. Tests show that it is exact.
 std::uint64_t Circulant::minimum_slots() const {
   if (members_ <= 2) return 1;
   return depth_ + (8 * std::uint64_t{members_} <= std::uint64_t{5} << depth_ ? 2 : 1);

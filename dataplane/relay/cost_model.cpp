@@ -25,8 +25,8 @@ double fill_of(double steps, std::uint64_t blocks, double most_drift) {
   return steps * std::min(most_drift, 1 + static_cast<double>(blocks) / 8);
 }
 
-/// The same as fill_of(), for a plan with the fewest steps. If there are more blocks, the members of such a
-/// plan get further out of step.
+/// Returns the additional block times, like fill_of(), but for a plan with the fewest steps. The more blocks
+/// there are, the further the members of such a plan get out of step.
 double longer_fill_of(double steps, std::uint64_t blocks, double drift) {
   return fill_of(steps, blocks, drift + (drift - 1) * static_cast<double>(blocks) / 300);
 }

@@ -31,12 +31,12 @@ struct PathParameters {
   /// one of the core and the link determines the pace.
   double core_seconds = 0;
   /// The number of block times that each step costs until all members are busy. It is 1 if all members
-  /// proceed at the same pace. Otherwise blocks of several sources reach a receiver at the same time. This
-  /// happens more often if two members share a vertex (a pair), and less often in messages of a few blocks.
-  /// The values were measured in the simulator. The circulant graph has no pairs.
+  /// proceed at the same pace. It is larger if blocks of several sources reach a receiver at the same time.
+  /// This happens more often if two members share a vertex (a pair), and less often in messages of a few
+  /// blocks. The values were measured in the simulator. The circulant graph has no pairs.
   double drift = 2.5, drift_of_pairs = 4, drift_of_trees = 1.4;
-  /// The number of bytes that a new connection sends before the first answer arrives. Each round trip doubles
-  /// it. 0 if the windows of the connections have already grown so much that they limit nothing.
+  /// The number of bytes that a new connection sends before the first answer arrives. This number doubles in
+  /// each round trip. 0 if the windows of the connections have already grown so much that they limit nothing.
   double first_window_bytes = 0;
   /// The size of a receiver's buffer. A window of this size grows by at most this size in each round trip.
   double buffer_bytes = 1 << 20;
@@ -53,9 +53,9 @@ inline bool has_slow_uplinks(const PathParameters& path) {
   return path.uplink_bits_per_second > 0 && path.uplink_bits_per_second < path.bits_per_second;
 }
 
-/// The assumption of a file's sender about its paths before it has measured anything: links of 2 Gb/s, a
-/// core for each process, and new connections. With the block size for this rate, a transfer over links of
-/// 400 Mb/s or 10 Gb/s takes about 1 % longer.
+/// The assumption of a file's sender about its paths before it has measured anything: links of 2 Gb/s, a core
+/// for each process, and new connections. With the plan for this rate, most transfers over links of 400 Mb/s
+/// or 10 Gb/s take at most 2 % longer than with the plan for the true rate (docs/benchmarks.md).
 inline constexpr PathParameters kUnmeasured{
     .bits_per_second = 2e9, .block_seconds = 1e-6, .first_window_bytes = 128 << 10, .writes_in_flight = 64};
 
@@ -105,8 +105,8 @@ struct Choice {
   std::uint32_t block_bytes = 0;
   double seconds = 0;  ///< the prediction of the model
 };
-/// Returns the cheapest combination of these algorithms and block sizes, or the first one of several equal
-/// ones. Neither list may be empty.
+/// Returns the cheapest combination of these algorithms and block sizes. If several combinations are the
+/// cheapest, returns the first of them. Neither list may be empty.
 Choice cheapest(const MessageShape& message, const PathParameters& path,
                 std::span<const Algorithm> algorithms, std::span<const std::uint32_t> block_sizes);
 

@@ -1,6 +1,6 @@
 // A block grant: the message by which a receiver permits each of its sources to write blocks directly into
 // its memory. A grant is sent with a SEND. Its bytes come from a peer, so decode_grant() checks every field
-// before the field is used. Plain values.
+// before the field is used. The types are plain values.
 #pragma once
 
 #include <array>

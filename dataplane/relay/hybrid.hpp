@@ -2,7 +2,7 @@
 // same time. Each rack's head is the root of the pipeline in its rack. In each step, a member that has
 // nothing to send inside its rack (BinomialPipeline::spare_sender) passes a block on to the head of the next
 // rack. So each member still sends and receives at most one block in a step, and each rack's uplink carries
-// the message once in and once out.
+// the message at most once into the rack and once out of it.
 //
 // A rack of m members delays the racks after it by floor(log2 m) + 1 steps. For each rack, take the sum of
 // the delays of all racks before it and of its own ceil(log2 m) steps. The plan takes blocks - 1 steps plus

@@ -106,8 +106,8 @@ struct Hypercube {
     return a != b && (difference == 0 || std::has_single_bit(difference));
   }
 
-  /// The step from which on all members take part: the beginning of the fifth round of all dimensions. After
-  /// two rounds (period), the roles of twins repeat.
+  /// The step from which on all members take part: the first step of the fifth round. A round has one step
+  /// for each dimension. The roles of twins repeat after two rounds (period).
   std::uint64_t settled() const { return 4 * std::uint64_t{dimensions}; }
   std::uint64_t period() const { return 2 * std::uint64_t{dimensions}; }
 };

@@ -1,5 +1,5 @@
 // The racks of a group's members. The members of one rack have consecutive ranks, and the root's rack comes
-// first. The first member of a rack is its head. The head receives the blocks from the rack before. A Racks
+// first. The first member of a rack is its head. The head receives the blocks from the previous rack. A Racks
 // object is cheap to copy, and any thread may use it.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace rdmc::relay {
 
 struct Rack {
-  std::uint32_t head = 0;     ///< the rank of its first member
+  std::uint32_t head = 0;     ///< the rank of the rack's first member
   std::uint32_t members = 1;  ///< >= 1
   std::uint64_t start = 0;    ///< the step in which the head sends block 0
   friend bool operator==(const Rack&, const Rack&) = default;

@@ -26,10 +26,10 @@ struct Round {
 /// The blocks that a holder lacks and that no holder holds.
 BlockMap lost_blocks(std::span<const Holder> holders);
 
-/// Plans one round. The source is the holder with the largest number of blocks that some holder lacks, or the
-/// first of several equal ones. Later rounds send the lacking blocks that this source does not hold. The
-/// round has no blocks if nothing can be recovered. Preconditions: all maps have the same number of blocks,
-/// and there is at least one holder.
+/// Plans one round. For each holder, count its blocks that some holder lacks. The source is the holder with
+/// the largest number, or the first of several such holders. Later rounds send the lacking blocks that this
+/// source does not hold. The round has no blocks if nothing can be recovered. Preconditions: all maps have
+/// the same number of blocks, and there is at least one holder.
 Round next_round(std::span<const Holder> holders);
 
 /// Plans rounds until no holder lacks a block that another holder has. All rounds may run at the same time,

@@ -102,8 +102,9 @@ bool Relay::is_behind(const Destination& destination, std::uint64_t block) const
   return (reached_ - block) * (destination.is_behind ? 8 : 4) > memory_->slots;
 }
 
-/// Omits blocks for stragglers. An omitted block no longer needs its slot at once. The straggler is informed
-/// only after it has granted memory for this block, which takes long on a long path.
+/// Omits blocks for stragglers. As soon as a block is omitted for a straggler, its slot is no longer kept for
+/// this straggler. The straggler is informed later: only after it has granted memory for this block. On a
+/// long path, this grant arrives late.
 void Relay::omit_for_stragglers() {
   bool any = false;
   for (std::uint64_t at = window_.waiting_from(); at < window_.end(); ++at) {
@@ -123,8 +124,8 @@ void Relay::omit_for_stragglers() {
 ///   idle while the block is late, and all later steps would be late, too. If a packet of the block was lost,
 ///   the block delays no other write.
 /// - A slow destination delays only the writes to itself. A destination is slow if it has its share of the
-///   writes in flight, or if its ring buffer is full. For a straggler, blocks are omitted before it blocks
-///   this member's ring buffer.
+///   writes in flight, or if its ring buffer is full. For a straggler, blocks are omitted before the
+///   straggler blocks this member's ring buffer.
 /// - A destination that has not sent its first grant delays all writes. When a message starts, its grant is
 ///   in flight. If the link were filled with blocks for the destinations that granted first, the pipeline
 ///   would become a series of unicasts.

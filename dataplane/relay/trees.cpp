@@ -35,7 +35,7 @@ std::array<std::uint32_t, 2> Trees::children(std::uint32_t position, std::uint32
   auto found = children_in_first(mirrored(position, tree));
   for (std::uint32_t& child : found)
     if (child != 0) child = mirrored(child, tree);
-  // In its tree, the position with the highest number has no right child.
+  // The position that has the highest number in its tree has no right child.
   if (others_ > positions_ && mirrored(position, tree) == positions_) found[1] = others_;
   return found;
 }

@@ -1,7 +1,7 @@
-// The shape of two binary trees (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth
-// broadcast, reduction and scan", Parallel Computing 35, 2009): which member passes blocks on to which in
-// each tree, and from which step on. The plans `two_trees` and `site_trees` use it. A plain value that any
-// thread may use.
+// The shape of two binary trees (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast,
+// reduction and scan", Parallel Computing 35, 2009): which member passes blocks on to which other member in
+// each tree, and from which step on. The plans `two_trees` and `site_trees` use this shape. A plain value
+// that any thread may use.
 #pragma once
 
 #include <array>

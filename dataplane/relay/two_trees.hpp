@@ -6,10 +6,10 @@
 //
 // The plan `site_trees` is the same with several sites, and each site has two trees of its own. In each tree
 // one member can send to one more child (Trees::way_on). This member also sends the blocks of its tree to the
-// next site, where they go down the same tree of that site. So each site's uplink carries every block once in
-// and once out, and no member sends or receives more than one block in a step. A site delays the sites after
-// it by the number of steps that a block takes to the members that pass it on, plus one. The racks of the
-// group are the sites. A plain value that any thread may use.
+// next site, where they go down the same tree of that site. So each site's uplink carries every block at most
+// once into the site and once out of it, and no member sends or receives more than one block in a step. A
+// site delays the sites after it by the number of steps that a block takes to the members that pass it on,
+// plus one. The racks of the group are the sites. A plain value that any thread may use.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ class TwoTrees {
   TwoTrees(Rank rank, std::uint32_t members, const Racks& sites = {});
   TwoTrees of(Rank rank) const { return {rank, members_, sites_}; }
 
-  /// With one site, the number is blocks + 2 ceil(log2 members) - 2. In the last one or two steps there may
-  /// be no transfer.
+  /// The number of steps. With one site, it is blocks + 2 ceil(log2 members) - 2. In the last one or two
+  /// steps there may be no transfer.
   std::uint64_t steps(std::uint64_t blocks) const { return members_ == 1 ? 0 : blocks + fill_; }
   StepTransfers at(std::uint64_t step, std::uint64_t blocks) const;
   std::optional<Transfer> first_receive(std::uint64_t blocks) const;
@@ -37,8 +37,8 @@ class TwoTrees {
   std::optional<std::uint64_t> next_receive_from(Rank source, std::uint64_t step, std::uint64_t blocks) const;
   std::optional<std::uint64_t> next_send(std::uint64_t step, std::uint64_t end, std::uint64_t blocks) const;
   Pace pace() const;
-  /// An upper bound. It is the number of slots for the longest wait between the two trees of a site, and one
-  /// more slot if a site passes blocks on.
+  /// An upper bound of the slots that a receiver needs. It is the number of slots for the longest wait
+  /// between the two trees of a site, and one more slot if a site passes blocks on.
   std::uint64_t minimum_slots() const { return slots_; }
 
  private:
@@ -54,7 +54,7 @@ class TwoTrees {
   /// A site has two trees over its members. In the first site the root of the trees is the group's root. In
   /// every other site, the root of a tree is the member of the previous site that passes the blocks on.
   struct Site {
-    /// The rank of position 0. Position 1 has the rank that follows this one.
+    /// The rank of position 0. Position 1 has the next rank.
     std::uint32_t root;
     /// The step in which the root of the site sends block 0 into the first tree.
     std::uint64_t start;

@@ -1,7 +1,7 @@
 // The transfer that a member of a message waits for: the earliest transfer of its schedule that is due and
 // has not happened. A member always waits for a transfer of an earlier step (Schedule::minimum_slots). So
 // among the waits of all members, the wait with the lowest step identifies the transfer that delays the whole
-// group. Plain values.
+// group. The types are plain values.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ Duration Congestion::link_time() const {
   return std::min(nanoseconds(time), kMostLinkTime);
 }
 
-// Swift, section 3.5: alpha / sqrt(cwnd) + beta. Both constants are chosen so that the scaling range lies
-// between the window sizes kScalingLowPackets and kScalingHighPackets.
+// The target depends on the window as in Swift, section 3.5: alpha / sqrt(cwnd) + beta. Both constants are
+// chosen so that the scaling range lies between the window sizes kScalingLowPackets and kScalingHighPackets.
 Duration Congestion::target() const {
   const double low = 1 / std::sqrt(kScalingLowPackets), high = 1 / std::sqrt(kScalingHighPackets);
   const double packets = std::max(bytes_ / options_.path_mtu, 1.0);
@@ -30,8 +30,8 @@ Duration Congestion::target() const {
 }
 
 // If a flow starts while other flows have a queue, it measures this queue as a part of the path's length. So
-// a flow may add a whole target only while its window opens, and only on a path that is longer than such a
-// queue.
+// a flow may steer to the least round trip plus a whole target only while its window opens, and only on a
+// path that is longer than such a queue.
 Duration Congestion::aim_on(const RoundTrip& path) const {
   if (slow_start_ && path.least() >= std::max(kPatientStart, link_time())) return path.least() + target();
   return std::max(target(), path.least() + std::max(kPathMargin, path.least() / kPathMarginShare));

@@ -71,7 +71,8 @@ class Congestion {
   Time round_start_{};
   std::optional<Duration> least_;  ///< The smallest round trip of this round.
   std::uint32_t samples_ = 0, lossy_rounds_ = 0;
-  double acknowledged_ = 0, lost_ = 0;  ///< The numbers of bytes in this round.
+  /// The numbers of bytes that were acknowledged and lost in this round.
+  double acknowledged_ = 0, lost_ = 0;
   // The state of DCQCN.
   double marked_ = 1;  ///< The estimated share of marked traffic (alpha).
   std::optional<Time> notified_, cut_;

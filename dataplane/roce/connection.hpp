@@ -58,7 +58,7 @@ struct ConnectionConfig {
   /// time is useful where packets are not lost but a busy peer may answer slowly.
   Duration minimum_timeout{};
   std::uint8_t retry_limit = 7;
-  /// 7 means that the number of retries has no limit. Only rnr_patience limits them.
+  /// The largest number of retries after RNR NAKs. 7 means that only rnr_patience limits the retries.
   std::uint8_t rnr_retry_limit = 7;
   /// A request that has been refused for this time fails, however many retries are left. 0 means that it
   /// never fails for this reason.
@@ -182,8 +182,8 @@ struct ConnectionCounters {
   /// Requests that found no posted receive and were answered with an RNR NAK.
   std::uint64_t not_ready = 0;
   /// Packets that were dropped: an X_ACKNOWLEDGE without selective repeat, a packet beyond the window, a bad
-  /// X_WRITE ahead of its turn, an AETH with a reserved or wrong syndrome, and every packet after the
-  /// connection had failed.
+  /// X_WRITE before which a packet is missing, an AETH with a reserved or wrong syndrome, and every packet
+  /// after the connection had failed.
   std::uint64_t ignored = 0;
 
   ConnectionCounters& operator+=(const ConnectionCounters& other);
@@ -238,8 +238,8 @@ class Connection {
   /// entries. The rest of the current message comes first, and hinted writes follow. The last packet of a
   /// message may be shorter than path_mtu. In that case it is the last entry, because a train also ends with
   /// its first shorter packet. Memory that holds valid bytes, or whose key has been revoked, is never
-  /// predicted. `for_others` must be true if the packets may turn out to be another peer's. Then memory that
-  /// any peer may read is never predicted either, because the bytes would not stay secret there.
+  /// predicted. `for_others` must be true if the packets may come from another peer. Then memory that any
+  /// peer may read is never predicted either, because the bytes would not stay secret there.
   std::size_t predict(std::span<std::span<std::byte>> out, std::size_t skip_packets, bool for_others = false);
   /// Gives a hint that the next WRITE has `bytes` bytes and goes to this key and address. The hint is not
   /// used unless the peer may write all of that memory. It ends when the first packet of that WRITE arrives.

@@ -52,9 +52,9 @@ inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
 /// whatever the number of expiries in this time: 8 x 67 ms = 536 ms by default. So a dead host is detected in
 /// well under a second, and a process that gets no CPU for 300 ms is not given up.
 ///
-/// Selective repeat detects nearly every loss because later packets arrive. Only for the last packets of a
-/// message does it need the timer. If the timer were short, packets that only wait in a queue would be sent
-/// again. Several flows of one host build such queues at 1 Gb/s. So this minimum is long.
+/// Selective repeat detects nearly every loss because later packets arrive. It needs the timer only for the
+/// last packets of a message. If the timer were short, packets that only wait in a queue would be sent again.
+/// Several flows of one host build such queues at 1 Gb/s. So this minimum is long.
 inline constexpr Duration kMinimumTimeout = milliseconds(10);
 /// The minimum of the first timeout in a row. After this timeout one packet is sent as a probe (a tail loss
 /// probe, RFC 8985, section 7). The answer to the probe reports which packets are missing. The probe changes
@@ -90,9 +90,9 @@ inline constexpr Duration kScalingRange = microseconds(1500);
 inline constexpr double kScalingLowPackets = 4, kScalingHighPackets = 100;
 /// If the path itself is longer than the target, the control steers to the path's least round trip plus this
 /// margin. The margin is small, because a flow that starts while other flows have a queue measures this queue
-/// as a part of the path. If a whole target were added, such a flow would take most of the link. With a whole
-/// target, 4 flows on 1 Gb/s share the link 9 : 307. With this margin they share it 88 : 89. The disadvantage
-/// of the small margin is that a path of 2 ms is filled only to two thirds.
+/// as a part of the path. If a whole target were added, such a flow would take most of the link: of 4 flows
+/// on 1 Gb/s, the smallest and the largest share of the link are then as 9 : 307. With this margin they are
+/// as 88 : 89. The disadvantage of the small margin is that a path of 2 ms is filled only to two thirds.
 inline constexpr Duration kPathMargin = microseconds(200);
 /// The margin is at least this fraction (1/16) of the least round trip. The reason is that on a path of 40
 /// ms, a single burst of the flow itself makes a queue of more than 200 µs.
@@ -100,7 +100,8 @@ inline constexpr std::int64_t kPathMarginShare = 16;
 /// If the least round trip is at least this time, a window may open until the round trip is longer by a whole
 /// target. The reason is that several sources may send to one receiver. Their first windows then make a queue
 /// that is longer than the margins above, and that soon disappears. A second condition is that the least
-/// round trip is at least the link time that flows steer to. A shorter one may be a queue of such flows.
+/// round trip is at least Congestion::link_time(). A shorter least round trip may only be the queue of flows
+/// that steer to this link time.
 inline constexpr Duration kPatientStart = milliseconds(2);
 /// If the least round trip is at least this time, the path counts as long. On a long path, the bytes in
 /// flight may exceed the capacity of the peer's buffer by the number of bytes that the path itself holds,
@@ -108,7 +109,7 @@ inline constexpr Duration kPatientStart = milliseconds(2);
 inline constexpr Duration kLongPath = milliseconds(5);
 inline constexpr double kMostPathBytes = 64 << 20, kMostWindowBytes = 4e9;
 /// The time for which a least round trip counts as the length of the path. The time is limited because the
-/// path may change for good. It is long because a queue must not count as a part of the path.
+/// path may change permanently. It is long because a queue must not count as a part of the path.
 inline constexpr Duration kLeastRoundTripPeriod = seconds(30);
 /// The additive increase in packets per round trip (on a long path: per kLongPath), the slope of the
 /// multiplicative decrease, and the largest decrease in one round trip.

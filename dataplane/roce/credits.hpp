@@ -1,6 +1,6 @@
 // End-to-end credits (IBTA vol. 1, 9.7.7.2). With each AETH a responder reports how many receives are posted.
 // The requester starts no message that would find no receive. Credits count messages. If a message finds no
-// receive nevertheless, it gets an RNR NAK. Plain values without I/O.
+// receive nevertheless, it gets an RNR NAK. The classes are plain values and do no I/O.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace rdmc::roce {
 
-/// The numbers of credits by their code (table 46). Code 31 means that no number is reported: credits are
+/// The number of credits for each code (table 46). Code 31 means that no number is reported: credits are
 /// unlimited.
 inline constexpr std::array<std::uint32_t, 31> kCreditCodes{
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
@@ -47,7 +47,7 @@ class SendCredits {
       return;
     }
     const std::int32_t behind = Psn(msn) - Psn(static_cast<std::uint32_t>(started_));
-    if (behind > 0) return;  // The answer is for more messages than were started.
+    if (behind > 0) return;  // The answer is malformed: it acknowledges more messages than were started.
     limit_ = std::max(limit_, static_cast<std::int64_t>(started_) + behind + kCreditCodes[code]);
   }
 

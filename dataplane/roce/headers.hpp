@@ -1,7 +1,7 @@
 // The headers of RoCEv2 as values, and the codec between these values and bytes (IBTA vol. 1, chapter 9;
-// docs/wire.md has the sizes and bit layouts). Pure functions. Every byte from the network goes through
-// `parse_packet` or `parse_scattered` first. They check the opcode and all lengths, so that no later code has
-// to check them.
+// docs/wire.md has the sizes and bit layouts). The functions are pure. Every byte from the network goes
+// through `parse_packet` or `parse_scattered` first. They check the opcode and all lengths, so that no later
+// code has to check them.
 #pragma once
 
 #include <cstddef>
@@ -97,10 +97,11 @@ struct XWrite {
 /// delay 4, arrival 4, then the bitmap. The PSN in the BTH is the last PSN that was received in order. Bit i
 /// of the bitmap (bit i%32 of word i/32) is set if the packet with that PSN + 1 + i has arrived.
 struct XAck {
-  Psn newest;                    ///< The packet that arrived last. Its round trip is measured.
-  std::uint32_t delay_ns = 0;    ///< The time between that arrival and this answer.
-  std::uint32_t arrival_ns = 0;  ///< The low 32 bits of the time of that arrival, by the receiver's clock.
-  std::uint8_t words = 0;        ///< The number of words in the bitmap, 0 … kMaxBitmapWords.
+  Psn newest;                  ///< The packet that arrived last. Its round trip is measured.
+  std::uint32_t delay_ns = 0;  ///< The time between the arrival of the packet `newest` and this answer.
+  /// The low 32 bits of the time at which the packet `newest` arrived, by the receiver's clock.
+  std::uint32_t arrival_ns = 0;
+  std::uint8_t words = 0;             ///< The number of words in the bitmap, 0 … kMaxBitmapWords.
   const std::byte* bitmap = nullptr;  ///< Big-endian words.
 };
 inline constexpr std::size_t kXAckFixedBytes = 12, kMaxBitmapWords = 32;

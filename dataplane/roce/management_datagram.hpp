@@ -1,6 +1,6 @@
 // The one unreliable datagram that every RoCE endpoint understands: a management datagram (MAD) between the
-// queue pairs 1 of two hosts (IBTA vol. 1, 9.8.3 and 13.5.1). Foreign endpoints make connections with it.
-// Pure functions. The fabric checks and writes the ICRC, as it does for every packet.
+// queue pairs 1 of two hosts (IBTA vol. 1, 9.8.3 and 13.5.1). Foreign endpoints make connections with it. The
+// functions are pure. The fabric checks and writes the ICRC, as it does for every packet.
 #pragma once
 
 #include <cstddef>

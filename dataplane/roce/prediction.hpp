@@ -61,7 +61,7 @@ class Prediction {
   void use_up_hints(const std::byte* address);
   void begin_message(std::span<std::byte> memory);
   void end_message();
-  /// Appends the packets of `memory`. Returns false if the entries end here.
+  /// Appends one entry for each packet that `memory` takes. Returns false if no more entries may follow.
   bool append(std::span<std::byte> memory, std::span<std::span<std::byte>> out, std::size_t& count,
               std::size_t& skip) const;
   bool is_readable(Claimed& one);

@@ -1,8 +1,8 @@
 // The memory that peers may reach: each remote key with its region and its permissions. A NIC has the same
-// data in its translation table. No I/O. The owner adds and revokes regions, and the responder resolves the
-// target of each packet. Addresses on the wire are chosen by the owner (`remote_address`), so no peer learns
-// the memory layout of this process. The table also holds the connections' scatter claims, because a claim
-// ends when a region of its memory is added or removed.
+// data in its translation table. The table does no I/O. The owner adds and revokes regions, and the responder
+// resolves the target of each packet. Addresses on the wire are chosen by the owner (`remote_address`), so no
+// peer learns the memory layout of this process. The table also holds the connections' scatter claims,
+// because a claim ends when a region of its memory is added or removed.
 #pragma once
 
 #include <algorithm>

@@ -58,9 +58,9 @@ class Requester {
   void flush(FailureCause cause);
 
  private:
-  /// `awaited` is the state of two kinds of PSNs: that of a READ or atomic which the peer has received, and
-  /// those that a READ request reserves for its later responses. Such a PSN is acknowledged only by its
-  /// response.
+  /// Two kinds of PSNs are in the state `awaited`: the PSN of a READ or atomic that the peer has received,
+  /// and the PSNs that a READ request reserves for its later responses. Only the response to such a PSN
+  /// acknowledges it.
   enum class PacketState : std::uint8_t { in_flight, acknowledged, lost, awaited };
   using Index = std::uint16_t;
   static constexpr Index kNone = kWindowPackets;
@@ -177,7 +177,8 @@ class Requester {
   Sequence una_ = 0, next_ = 0, assigned_ = 0;
   std::uint64_t next_work_ = 0;  ///< The index in works_ that next_ belongs to.
   std::array<PacketSlot, kWindowPackets> slots_;
-  BitWindow acknowledged_, lost_;  ///< The bits of [una_, next_).
+  /// For each PSN of [una_, next_): is its packet acknowledged, and does it count as lost?
+  BitWindow acknowledged_, lost_;
   std::uint32_t lost_count_ = 0;
   Index oldest_ = kNone, newest_ = kNone;
   std::uint64_t in_flight_ = 0;  ///< The bytes charged to the window.

@@ -25,8 +25,8 @@ class Responder {
   Responder(const ConnectionConfig& config, RegionTable& regions, FixedRing<WorkCompletion>& completions,
             ConnectionCounters& counters);
 
-  /// Posts a receive. If a WRITE with immediate was waiting for a receive, this completes it. Errors:
-  /// would_block if receive_depth is reached.
+  /// Posts a receive. If a WRITE with immediate was waiting for a receive, this call completes the WRITE.
+  /// Errors: would_block if receive_depth is reached.
   Result<void> post(const ReceiveWork& work);
   /// Called when one completion of a posted receive has been polled.
   void release() { --outstanding_; }
@@ -145,9 +145,10 @@ class Responder {
 
   Sequence next_ = 0;  ///< All PSNs before this one have been received.
   std::uint32_t msn_ = 0;
-  Message message_ = Message::none;         ///< The kind of message that is being received at next_.
-  std::uint32_t message_bytes_ = 0;         ///< The number of bytes of that message that have been received.
-  const std::byte* message_end_ = nullptr;  ///< For X_WRITEs, the address after those bytes.
+  Message message_ = Message::none;  ///< The kind of message that is being received at next_.
+  std::uint32_t message_bytes_ = 0;  ///< The number of bytes of message_ that have been received.
+  /// For X_WRITEs, the memory address after the bytes of message_ that have been received.
+  const std::byte* message_end_ = nullptr;
   // The standard-mode WRITE that is being received.
   RemoteKey write_key_{};
   std::uint64_t write_address_ = 0;
@@ -168,9 +169,9 @@ class Responder {
   std::uint32_t unanswered_ = 0;  ///< The number of new packets since the last answer.
   Time first_unanswered_{};
   Sequence newest_ = -1;  ///< The PSN of the packet that arrived last.
-  Time newest_at_{};      ///< The time at which this packet arrived.
-  /// The number of answers whose bitmaps are kept. They are needed because a driver may keep a packet for a
-  /// while if its port has no space.
+  Time newest_at_{};      ///< The time at which the packet newest_ arrived.
+  /// The number of answers whose bitmaps are kept. The bitmaps are needed because a driver may keep a packet
+  /// for a while if its port has no space.
   static constexpr std::size_t kAnswers = 4;
   std::array<std::array<std::byte, kMaxBitmapWords * 4>, kAnswers> bitmaps_;
   std::size_t next_bitmap_ = 0;

@@ -45,9 +45,9 @@ void Requester::mark_lost(Sequence s) {
 }
 
 // RACK (RFC 8985). The list is in order of transmission, so lost packets are at its head. A packet counts as
-// lost by either of two rules. By count: enough later transmissions have arrived, as when trains follow each
-// other. By time: a packet that was sent more than a round trip later has arrived, as when only a probe was
-// sent after it.
+// lost if one of two conditions is met. First, the peer has received enough packets that were sent later.
+// This finds losses while trains follow each other. Second, the peer has received a packet that was sent more
+// than a round trip later. This finds losses if only a probe was sent later.
 void Requester::detect_losses() {
   std::uint32_t found = 0;
   while (oldest_ != kNone) {
@@ -85,9 +85,9 @@ Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
 
-/// The least timeout. A probe costs only one packet, so the timeout before it may be short. But a probe of a
-/// READ requests all responses again, so before such a probe it must be long. On a slow link, packets in
-/// flight take longer, so the timeout is longer.
+/// The least timeout. A probe costs only one packet, so the timeout before a probe may be short. But a probe
+/// of a READ requests all responses again, so the timeout before such a probe must be long. On a slow link,
+/// packets in flight take longer, so the timeout is longer.
 Duration Requester::least_timeout() const {
   if (!config_.selective_repeat) return kStandardMinimumTimeout;
   const Duration link = congestion_.link_time();
@@ -129,9 +129,9 @@ FailureCause Requester::on_timer(Time now) {
   const bool only_probes_were_answered = std::exchange(only_probes_answered_, true) && expiries_ == 0;
   ++backoff_;
   ++expiries_;
-  // With selective repeat, two kinds of expiries do not shrink the window. The first one in a row only shows
-  // that the last packets were lost. An expiry before a round trip has been measured may be too early. In
-  // go-back-N every expiry shrinks the window, because a full queue costs go-back-N more.
+  // With selective repeat, two kinds of expiries do not shrink the window. The first expiry in a row only
+  // shows that the last packets were lost. An expiry before a round trip has been measured may be too early.
+  // In go-back-N every expiry shrinks the window, because a full queue costs go-back-N more.
   if ((expiries_ > 1 && rtt_.measured()) || !config_.selective_repeat) congestion_.on_timeout();
   timer_start_ = now;
   probe_ = true;

@@ -5,7 +5,7 @@
 // there, or the registration of a byte of the memory starts or ends. The connection that made the claim is
 // not notified of these events. Therefore this class keeps the claims of all connections.
 //
-// A RegionTable owns the claims, and only its thread uses them. No I/O.
+// A RegionTable owns the claims, and only its thread uses them. This class does no I/O.
 #pragma once
 
 #include <cstddef>

@@ -26,8 +26,8 @@ class Channels;
 
 class ChannelEnd {
  public:
-  /// Sends any number of bytes and accepts them at once. It has no effect after close(), or after the peer's
-  /// end of stream has arrived.
+  /// Sends any number of bytes and accepts them at once. The function has no effect after close(), or after
+  /// the peer's end of stream has arrived.
   void send(std::span<const std::byte> bytes);
   /// Appends the bytes that have arrived to `out`, and returns their number.
   std::size_t receive(std::vector<std::byte>& out);

@@ -16,7 +16,7 @@ namespace rdmc::sim {
 enum class Fault : std::uint8_t {
   loss,          ///< a datagram is lost
   duplicate,     ///< a datagram arrives twice
-  reorder,       ///< a datagram is overtaken by some that were sent shortly after it
+  reorder,       ///< a datagram is overtaken by datagrams that were sent shortly after it
   corrupt,       ///< one to three bits of a datagram flip
   delay,         ///< a datagram is delayed for so long that its receiver may no longer expect it
   partition,     ///< a datagram or stream was sent to a host that a partition separates from the sender

@@ -2,10 +2,10 @@
 // Transfers flow at max-min fair rates through the links that they share: the receiver's link and the uplinks
 // of the racks. A host sends one transfer at a time, at the rate of its link or of the path, whichever is
 // lower. It sends in the order in which the transfers were given to it, with one exception. A transfer to a
-// host waits while another transfer to the same host is in flight, as with a closed congestion window in the
-// software fabric (docs/decisions/0022). If transfers compete for a link that comes after the sender's own
-// link, they wait in the network. There are no headers and no losses. The network knows no protocol: for the
-// network, a transfer is a number. Only one thread may use it.
+// host waits while another transfer to the same host is in flight. In the software fabric, a closed
+// congestion window has the same effect (docs/decisions/0022). If transfers compete for a link that comes
+// after the sender's own link, they wait in the network. There are no headers and no losses. The network
+// knows no protocol: for the network, a transfer is a number. Only one thread may use it.
 #pragma once
 
 #include <cstdint>

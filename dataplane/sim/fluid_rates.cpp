@@ -49,7 +49,8 @@ void FluidRates::touch(std::uint32_t link) {
   reached_links_.push_back(link);
 }
 
-/// Collects all links that share a flow, directly or indirectly, with the links that were touched.
+/// Completes the list of reached links: adds every link that shares a flow, directly or indirectly, with a
+/// link in the list. Prepares these links and lists their flows.
 void FluidRates::collect() {
   for (std::size_t i = 0; i < reached_links_.size(); ++i) {
     Link& link = links_[reached_links_[i]];

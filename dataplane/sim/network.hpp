@@ -1,5 +1,5 @@
-// The network of a simulation. Hosts have full-duplex links to a switch, and they are in racks that may share
-// an uplink. The network carries UDP datagrams. On request it loses, duplicates, reorders, corrupts or delays
+// The network of a simulation. Hosts have full-duplex links to a switch. The hosts of a rack may share an
+// uplink. The network carries UDP datagrams. On request it loses, duplicates, reorders, corrupts or delays
 // them, and it makes partitions, which may block one direction only. It has sockets, and it implements no
 // protocol above UDP. It owns the bytes of each datagram until the receiver releases them. Only one thread
 // may use it.
@@ -34,8 +34,8 @@ inline constexpr std::uint32_t kDatagramOverhead = 66;
 struct HostOptions {
   LinkOptions link;  ///< the link to the switch; the link from the switch has the same properties
   RackId rack{0};
-  /// By default the first host has 10.0.0.1, and the next hosts count up from there. The port number is
-  /// ignored.
+  /// By default the first host has 10.0.0.1, and the next hosts have the following addresses. The port number
+  /// is ignored.
   std::optional<Address> address;
   /// The delay between two processes of this host. The rate between them is not limited.
   Duration loopback = microseconds(5);

@@ -7,7 +7,7 @@
 namespace rdmc::sim {
 namespace {
 
-// The events of the simulation itself. The low bits of the argument tell them apart.
+// The kinds of the simulation's own events. The low bits of an event's argument contain the kind.
 enum class OwnEvent : std::uint64_t { step, wake, timer };
 
 constexpr std::uint64_t argument_of(OwnEvent kind, std::uint64_t value) {

@@ -40,8 +40,8 @@ class Channels {
   /// Sends a message. If there is no channel now, the message is lost, and opened() is called later.
   void send(MemberId member, const Message& message);
   /// Offers the blob of this member's node in the group to a member, if that member has dialed this process.
-  /// `answered` gets the blob of the member's node. It is not called if the member refuses, or if there is no
-  /// channel to the member now. In the second case, opened() is called later.
+  /// `answered` gets the blob of the member's node. `answered` is not called if the member refuses, or if
+  /// there is no channel to the member now. In the second case, opened() is called later.
   void offer(MemberId member, GroupNumber group, Bytes blob, std::function<void(const Bytes&)> answered);
   /// True if the member is known to have no service for groups, for example a program without this library.
   bool is_absent(MemberId member) const { return absent_.contains(member); }

@@ -135,7 +135,7 @@ void Groups::tell() {
   const auto to = coordinator();
   if (!to) return;
   if (*to != self_) return send(*to, state());
-  // Posted, because the calling group may be in the middle of a change.
+  // This is posted, because the calling group may be in the middle of a change.
   peers_->loop().post([weak = std::weak_ptr(alive_), this] {
     if (weak.expired() || is_over_) return;
     note(self_, state());

@@ -172,7 +172,7 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
     raise(sent_, next);
     is_root_ = now.root == setup_.self;
     stable_ = next;
-    is_draining_ = false;  // before the upcall, in which the application may send
+    is_draining_ = false;  // set before the upcall, because the application may send in the upcall
     if (setup_.callbacks.continued) setup_.callbacks.continued(now);
     post([epoch = *epoch](Impl& group) { group.on_continued(epoch); });
   };

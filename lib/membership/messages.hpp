@@ -44,7 +44,8 @@ struct GroupState {
   std::uint64_t epoch = 0;                      ///< the newest epoch that the member knows; 0 if none
   MemberId root{};                              ///< the root of that epoch
   std::vector<MemberId> participants{};         ///< the participants of that epoch
-  std::vector<std::uint64_t> settled_wishes{};  ///< copied from that epoch's NewEpoch; for a new coordinator
+  std::vector<std::uint64_t> settled_wishes{};  ///< copied from the NewEpoch of that epoch; a new coordinator
+                                                ///< needs them
   std::vector<MemberId> connected{};            ///< the members with which its node is connected
   std::uint64_t first_members = 1;
   CommonOptions options{};

@@ -38,9 +38,10 @@ class GroupBook {
   /// in order. If `node` was in the view, returns the next view, which does not contain `node`.
   std::optional<View> lost(std::uint32_t node, bool orderly);
   /// Must be called when `reporter` reports that the group of this epoch has failed because of `blamed`.
-  /// `blamed` is empty if the reporter does not know the cause. Removes the blamed member. If the reporter
-  /// blames the root, removes the reporter. Ignores a report about another epoch, and a report whose reporter
-  /// or blamed member is not in the view.
+  /// `blamed` is empty if the reporter does not know the cause. Returns the next view, without the blamed
+  /// member. If the reporter blames the root, removes the reporter instead. If `blamed` is empty, the next
+  /// view has the same members. Ignores a report about another epoch, and a report whose reporter or blamed
+  /// member is not in the view.
   std::optional<View> failed(std::uint32_t reporter, std::uint64_t epoch,
                              std::optional<std::uint32_t> blamed);
 

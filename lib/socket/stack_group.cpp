@@ -106,7 +106,8 @@ Answer Stack::join(Lock& lock, const Held& socket, const Address& to) {
       EINPROGRESS);
 }
 
-/// Called by a close that lingers. Waits until all members have the root's messages.
+/// Called by a close that lingers. Waits until all members have the root's messages, at most for the linger
+/// time.
 void Stack::linger_for_group(Lock& lock, const Held& socket) {
   GroupEnd& group = *socket->group;
   const int longest = socket->linger_seconds.value_or(0);

@@ -31,9 +31,9 @@ class Trunk {
   fabric::ConnectionBlob local_blob() const { return link_->local_blob(); }
   Result<void> connect(std::span<const std::byte> blob) { return link_->connect(blob); }
 
-  /// Does one turn's work: passes everything that has arrived to the connections, and sends what the
-  /// connections want to send. Returns the amount of work that was done. Takes the lock if something has
-  /// arrived, or if `kicked`.
+  /// Does one turn's work: passes frames and chunks that have arrived to the connections, and sends what the
+  /// connections want to send. If very much has arrived, the next turn handles the rest. Returns the amount
+  /// of work that was done. Takes the lock if something has arrived, if the lanes are ready, or if `kicked`.
   std::size_t work(bool kicked);
   /// Sets the function `lost`, which is called once, by lose(), on the fabric thread.
   void on_lost(std::function<void()> lost) { on_lost_ = std::move(lost); }

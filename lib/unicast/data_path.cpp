@@ -10,8 +10,8 @@
 namespace rdmc::unicast {
 namespace {
 
-/// The time for which a failed link waits for the peer's cause. The control plane learns of a peer's end at
-/// about the same time as the fabric.
+/// The time for which a failed link waits until the peer gives the cause. The control plane notices a peer's
+/// end at about the same time as the fabric does.
 constexpr Duration kWordPatience = seconds(5);
 /// The maximum number of completions of one link in one turn. It lets the other links get their turns.
 constexpr std::size_t kMostInTurn = 1024;

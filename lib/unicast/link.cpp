@@ -275,7 +275,7 @@ void Link::destroy_queue_pair() {
 }
 
 std::size_t Link::flush(std::span<Completion> out) {
-  post_asked();  // moves the operations that were not posted to the ends of the rings
+  post_asked();  // appends to the rings all operations that were never posted
   std::size_t count = 0;
   for (roce::FixedRing<Posted>* const posted : {&sends_, &receives_}) {
     for (; count < out.size() && !posted->empty(); posted->pop())

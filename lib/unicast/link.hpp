@@ -47,10 +47,10 @@ class Link {
   Result<void> ask(const Work& work);
   Result<void> ask_copy(std::span<const std::byte> bytes, std::uint64_t work_id,
                         std::optional<std::uint32_t> immediate);
-  /// Ends the link for the application. Has no effect unless the link is open.
+  /// Ends the link at the request of the application. Has no effect unless the link is open.
   void disconnect();
-  /// Ends the link for the control plane. May be called several times; the first cause counts. Must not be
-  /// called after the endpoint has ended.
+  /// Ends the link at the request of the control plane. May be called several times; the first cause counts.
+  /// Must not be called after the endpoint has ended.
   void ask_for_end(Error cause) noexcept;
   /// Called when the application gets these completions of this link. It may then ask for that many more
   /// operations.

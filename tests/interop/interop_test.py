@@ -28,7 +28,7 @@ import sockets
 import unicast
 
 # This limit only ends a lab that hangs. From the guest's boot to the documents, the lab takes 3 minutes on two idle
-# cores, and 6 minutes on slow cores beside a compilation.
+# cores, and 6 minutes on slow cores while a compilation runs.
 BUDGET_SECONDS = 900
 WRITING_BUDGET_SECONDS = 2 * BUDGET_SECONDS
 SAMPLE_ITERATIONS, SAMPLE_ITERATIONS_LOSSY = 3, 100

@@ -10,7 +10,7 @@ import failures
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE, FOLDER = TOP / "docs/interop.md", TOP / "docs/interop"
 RESULTS = FOLDER / "results.json"
-CAPTURE_BYTES = 200 << 10  # The limit for all of them together, compressed.
+CAPTURE_BYTES = 200 << 10  # The limit for the compressed size of all captures together.
 
 INTRODUCTION = """\
 # Interoperability

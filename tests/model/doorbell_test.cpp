@@ -15,8 +15,8 @@ using model::Machine;
 
 namespace {
 
-/// Peers publish one request each and ring, as ShmQueuePair::ring() does. A fabric thread takes them, and
-/// sleeps between them as ShmFabric::wait() does.
+/// Each peer publishes one request and rings the doorbell, as ShmQueuePair::ring() does. A fabric thread
+/// takes the requests. Between two requests it sleeps, as ShmFabric::wait() does.
 model::Outcome explore(std::size_t peers, Sleep how, const model::Options& options) {
   struct State {
     std::vector<std::unique_ptr<Atomic<std::uint32_t>>> posted;

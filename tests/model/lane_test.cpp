@@ -116,7 +116,7 @@ struct Lane {
 
 struct Result {
   model::Outcome outcome;
-  std::size_t wrong = 0;  ///< The runs in which the reader got other bytes.
+  std::size_t wrong = 0;  ///< The runs in which the reader got wrong bytes.
 };
 
 template <typename Write, typename Read>

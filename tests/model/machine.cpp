@@ -81,16 +81,16 @@ void Machine::switch_to(Thread* from, Thread* to) {
     from->fiber->switch_to(*to->fiber);
 }
 
-/// Lets the thread that runs next run. Returns when `self` runs next. A null `self` is the caller of run(),
-/// to which this returns when all threads have ended.
+/// Chooses the thread that runs next, and switches to it. Returns when `self` is chosen. A null `self` is the
+/// caller of run(). For this caller, the function returns when all threads have ended.
 void Machine::pass_on(Thread* self) {
   // A fiber that has ended never leaves switch_to(), so nothing on its stack may own memory then.
   Thread* const next = choose_next(self);
   if (next != self) switch_to(self, next);
 }
 
-/// Makes stores leave their buffers until a decision is to run a thread. Returns this thread, or null if all
-/// threads have ended.
+/// Makes decisions. Each decision chooses either a thread, or a store that leaves its buffer. Ends with the
+/// first decision that chooses a thread, and returns this thread. Returns null if all threads have ended.
 Machine::Thread* Machine::choose_next(Thread* self) {
   const auto can_run = [](const Thread& thread) {
     return thread.state == State::ready && (!thread.needs_empty_buffer || thread.buffer.empty());

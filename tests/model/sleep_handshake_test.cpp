@@ -45,8 +45,8 @@ model::Outcome explore(std::uint32_t posters, bool has_weak_stores) {
       [] {});
 }
 
-/// As explore() with one poster, whose work is published by a plain store. This is how an engine's queue
-/// works.
+/// Does the same as explore() with one poster, but a plain store publishes the work. An engine's queue
+/// publishes work in this way.
 model::Outcome explore_a_plain_store(bool has_weak_stores) {
   struct State {
     engine::SleepHandshake sleep;

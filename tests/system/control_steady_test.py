@@ -59,7 +59,8 @@ class Stopped(control_test.Group):
         self.skipTest(f"in {MOST_ATTEMPTS} attempts, this machine did not run a member for more than {MOST_ABSENT_SECONDS} s")
 
     def all_install_a_view_of(self, members, after=0):
-        """Returns True when all members have installed a view of them, and False when a member was removed."""
+        """Returns True when all members have installed a view of exactly `members`, and False when a member was
+        removed."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             if all(member.has_view_of(members, after) for member in members):

@@ -90,7 +90,7 @@ class Hosts(Documented):
 
     def store_of_three(self, start, survivor):
         """Runs three nodes with `start(index, life)`. Two of them lose their state. `survivor()` starts the command
-        that names the third."""
+        that names the third one as the surviving node."""
         def answers():
             self.run_until(lambda: self.shell(f"exec rdmc_control views --store {THREE_NODES} --key-file F", host=self.hosts[3]), "the store answers")
         self.key("F")

@@ -1,20 +1,21 @@
-"""Which test runs each command of the documentation. An entry says what replaces parts of the command here, or what
-runs it elsewhere."""
+"""Names the test that runs each command of the documentation. An entry gives the texts that replace parts of the
+command in the test, or names the file that runs the command elsewhere."""
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Here:
-    """The test method that is marked with the scenario `test` runs the command. `instead`: what replaces
-    parts of it, in this order. The test gives the values of the names in braces."""
+    """The test method that is marked with the scenario `test` runs the command. `instead` has parts of the command, and
+    the texts that replace these parts, in this order. The test gives the values of the names in braces."""
     test: str
     instead: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class Elsewhere:
-    """The command cannot run inside the check. `file` of the repository, which has the word `word`, runs it, tests it, or
-    says who runs it. The test method checks that the command's script exists and takes its options."""
+    """The command cannot run inside the check. The file `file` of the repository runs or tests the command, or says
+    how it is run. This file must contain the word `word`. The test method checks that the command's script exists
+    and takes its options."""
     file: str
     word: str
     test: str
@@ -65,7 +66,8 @@ COMMANDS = {
     "rdmc_control serve --directory D --key-file F --self 0 --nodes A,B,C": Here(NODES_OF_README, A_B_C),
     "rdmc_control serve --memory --key-file F --self 0 --nodes A,B,C": Here(NODES_OF_README, {**A_B_C, "--self 0": "--self {index}"}),
     "rdmc_control survivor --store A --key-file F": Here(NODES_OF_README, A),
-    # Hosts and foreign programs. A second copy of ours is the peer. tests/interop runs ibv_rc_pingpong and rping.
+    # Hosts and foreign programs. The peer is a second process of rdmc's own program. tests/interop runs ibv_rc_pingpong
+    # and rping.
     "rdmc_doctor --address 10.0.0.2": Here("doctor", {"--address": "--seconds 0.05 --address"}),
     "ibv_rc_pingpong -g 1 -m 1024": Here("pingpong", {"ibv_rc_pingpong": "rdmc_pingpong"}),
     "rdmc_pingpong -m 1024 10.0.0.2": Here("pingpong"),
@@ -96,12 +98,12 @@ COMMANDS = {
     "meson test -C build --no-suite system": Here(BUILD, {"-C build": "-C build --no-rebuild --list"}),
     "meson install -C build": Here(INSTALL, {"-C build": "-C build --no-rebuild --destdir {root}"}),
     "ldconfig": Here(INSTALL, {"ldconfig": "ldconfig -n {libraries}"}),
-    # What cannot run inside the check.
+    # Commands that cannot run inside the check.
     "./check": Elsewhere(".ci/run", "../check", SCRIPTS),
     "./check --quick": Elsewhere("tests/tools/run_checks_test.py", "--quick", SCRIPTS),
     "./check --seeds random": Elsewhere("tests/tools/run_checks_test.py", "random", SCRIPTS),
     "./demo": Elsewhere("tests/tools/fan_out_test.py", "tools/fan_out", SCRIPTS),
-    # Its two processes need a core each.
+    # The two processes of this command need a core each.
     "build/bench/rdmc_perf rate --fabric dpdk --busy-poll": Elsewhere("bench/memif", '"rate"', SCRIPTS),
     "tests/fuzz/run -n 10000000 packet connection": Elsewhere("tests/fuzz/README.md", "## Executions", SCRIPTS),
     "tests/fuzz/run -n 0 --keep packet": Elsewhere("tests/fuzz/README.md", "## Executions", SCRIPTS),

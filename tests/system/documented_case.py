@@ -99,8 +99,8 @@ class Documented(BcastCase):
                        {**self.environment, **(environment or {})}, stdin)
 
     def start(self, text, *, also=None, values=None, **options):
-        """Starts a command of the documentation. `values`: what its entry leaves to the test. `also`: what replaces
-        parts of it only on some machines."""
+        """Starts a command of the documentation. `values` are the values of the names in braces in its
+        entry. `also` has further replacements, which are needed only on some machines."""
         entry = COMMANDS[text]
         self.assertIsInstance(entry, Here)
         self.due.discard(text)

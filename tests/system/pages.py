@@ -79,8 +79,8 @@ def is_command(text):
 
 
 def commands(page, text):
-    """Returns the commands of a page, and the lines that stand beside a command and are none. Commands that are
-    joined with && are several commands."""
+    """Returns the commands of a page, and the other lines of the blocks that contain commands. Commands that
+    are joined with && are several commands."""
     found, unknown = [], []
     for block in blocks(page, text):
         lines = [dataclasses.replace(line, text=part) for line in block for part in parts(line.text)]
@@ -91,8 +91,9 @@ def commands(page, text):
 
 
 def documented(top):
-    """Returns the pages whose commands must be right: all pages for people who use or change rdmc. The commands of
-    docs/benchmarks.md are measurements. Decisions tell what was, and do not change."""
+    """Returns the pages whose commands must be right: all pages for people who use or change rdmc. Two kinds of pages
+    are not among them. The commands of docs/benchmarks.md are measurements. Decisions describe the past, and do not
+    change."""
     top = pathlib.Path(top)
     readmes = [name for name in sources.tracked(top, ("README.md",)) if pathlib.Path(name).name == "README.md"]
     others = [str(path.relative_to(top)) for path in (top / "CONTRIBUTING.md", *(top / "docs").glob("*.md"))

@@ -72,7 +72,7 @@ class Dpdk(unittest.TestCase):
         subscriber = self.start(self.there, False, publisher, self.here.address, port, "subscribe")
         text = "".join(f"{number}\n" for number in range(1000))
         received = ""
-        while "now" not in received:  # The subscriber receives it only after it has joined.
+        while "now" not in received:  # The subscriber receives "now" only after it has joined.
             root.stdin.write("now\n")
             root.stdin.flush()
             received = subscriber.stdout.readline() if select.select([subscriber.stdout], [], [], 0.1)[0] else ""

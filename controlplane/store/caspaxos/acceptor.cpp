@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 constexpr Id kHighestId{kMost, kMost};
-/// When more than this number of bytes has been appended to the journal, a whole entry replaces the journal.
+/// When more than this number of bytes has been appended to the journal, an entry with the whole state
+/// replaces the journal.
 constexpr std::size_t kJournalSlack = 256 << 10;
 
 Acceptor::Answer refuse(Refused reason, std::string text) {

@@ -1,5 +1,5 @@
 // The acceptor of CASPaxos. For each register it promises ballots and accepts values. It does this in one
-// configuration at a time. It keeps the state that must be durable, and tells its owner after which write an
+// configuration at a time. It keeps the state that must be durable, and determines after which write an
 // answer may be sent. The owner writes the journal and sends the answers. This is a core without I/O. Only
 // one thread may use it.
 //
@@ -54,8 +54,8 @@ class Acceptor {
     std::uint64_t after = 0;
   };
 
-  /// An entry for the journal. If `whole` is true, the entry replaces the journal. Otherwise it must be
-  /// appended.
+  /// An entry for the journal. If `whole` is true, the entry contains the whole state and replaces the
+  /// journal. Otherwise it must be appended.
   struct Write {
     std::uint64_t sequence = 0;
     bool whole = false;
@@ -83,7 +83,7 @@ class Acceptor {
   /// Stores a configuration that was agreed. After that, the acceptor does not answer in an earlier
   /// configuration. Returns false if `next` is not newer than the known configuration, or if the acceptor has
   /// no part in `next`. If an acceptor has no state and no part in `next`, it also forgets the configuration
-  /// that it was to join. It can then ask again to be let in.
+  /// that it was to join. It can then ask again to be admitted.
   bool adopt(const Configuration& next);
   /// Makes the configuration `Durable::next` the active configuration, with `registers` as its state.
   void activate(Registers registers);

@@ -156,9 +156,9 @@ void Node::hear(std::size_t node, const Reply& reply, Time now) {
   flush(now);
 }
 
-/// True if this node does not need to exchange information with the other nodes. A serving node is not
-/// settled while its configuration has fewer acceptors than the store has nodes. Such a configuration exists
-/// after an operator has named a surviving node, and another node may not know it yet.
+/// True if this node does not need to exchange information with the other nodes. A serving node still needs
+/// it while the configuration has fewer acceptors than the store has nodes. Such a configuration exists after
+/// an operator has named a surviving node, and another node may not know the configuration yet.
 bool Node::is_settled() const {
   return failure_ || acceptor_.is_replaced() ||
          (acceptor_.is_serving() && !behind_ && known().epoch == acceptor_.newest().epoch &&

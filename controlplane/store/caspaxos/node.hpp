@@ -29,8 +29,8 @@ class Node {
     Id proposer;            ///< The random id for the node's own proposals. A new one is drawn in each life.
     std::uint64_t seed = 0;
     /// The time when this life of the process began, in seconds since 1970. Every later life must have a
-    /// greater number. If the clock was set back or is far from the true time, it is less certain that the
-    /// epochs that operators force are different. A wrong clock has no other effect.
+    /// greater number. If the clock was set back or is far from the true time, two configurations that
+    /// operators force may get the same epoch. A wrong clock has no other effect.
     std::uint64_t started = 0;
   };
   /// The number of a client's connection. The owner gives out these numbers, beginning with 1.

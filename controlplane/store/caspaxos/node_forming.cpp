@@ -74,9 +74,10 @@ void Node::look_for_first_configuration(Time now) {
 }
 
 /// Called when another node has reported its state. Handles the case that this node has voted for two first
-/// configurations, and the earlier one has begun. This node may take part in the earlier configuration if the
-/// later one cannot begin any more. This is certain if the later one names an acceptor that is part of the
-/// earlier one and has not voted for the later one, because such an acceptor never votes again.
+/// configurations, and the earlier configuration has begun. This node may take part in the earlier
+/// configuration if the later configuration cannot begin any more. This is certain if some acceptor is part
+/// of both configurations and has not voted for the later configuration. The reason is that an acceptor of a
+/// configuration that has begun never votes again.
 void Node::reconsider_vote(const Id& peer, const NodeState& state, Time now) {
   const Configuration& vote = acceptor_.kept().vote;
   if (acceptor_.newest().epoch != 0 || !known_.from.empty() || !known_.contains(acceptor_.kept().id)) return;
@@ -152,7 +153,7 @@ Time Node::complete_at() const {
 }
 
 /// Proposes a configuration if this node has a reason for it. There are two possible reasons:
-/// - This node has lost its state and wants to be let in.
+/// - This node has lost its state and wants to be admitted.
 /// - This node is sealed, and the node that has sealed it has not completed the change in time.
 void Node::propose_configuration(Time now) {
   if (proposer_) return;

@@ -55,8 +55,8 @@ class Requester {
   /// The owner must call this when an established link has ended. It is not known yet whether the node can be
   /// reached again.
   void link_lost(std::size_t node);
-  /// The owner must call this when a link could not be established. If so many links have failed that no
-  /// majority is left, the pending operations end.
+  /// The owner must call this when a link could not be established. A pending operation ends if so many links
+  /// have failed since its beginning that the remaining nodes are no majority.
   void link_failed(std::size_t node, const Error& cause, Time now);
   void hear(std::size_t node, const Reply& reply, Time now);
   void tick(Time now);

@@ -5,8 +5,8 @@
 // No wake-up is lost. The sleeper writes the word, and then checks once more for what peers may have
 // published. A peer publishes first, and then reads the word. These four accesses are sequentially consistent
 // (seq_cst), and tests/model runs them in all interleavings. A hostile peer can use the word to cause
-// needless wake-ups or to suppress the wake-up by another peer. The length of each sleep is limited, so this
-// costs only time.
+// needless wake-ups or to suppress the wake-up by another peer. The length of each sleep is limited, so a
+// hostile peer costs only time.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class Doorbell {
  public:
   static constexpr std::size_t kBytes = 4096;
   /// The longest sleep without a check for work. A hostile peer can suppress the wake-ups by other peers for
-  /// this time. So can a peer that is stopped or killed after it has reset the word and before it wakes the
-  /// sleeper.
+  /// this time. A peer that is stopped or killed after it has reset the word, but before it wakes the
+  /// sleeper, has the same effect.
   static constexpr Duration kLongestSleep = milliseconds(100);
 
   /// Makes the doorbell of this process's own fabric. Errors: those of SharedPages::make.

@@ -22,7 +22,8 @@ enum class MessageKind : std::uint32_t {
   /// Introduces a queue pair. The descriptors are those of its QueueMemory and Doorbell. `a` is the address
   /// of a random number in the sender's memory, and `b` is this number.
   hello = 1,
-  arena,   ///< Announces an arena. The descriptor is that of its pages. `a` is its number, `b` its length.
+  /// Announces an arena. The descriptor is that of its pages. `a` is its number, and `b` is its length.
+  arena,
   ring,    ///< Wakes the receiver, because there is something new in the QueueMemory.
   forget,  ///< Withdraws the arena with the number `a`. Nothing will be read from it any more.
   /// Shares memory that both sides may write. The descriptor is that of the memory. `a` is its length.

@@ -26,7 +26,7 @@ ProcessMemory::ProcessMemory(pid_t process, Descriptor end)
 
 bool ProcessMemory::is_present(std::uint64_t address, std::size_t bytes) const {
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  // See Documentation/admin-guide/mm/pagemap.rst.
+  // The bit that marks a present page (Documentation/admin-guide/mm/pagemap.rst of the kernel).
   constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
   if (bytes == 0) return true;
   if (bytes - 1 > UINT64_MAX - address) return false;

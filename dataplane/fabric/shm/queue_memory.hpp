@@ -49,7 +49,7 @@ struct RequestSlot {
   std::uint32_t arena = 0;
   std::uint32_t reserved_too = 0;
   std::uint64_t where = 0;
-  std::uint64_t operand = 0, compare = 0;  ///< Only for atomics.
+  std::uint64_t operand = 0, compare = 0;  ///< The operands of an atomic.
 };
 static_assert(sizeof(RequestSlot) == 64 && std::is_trivially_copyable_v<RequestSlot>);
 

@@ -76,13 +76,14 @@ bool Requester::publish_piece(Posted& posted) {
   posted.published = slot.bytes == rest.size();
   posted.end = posted_ + 1;
   posted.piece_offset = posted.published ? 0 : slot.offset + slot.bytes;
-  // This store is sequentially consistent with the peer's last check before it sleeps (see Doorbell).
+  // Both this store and the peer's last check before its sleep are sequentially consistent (see Doorbell).
   ours_.control.posted.store(++posted_, std::memory_order_seq_cst);
   published_ = true;
   return true;
 }
 
-/// Reserves this number of contiguous bytes of the staging memory. Returns null if they are not free yet.
+/// Reserves `bytes` contiguous bytes of the staging memory. Returns null if the staging memory has too little
+/// free space now.
 std::byte* Requester::stage(std::size_t bytes) {
   std::uint64_t begin = staged_;
   if (begin % kStagingBytes + bytes > kStagingBytes) begin += kStagingBytes - begin % kStagingBytes;

@@ -1,7 +1,7 @@
 // The requester of a shm queue pair. It turns posted work requests into requests in its own QueueMemory, and
 // the peer's counts into completions. It is a core: apart from the memory that it shares with the peer, it
 // does no I/O, and it has no clock. All values that the peer writes are checked, and a wrong value ends the
-// queue pair. Owned by a ShmQueuePair; one thread.
+// queue pair. Owned by a ShmQueuePair, and used by one thread.
 #pragma once
 
 #include <array>
@@ -101,7 +101,7 @@ class Requester {
   std::uint32_t handled_ = 0;
   std::uint32_t answers_taken_ = 0;  // The number of pieces of answers that were copied.
   std::uint64_t staged_ = 0;         // The bytes of staging memory used so far, including gaps.
-  std::uint64_t staged_free_ = 0;    // The part of these bytes that is free again.
+  std::uint64_t staged_free_ = 0;    // The number of bytes counted in `staged_` that are free again.
   // For each slot, the value of `staged_` when the slot was published. When the peer has done the slot, the
   // staging memory before this position is free.
   std::array<std::uint64_t, kSlots> staged_until_{};

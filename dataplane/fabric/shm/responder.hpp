@@ -3,7 +3,7 @@
 // payload to the target of the request. So no peer ever writes local memory. Every field of a request is
 // checked. The rights of a key are checked again for each piece that is copied, so nothing is written to a
 // revoked region. The responder is a core: apart from the memory that it shares with the peer, it does no
-// I/O. Owned by a ShmQueuePair; one thread.
+// I/O. Owned by a ShmQueuePair, and used by one thread.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,9 @@ namespace {
 constexpr std::uint64_t kListenerTag = 0;
 /// The maximum number of connections whose hello has not arrived. Further connections are closed.
 constexpr std::size_t kMostPendingConnections = 256;
-/// The maximum number of connections accepted in one turn, so that other work is not delayed; and the time
-/// that a connection may wait for its hello. A peer sends its hello right after it connects.
+/// The maximum number of connections accepted in one turn. The limit keeps other work from being delayed.
 constexpr std::size_t kConnectionsPerTurn = 64;
+/// The time that a connection may wait for its hello. A peer sends its hello right after it connects.
 constexpr Duration kPendingPatience = seconds(1);
 constexpr std::uint32_t kMostDepth = 1 << 20;
 
@@ -189,8 +189,8 @@ void ShmFabric::wake() noexcept {
   }
 }
 
-/// Returns an eventfd, which is never read. Each write to it is a new event for a caller that watches for
-/// edges.
+/// Returns an eventfd, which is never read. Each write to the eventfd is a new event for a caller that
+/// watches it edge-triggered.
 Result<std::vector<int>> ShmFabric::wait_descriptors() {
   if (!own_wake_) {
     own_wake_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));

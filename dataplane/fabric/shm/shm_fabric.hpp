@@ -46,7 +46,7 @@ struct ShmFabricCounters {
       0;                           ///< Bytes that the kernel copied once, from a peer's address space.
   std::uint64_t bytes_copied = 0;  ///< All bytes that this process copied, including bytes_from_arenas.
   std::uint64_t sleeps = 0,
-                rings = 0;  ///< The number of system calls that sleep, and of those that wake peers.
+                rings = 0;  ///< How often this side went to sleep, and how often it woke a sleeping peer.
 };
 
 class ShmFabric final : public Fabric {
@@ -118,7 +118,7 @@ class ShmFabric final : public Fabric {
   std::unique_ptr<shm::SocketWatch> watch_;
   roce::RegionTable regions_;
   shm::LocalArenas arenas_;
-  std::vector<ShmQueuePair*> queue_pairs_;  // In the order of their serials.
+  std::vector<ShmQueuePair*> queue_pairs_;  // All queue pairs, in the order of their serials.
   struct PendingConnection {
     shm::LocalSocket socket;
     Time came{};
@@ -132,10 +132,11 @@ class ShmFabric final : public Fabric {
   // How this process sleeps. Unlike the doorbell's word, it is written only by this process.
   std::atomic<shm::Sleep> sleeping_{shm::Sleep::awake};
   Descriptor own_wake_;  // An eventfd; empty until wait_descriptors() is called.
-  // The number of the same descriptor, for any thread. -1 if there is none.
+  // The number of the descriptor own_wake_, which any thread may read here. -1 if own_wake_ is empty.
   std::atomic<int> watched_wake_{-1};
   std::int64_t idle_turns_ = 0;  // The number of turns without work since the last turn with work.
-  // Counts in turns. If this process has the core to itself, an answer usually arrives within 32 turns.
+  // The unit of this object is turns without work. If this process has the core to itself, an answer usually
+  // arrives within 32 turns.
   engine::CoreOffer core_offer_{32};
   ShmFabricCounters counters_;  // Includes the counts of destroyed queue pairs.
 };

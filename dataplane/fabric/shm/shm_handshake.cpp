@@ -139,7 +139,8 @@ Result<void> ShmQueuePair::on_hello(LocalSocket::Received& hello) {
 
 void ShmQueuePair::on_socket() {
   if (failed_ || !peer_ || !socket_) return;
-  // This is checked first, so that all messages that the process sent before its end are read.
+  // The end of the process is checked before the messages are read. So all messages that the process sent
+  // before its end are read.
   const bool ended = socket_.has_process_ended();
   const auto done = read_socket(kMessagesPerTurn);
   if (ended || (!done && done.error().code == Errc::peer_failed)) return on_hang_up();

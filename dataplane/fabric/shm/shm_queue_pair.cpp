@@ -21,9 +21,10 @@ constexpr std::size_t kMostMessageBytes = 0x7FFF'FFFF;
 constexpr Duration kLeastAckTimeout = milliseconds(40);
 /// The limit for a peer that shows signs of life but completes no request.
 constexpr Duration kMostForOneRequest = seconds(60);
-/// At each check of a peer that owes an answer, at most this time is added to its waiting time, even if the
-/// check is late. If this process got no core, the peer may have got none either. The peer needs turns of its
-/// own before its silence means anything.
+/// If a peer has not answered yet, each check of the peer adds at most this time to the time for which this
+/// side has waited. This limit also applies if the check is late. The reason is that the scheduler may have
+/// given no core to this process for a while, and then possibly none to the peer either. Silence counts only
+/// if the peer had turns in which it could answer.
 constexpr Duration kMostPerLook = milliseconds(20);
 /// While a peer waits for a receive, this side takes a turn at this interval. The peer regards these turns as
 /// a sign of life.

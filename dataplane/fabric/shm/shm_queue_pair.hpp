@@ -131,7 +131,8 @@ class ShmQueuePair final : public QueuePair, private LocalPeer, private shm::Pay
   std::optional<memory::SharedPages> shared_pages_;
   std::optional<shm::Doorbell> peer_doorbell_;
   std::unordered_map<std::uint32_t, std::shared_ptr<const memory::SharedPages>> peer_arenas_;
-  // For each arena, by its number: the count of slots up to the last slot that named the arena.
+  // The arenas that were sent to the peer, by number. The value is the count of published slots, up to and
+  // including the last slot that named the arena.
   std::unordered_map<std::uint32_t, std::uint32_t> arenas_sent_;
   bool failed_ = false;
   std::string cause_;
@@ -143,7 +144,8 @@ class ShmQueuePair final : public QueuePair, private LocalPeer, private shm::Pay
   Time dial_at_ = Time::never();  // The time of the next attempt to dial.
   Time turned_at_{};
 
-  // How long the peer has made this side wait. The time is added up at each check of the peer.
+  // The state of check_patience(). At each check of the peer, the time since the previous check is added to
+  // the times for which this side has waited.
   bool waits_ = false;
   Time looked_at_{};
   Duration waited_{}, silent_{};

@@ -1,5 +1,5 @@
 // Connecting. A BringUp configures the device with the values from the two blobs. Work requests that are
-// posted during the bring-up wait in this object.
+// posted during the bring-up wait in the VerbsQueuePair.
 #include <algorithm>
 #include <cstring>
 

@@ -217,11 +217,12 @@ void VerbsFabric::forget(VerbsQueuePair& queue_pair) {
 /// Tries to empty the queue pair before it is destroyed. Returns true if all its work requests have
 /// completed.
 ///
-/// A queue pair that is destroyed takes with it the shared receive that it has fetched, unless it has drained
-/// first and reported that (ibv_destroy_qp; IBV_EVENT_QP_LAST_WQE_REACHED). Therefore the work requests of
-/// the queue pair are made to complete as flushed, which most devices do at once. The queue pair then uses no
-/// memory of the application, and drains while other queue pairs run. If the work requests do not complete in
-/// time, the queue pair is destroyed at once. A shared receive is then lost until the queue is renewed.
+/// The device may have fetched a shared receive for this queue pair. This receive is lost when the queue pair
+/// is destroyed, unless the device has first drained the queue pair and reported this (ibv_destroy_qp;
+/// IBV_EVENT_QP_LAST_WQE_REACHED). Therefore the work requests of the queue pair are made to complete as
+/// flushed. Most devices do this at once. After that, the queue pair uses no memory of the application, and
+/// the device drains it while other queue pairs run. If the work requests do not complete in time, the queue
+/// pair is destroyed at once. The shared receive is then lost until the queue is renewed.
 bool VerbsFabric::gives_memory_back(VerbsQueuePair& queue_pair) {
   queue_pair.to_error();
   for (int left = completions_->cqe; left > 0 && !queue_pair.posted_.empty(); left -= kPolledAtOnce)
@@ -256,8 +257,8 @@ void VerbsFabric::make_room_of(const Leaving& leaving) {
   if (leaving.shares_receives && --sharing_ == 0) renew_shared_receives();
 }
 
-/// Replaces the shared receive queue when no queue pair uses it. This restores the receives that destroyed
-/// queue pairs took with them.
+/// Replaces the shared receive queue when no queue pair uses it. This restores the receives that were lost
+/// when queue pairs were destroyed.
 void VerbsFabric::renew_shared_receives() {
   auto fresh = SharedReceives::make(device_);
   if (!fresh) return;

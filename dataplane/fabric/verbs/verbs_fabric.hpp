@@ -31,7 +31,7 @@ struct VerbsFabricCounters {
   /// Registrations of local memory, without the registrations that give rights to peers.
   std::uint64_t registrations = 0;
   std::uint64_t shared_receives = 0;  ///< Messages that arrived in the shared receive queue.
-  std::uint64_t bytes_copied = 0;     ///< The bytes that were copied from the slots of this queue.
+  std::uint64_t bytes_copied = 0;  ///< The bytes that were copied from the slots of the shared receive queue.
   std::uint64_t asynchronous_events = 0;
 };
 
@@ -48,8 +48,8 @@ class VerbsFabric final : public Fabric {
   ~VerbsFabric() override;
 
   FabricInfo info() const override;
-  /// Errors: invalid_argument for depths that the device does not support, unsupported for the path MTU,
-  /// resource_limit.
+  /// Errors: invalid_argument for depths that the device does not support, unsupported if the path MTU is
+  /// below 256 bytes, resource_limit.
   Result<std::unique_ptr<QueuePair>> create_queue_pair(const QueuePairOptions& options) override;
   /// Errors: resource_limit if the memory cannot be pinned, unsupported for RemoteAccess::invalidate, which
   /// would need memory windows.
@@ -136,7 +136,7 @@ class VerbsFabric final : public Fabric {
   std::uint32_t waiting_ = 0;        // The number of queue pairs with posted work requests.
   std::uint32_t introductions_ = 0;  // The number of queue pairs in QP bring-up.
   Time now_{}, next_check_{};
-  // They are kept until the device has drained them and their bring-up has ended.
+  // The destroyed queue pairs that are kept until the device has drained them and their bring-up has ended.
   std::vector<Leaving> leaving_;
   VerbsFabricCounters counters_;
 };

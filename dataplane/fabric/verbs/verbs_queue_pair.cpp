@@ -319,8 +319,8 @@ void VerbsQueuePair::fail(std::string cause) {
   while (!receives_.empty()) finish_receive(flushed);
 }
 
-/// Ends all leases and gives back all shared slots. Precondition: the device has nothing left of this queue
-/// pair.
+/// Ends all leases and gives back all shared slots. Precondition: the device no longer accesses any memory
+/// for this queue pair.
 void VerbsQueuePair::give_everything_back() {
   if (!posted_.empty()) --fabric_.waiting_;
   for (; !posted_.empty(); posted_.pop())

@@ -34,8 +34,8 @@ constexpr std::uint32_t kLeastSlot = 2048;
 /// AF_XDP's part of the kernel leaves this space free before a frame. The kernel drops a frame that does not
 /// fit into the rest of the buffer.
 constexpr std::uint32_t kXdpHeadroom = 256;
-/// The time for which opening waits for the link. A memif waits for its other end, and a network card waits
-/// for the other card.
+/// The time for which the opening of a port waits for the link. A memif waits for its other end, and a
+/// network card waits for the other card.
 constexpr auto kLinkPatience = std::chrono::seconds(3);
 constexpr auto kLinkNap = std::chrono::microseconds(500);
 
@@ -201,8 +201,8 @@ Result<void> Device::start() {
 }
 
 /// Starts the client's end of a memif. This succeeds only when the server listens, and the two ends are often
-/// started at the same time. So it is tried again for a while. The driver returns -1 for every failure, but
-/// leaves the error of the system call in errno.
+/// started at the same time. So the start is tried again for a while. The driver returns -1 for every
+/// failure, but leaves the error of the system call in errno.
 Result<void> Device::start_client() {
   const auto deadline = std::chrono::steady_clock::now() + kLinkPatience;
   for (;;) {

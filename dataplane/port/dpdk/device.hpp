@@ -1,7 +1,6 @@
 // One Ethernet device of DPDK, with the pool of its packet buffers. The device is created or found, then
-// configured and started. It has one or two queues in each direction, but transmits only through the first
-// queue. A Device owns the DPDK device and the pool. Its destructor stops the DPDK device, and removes it if
-// it is virtual. Used by one thread at a time.
+// configured and started. It has one queue in each direction. A Device owns the DPDK device and the pool. Its
+// destructor stops the DPDK device, and removes it if it is virtual. Used by one thread at a time.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -22,7 +21,7 @@ namespace rdmc::port::dpdk {
 
 class Device {
  public:
-  /// The one queue in each direction.
+  /// The number of the one queue in each direction.
   static constexpr std::uint16_t kQueue = 0;
 
   /// Opens the device. Precondition: EAL runs. Errors: already_exists (the device is in use), not_found (the

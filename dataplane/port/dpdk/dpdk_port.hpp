@@ -38,9 +38,9 @@ class DpdkPort final : public Port {
   /// in a further packet buffer.
   static constexpr std::size_t kLeastAttached = 512;
   /// Datagrams for neighbours that are being resolved may use one packet buffer in kHeldShare. Except with
-  /// the largest frames, this is enough for a whole window. Further datagrams are refused while the first
-  /// request may still be answered. After that they are dropped, so that a dead host does not delay traffic
-  /// to other hosts.
+  /// the largest frames, this is enough for a whole window. Further datagrams are refused while the answer to
+  /// the first request to the neighbour may still arrive. After that time they are dropped, so that a dead
+  /// host does not delay traffic to other hosts.
   static constexpr std::uint32_t kHeldShare = 4;
   /// The clock is read, and the timers run, once in this number of bursts.
   static constexpr std::uint32_t kBurstsPerTick = 32;
@@ -174,9 +174,10 @@ class DpdkPort final : public Port {
   std::array<rte_mbuf*, kBurst> spare_{};
   std::uint16_t spares_ = 0;
   // Packet buffers refer to callers' memory through this object. Its reference count is always 1, and each
-  // buffer that is freed sets it to 1 again. DPDK would count up and down with locked operations. Each locked
-  // operation would wait until all bytes of the frame have reached the cache lines of the other end. Only one
-  // thread attaches and frees.
+  // buffer that is freed sets it to 1 again. A real reference count would cost time, because DPDK changes it
+  // by locked CPU instructions. Each locked instruction would wait until all bytes of the frame have reached
+  // the cache lines of the other end. The constant count is safe because only one thread attaches and frees
+  // buffers.
   rte_mbuf_ext_shared_info lent_payload_{};
   std::size_t attached_ = 0;  // The number of packet buffers that refer to callers' memory.
 

@@ -13,9 +13,9 @@
 
 namespace rdmc::port::dpdk {
 
-/// Starts EAL. Errors: resource_limit (see room_for_descriptors, or EAL is out of memory), unsupported (EAL
-/// failed), invalid_argument (EAL already runs with the other kind of pages, or without the PCI bus). The
-/// message contains EAL's own error message.
+/// Starts EAL. Errors: resource_limit (EAL has no memory, or the error of room_for_descriptors), unsupported
+/// (EAL failed), invalid_argument (EAL already runs with the other kind of pages, or without the PCI bus).
+/// The message contains EAL's own error message.
 Result<void> start_eal(const DpdkOptions& options);
 
 /// Returns true if EAL runs with hugepages, false if it runs without them, and nullopt if it does not run.

@@ -71,8 +71,8 @@ Frame read_neighbour_discovery(std::span<const std::byte> ip, std::span<const st
                           .may_replace = !request && (message[4] & kOverride) != std::byte{0}};
 }
 
-// Reads the rest of a UDP datagram. `found` already has its addresses and marks. `ip_bytes` is the length of
-// the IP header.
+// Reads the rest of a UDP datagram. `found` already contains the addresses and the ECN mark. `ip_bytes` is
+// the length of the IP header.
 Frame read_udp(std::span<const std::byte> packet, std::size_t ip_bytes, UdpFrame& found) {
   const auto udp = packet.subspan(ip_bytes);
   if (udp.size() < kUdpBytes) return Unusable::truncated;

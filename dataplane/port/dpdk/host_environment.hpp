@@ -43,7 +43,7 @@ Result<void> room_for_descriptors();
 
 HostEnvironment inspect_host(const DpdkOptions& options);
 
-/// Decides from `host` whether the device can be used. Pure.
+/// Decides from `host` whether the device can be used. The function is pure.
 Usability judge(const DpdkOptions& options, const HostEnvironment& host);
 
 /// The number of free 2 MB pages that a port needs, for its packet buffers and DPDK's own tables, with a

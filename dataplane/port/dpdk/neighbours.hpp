@@ -2,7 +2,7 @@
 // 826) and IPv6 neighbour discovery (RFC 4861), because the two protocols differ only in their packets. It
 // answers requests for the local address, finds the next hop of a destination, and repeats requests before it
 // gives up. It is pure: the caller passes in the time and the received messages, and takes the messages to be
-// sent. Owned by a DPDK port; one thread.
+// sent. Owned by a DPDK port, and used by one thread.
 //
 // A neighbour has one of these states:
 // - Unknown: there is no entry.
@@ -27,7 +27,7 @@ namespace rdmc::port::dpdk {
 /// The local port's addresses on the link.
 struct LinkAddress {
   MacAddress mac{};
-  Address ip;                      ///< Without a port number.
+  Address ip;                      ///< The local IP address, without a port number.
   std::uint8_t prefix_bits = 24;   ///< Addresses that share these leading bits with `ip` are on the link.
   std::optional<Address> gateway;  ///< The next hop of all other addresses.
 };
@@ -70,8 +70,8 @@ class Neighbours {
   /// Returns the next hop's MAC address. Sends a request if the MAC address is not known or is old. The port
   /// number of `destination` is ignored.
   Lookup lookup(const Address& destination, Time now);
-  /// Handles a message from the link. If the message is not addressed to this port, it changes only entries
-  /// that already exist.
+  /// Handles a message from the link. If the message is not addressed to this port, the function changes only
+  /// entries that already exist.
   void on_message(const NeighbourMessage& message, Time now);
 
   void on_timer(Time now);

@@ -1,6 +1,6 @@
 // The user's options for a DPDK port, parsed from one line of words, for example:
-//   vdev=net_memif0,role=server,socket=/tmp/s address=10.0.0.1/24 gateway=10.0.0.254 mtu=4242 huge=no
-// Pure; values only.
+// vdev=net_memif0,role=server,socket=/tmp/s address=10.0.0.1/24 gateway=10.0.0.254 mtu=4242 huge=no The
+// functions are pure.
 #pragma once
 
 #include <cstdint>

@@ -67,8 +67,8 @@ BOOST_AUTO_TEST_CASE(with_nothing_chosen_a_file_takes_hardly_longer_than_the_bou
   }
 }
 
-/// Short files, or links with a long delay. An earlier version of the automatic choice took 1.2 to 2.4 times
-/// as long as the best schedule.
+/// The cases are short files, and links with a long delay. An earlier version of the automatic choice took
+/// 1.2 to 2.4 times as long as the best schedule.
 BOOST_AUTO_TEST_CASE(with_nothing_chosen_short_files_and_long_hops_take_hardly_longer_than_by_the_best_plan) {
   struct Cell {
     std::uint32_t members;

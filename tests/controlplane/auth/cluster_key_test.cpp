@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(children_inherit_the_key_through_one_descriptor_each_readin
   const auto shared = key.share();
   BOOST_TEST_REQUIRE(shared.has_value());
   BOOST_TEST((::fcntl(shared->get(), F_GETFD) & FD_CLOEXEC) != 0);
-  // The memfd is sealed, so no child process can change the key of the others.
+  // The memfd is sealed, so no child process can change the key of the other processes.
   BOOST_TEST(::pwrite(shared->get(), "x", 1, 0) == -1);
   for (int child = 0; child < 3; ++child) {
     const pid_t pid = ::fork();

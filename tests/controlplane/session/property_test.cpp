@@ -1,7 +1,7 @@
 // Runs many worlds with different seeds, with faults of every kind in every phase. Checks these properties:
 // - The job ends in limited time.
 // - Every living process gets one outcome.
-// - No process starts an epoch twice, or with different members.
+// - No process starts an epoch twice. All processes have the same list of the members of an epoch.
 // - All others learn the names of the lost members.
 // - An epoch ends in all processes within 1 s of a failure.
 // - A participant without a fault gets all bytes.

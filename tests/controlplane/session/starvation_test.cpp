@@ -1,6 +1,6 @@
-// Tests that silence is no evidence in two cases: if the process that measures it was starved, or if this
-// process has not yet read the messages that have arrived. However, a process that runs must still lose a
-// silent peer in time.
+// Tests that silence is no evidence in two cases: if the process that measures the silence got no processor
+// time, or if this process has not yet read the messages that have arrived. However, a process that runs must
+// still lose a silent peer in time.
 #include <boost/test/unit_test.hpp>
 #include <optional>
 

@@ -450,7 +450,7 @@ BOOST_AUTO_TEST_CASE(
     elsewhere.host = host;
     for (std::uint64_t sequence = 1; sequence <= 40; ++sequence) {
       process.hear(claim_of(elsewhere, sequence));
-      // The answer names this process, as if the local network led to it and not to the member.
+      // The answer names this process, as if packets to the address reached this process and not the member.
       BOOST_TEST(process.answer_who_listens({{elsewhere.address, elsewhere.id}}) == 0u);
       process.keep_hearing({2, 3}, ids({1, 2, 3, 33}), milliseconds(50));
     }

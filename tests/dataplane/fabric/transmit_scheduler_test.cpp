@@ -124,7 +124,8 @@ BOOST_AUTO_TEST_CASE(any_program_of_calls_finds_what_a_scan_of_all_queue_pairs_w
         }
         case 3:
           scheduler.make_ready(slot, std::nullopt);
-          // The next post order is higher, so this one is behind all others, too.
+          // The slot gets the next post order, which is higher than all others. So it comes last in the
+          // model, too.
           if (!scan.ready.contains(slot)) scan.ready.emplace(slot, ++behind_all);
           break;
         case 4:

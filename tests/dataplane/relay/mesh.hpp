@@ -44,8 +44,8 @@ struct MeshOptions {
   std::uint64_t idle_after = 0;
   /// The number of stragglers. They have the highest ranks. Items for stragglers are delayed.
   std::uint32_t stragglers = 0;
-  /// Items for stragglers can be delivered only at one of this many events on average, and when no other
-  /// event is possible.
+  /// On average, items for stragglers can be delivered only at one of this number of events. They can also be
+  /// delivered when no other event is possible.
   std::uint32_t put_off = 20;
 };
 

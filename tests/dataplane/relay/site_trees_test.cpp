@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_member_has_two_sources_and_two_destinations_at_most) {
   }));
 }
 
-/// So no member waits for a member that is alone behind a slow link.
+/// If the last site passes nothing on, no member waits for a member that is alone behind a slow link.
 BOOST_AUTO_TEST_CASE(a_last_site_of_one_member_passes_nothing_on) {
   for (std::uint32_t first = 1; first <= 20; ++first)
     BOOST_TEST(in_sites({first, 1}).of(first).destinations().empty());

@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(a_straggler_holds_up_nobody_and_gets_what_it_can_take) {
   BOOST_TEST(mesh.is_complete(15));
 }
 
-/// The ring buffer has space for more blocks than a random order of events leaves behind.
+/// The straggler is only as slow as the random order of events makes it. The ring buffer has space for all
+/// blocks that wait for it in such an order.
 BOOST_AUTO_TEST_CASE(one_that_keeps_pace_lacks_nothing) {
   auto options = group(15, 1, 2000, 1500);
   options.put_off = 1;

@@ -12,7 +12,7 @@ BOOST_AUTO_TEST_SUITE(wait_test)
 namespace {
 
 /// Returns the earliest wait of all members except the idle one. If two waits have the same step, a wait for
-/// memory counts as the earlier one, before a wait for a block.
+/// memory counts as earlier than a wait for a block.
 std::optional<Wait> earliest_wait(const Mesh& mesh, const MeshOptions& options) {
   std::optional<Wait> earliest;
   const auto key = [](const Wait& wait) { return std::tuple(wait.step, wait.what); };

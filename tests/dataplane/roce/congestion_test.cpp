@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(read_responses_that_met_congestion_are_spread) {
   }
   const auto pause = [&] { return s.connection().next_deadline() - s.now(); };
   s.notify();
-  s.notify();  // This one is for the same congestion.
+  s.notify();  // This notification is for the same congestion.
   BOOST_TEST(s.sent().size() == 16u);
   BOOST_TEST((pause() > microseconds(20) && pause() < microseconds(40)));
   s.wait(pause());

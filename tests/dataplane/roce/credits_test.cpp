@@ -1,5 +1,5 @@
 // Tests end-to-end credits (IBTA vol. 1, 9.7.7.2). The responder reports how many receives are posted. The
-// requester may start at most one message more.
+// requester may start at most one message more than that.
 #include "dataplane/roce/credits.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(before_the_first_answer_one_message_leaves) {
   Script s(kLimited);
   for (int i = 0; i < 4; ++i) post(s, SendOpcode::send, kMtu + 1);
   CHECK_LINES(s.out(), "send_first 0:256", "send_last 1:1 ask");
-  // 2 receives are left, so messages 2 and 3 may start. Message 4 is the one message more.
+  // 2 receives are left, so messages 2 and 3 may start. Message 4 may start without a receive.
   s.ack(1, credit_code(2), 1);
   CHECK_LINES(s.out(), "send_first 2:256", "send_last 3:1 ask", "send_first 4:256", "send_last 5:1 ask",
               "send_first 6:256", "send_last 7:1 ask");
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_responder_reports_its_receives_and_new_ones_after_none)
   Script s(kLimited);
   for (int i = 0; i < 6; ++i) s.receive(1);
   s.in({Opcode::send_only, 0, 1, true});
-  CHECK_LINES(s.out(), "ack 0 msn 1 credits 4");  // No credit code means 5.
+  CHECK_LINES(s.out(), "ack 0 msn 1 credits 4");  // There is no credit code for 5 receives.
   for (int psn = 1; psn < 6; ++psn) s.in({Opcode::send_only, psn, 1, true});
   CHECK_LINES(s.out(), "ack 5 msn 6 credits 0");
   s.receive(1);

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_path_of_forty_milliseconds_is_filled) {
   Link link = kGigabit;
   link.delay = milliseconds(20);
   Transfer transfer({.path_mtu = 8192, .selective_repeat = true, .congestion_control = true}, link);
-  transfer.run(250);  // A window of 1 MB would carry only 0.2 Gb/s.
+  transfer.run(250);  // With a window of 1 MB, only 0.2 Gb/s would be possible.
   BOOST_TEST(transfer.bits_per_second() > 0.8e9);
   // Packets are sent again only before a round trip is known.
   BOOST_TEST(transfer.pair.connection(0).counters().retransmitted < 5);

@@ -52,7 +52,7 @@ Address random_address(Random& random, bool ipv6) {
 BOOST_AUTO_TEST_CASE(the_congestion_notification_of_a_connectx_4_has_its_icrc) {
   const auto packet = bytes_of("8100ffff40000118000000000000000000000000000000000000000082fd002a");
   const Icrc icrc(Address::ipv4(10, 0, 17, 1, 0), Address::ipv4(10, 0, 18, 1, 4791));
-  // The packet contains it in little endian: 82 fd 00 2a.
+  // The packet contains this ICRC in little endian: 82 fd 00 2a.
   BOOST_TEST(icrc_of(icrc, 0x718C, packet, kBthBytes) == 0x2A00FD82);
 }
 

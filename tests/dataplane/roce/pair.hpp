@@ -36,7 +36,8 @@ struct Struck {
   std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0, overflowed = 0;
 };
 
-/// The number of bytes that a packet has in addition: Ethernet (with preamble and gap), IPv4, UDP and ICRC.
+/// The number of bytes that the link carries for each packet in addition to the packet's RoCE headers and
+/// payload: Ethernet (with preamble and gap), IPv4, UDP and ICRC.
 inline constexpr std::size_t kAroundPacket = 38 + 20 + 8 + 4;
 
 class Pair {

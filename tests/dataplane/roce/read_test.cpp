@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(an_acknowledgement_waits_for_the_responses_before_it) {
 BOOST_AUTO_TEST_CASE(a_nak_waits_for_the_responses_before_it) {
   Script s;
   s.in(ask(0, 0, 2 * kMtu));
-  s.in({Opcode::send_only, 2, 1, true});  // No receive is posted for it.
+  s.in({Opcode::send_only, 2, 1, true});  // No receive is posted for this SEND.
   CHECK_LINES(s.out(), "first 0:256 msn 1@0", "last 1:256 msn 1@256", "rnr 2");
   s.in(ask(2, 0, 1));
   s.in({Opcode::send_middle, 3, 1});

@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_doubled_timeout_stays_until_a_round_trip_is_measured_anew
   s.wait(milliseconds(4));
   CHECK_LINES(s.out(), "send_only 1:1 ask");
   s.wait(microseconds(50));
-  // Nobody knows which of the two transmissions this answers.
+  // The requester cannot know which of the two transmissions this answers.
   s.ack(1);
   post(s, SendOpcode::send, 1);
   s.out();

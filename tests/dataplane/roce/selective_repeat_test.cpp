@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_tail_is_given_up_when_only_probes_were_answered_for_longe
   Script s(kSelective);
   post(s, SendOpcode::write, 20 * kMtu, 1);
   s.out();
-  const std::array<std::size_t, 3> sent{1, 1, 18};  // They are sent after 3, 9 and 21 ms.
+  const std::array<std::size_t, 3> sent{1, 1, 18};  // The packets are sent after 3, 9 and 21 ms.
   for (int probed = 0; probed < 3; ++probed) {
     s.wait(s.connection().next_deadline() - s.now());
     BOOST_TEST(s.out().size() == sent[probed]);

@@ -67,7 +67,8 @@ BOOST_AUTO_TEST_CASE(on_a_clean_network_bulk_payload_lands_in_place_and_only_fir
   for (std::size_t rank = 1; rank < 4; ++rank) {
     const auto& counters = group[rank].fabric().counters();
     BOOST_TEST(counters.packets_in_place > 0u);
-    // If a SEND comes between two trains, the payload of only a few of 256 packets must be copied again.
+    // If a SEND comes between two trains, the payload of only a few of 256 packets must be copied to its
+    // place.
     BOOST_TEST(counters.packets_repaired * 10 < counters.packets_in_place);
     BOOST_TEST(group[rank].group().counters().bytes_copied <= 64u * 1024);
   }

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(atomics_act_once_and_tell_the_value_before) {
                                                    .remote_address = region->remote_address(),
                                                    .remote_key = region->remote_key(),
                                                    .swap_or_add = 2}));
-  for (const std::uint64_t compare : {7, 7})  // The second one finds another value.
+  for (const std::uint64_t compare : {7, 7})  // The second compare-and-swap finds another value.
     BOOST_REQUIRE(pair[0].queue_pair->post_atomic({.work_id = 10,
                                                    .kind = AtomicRequest::Kind::compare_swap,
                                                    .remote_address = region->remote_address() + 8,

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(no_two_ports_begin_with_the_same_udp_ports) {
 BOOST_AUTO_TEST_CASE(an_interrupt_wakes_the_sleeper_once) {
   const Pair& pair = pair_of_ports();
   BOOST_TEST(!says(*pair.a, "wake a sleeper"));
-  BOOST_TEST(fake().interrupts.size() >= 2u);  // There is one for each port.
+  BOOST_TEST(fake().interrupts.size() >= 2u);  // There is one interrupt for each port.
   for (int i = 0; i < 3; ++i) {
     fake().raise();
     const std::uint64_t calls = pair.a->counters().system_calls;
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(large.attached == kBytes);
   BOOST_TEST(large.copied == kHeaders);
   const Handed small = hand_over(*pair.a, "net_memif0", 64, pair.b->info().address);
-  BOOST_TEST(small.attached == 0u);  // A further buffer would cost more.
+  BOOST_TEST(small.attached == 0u);  // Attaching a buffer costs more than this copy.
   BOOST_TEST((small.traffic_class == std::byte{0}));
   // A client with zero-copy lends its buffers to the other end. The other end reads them only after the
   // client's transmit function has returned. So the payload must be copied.
