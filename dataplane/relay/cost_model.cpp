@@ -109,16 +109,18 @@ double first_destinations(Algorithm algorithm, std::uint32_t members, std::uint6
 }
 
 /// Returns the total time for which the root's link is idle because the limit of bytes in flight is reached.
-/// The unit is the time of a hop. A block is acknowledged one round trip after its last byte has left.
+/// The unit is the time of a hop. A window opens with the answer to each packet, one round trip after the
+/// packet has left. A write ends with the answer to the last packet of its block.
 double idle_hops(double destinations, double bytes, double block_bytes, const PathParameters& path) {
   if (path.hop_seconds == 0) return 0;
   const double bytes_per_second = path.bits_per_second / 8;
-  const double round_trip = 2 * path.hop_seconds + block_bytes / bytes_per_second;
-  const double link = bytes_per_second * round_trip;
+  const double round_trip = 2 * path.hop_seconds, of_block = round_trip + block_bytes / bytes_per_second;
+  const double link = bytes_per_second * of_block;
   const double most = path.writes_in_flight == 0 ? link : std::min(link, path.writes_in_flight * block_bytes);
-  double window = path.first_window_bytes == 0 ? most : path.first_window_bytes * destinations;
+  const double open = std::min(most, bytes_per_second * round_trip);
+  double window = path.first_window_bytes == 0 ? open : path.first_window_bytes * destinations;
   double idle = 0;
-  for (; window < most && window < bytes; window += std::min(window, path.buffer_bytes * destinations)) {
+  for (; window < open && window < bytes; window += std::min(window, path.buffer_bytes * destinations)) {
     bytes -= window;
     idle += round_trip - window / bytes_per_second;
   }

@@ -52,9 +52,7 @@ Cell cell_of(const ScenarioOptions& options, const relay::PathParameters& path, 
 /// automatically chosen plan is slower than the best cell by less than the fraction `regret`.
 void check_grid(const ScenarioOptions& options, const std::vector<relay::Algorithm>& algorithms,
                 double tolerance, double regret) {
-  relay::PathParameters path = known_paths(options);
-  // On these short paths, the model overrates the time until the windows of new connections have grown.
-  path.first_window_bytes = 0;
+  const relay::PathParameters path = known_paths(options);
   double best = INFINITY;
   for (const relay::Algorithm algorithm : algorithms) {
     for (const std::uint32_t block_bytes : kSizes) {
