@@ -11,6 +11,7 @@ import sources
 OURS = re.compile(r"rdmc_[a-z_]+|(\./|build[a-z-]*/|tools/|bench/|tests/)\S+")
 OTHERS = {"c++", "cc", "cd", "clang-format", "git", "ibv_rc_pingpong", "ldconfig", "meson", "mkdir", "mpirun", "ninja",
           "pkg-config", "rping", "sed", "srun", "time"}
+ASSIGNMENT = re.compile(r"[A-Z_]+=")
 SHELLS = {"", "bash", "console", "sh", "shell"}  # The languages of fenced blocks that can have commands.
 PROMPT = re.compile(r"^[a-z0-9]*\$ ")
 # A # begins a comment at the beginning of a word, and && ends a command. In quotes, both mean nothing.
@@ -74,7 +75,8 @@ def parts(text):
 
 
 def is_command(text):
-    word = text.split()[0]
+    """True if the first word that is no assignment (NAME=value) is the name of a program."""
+    word = next((word for word in text.split() if not ASSIGNMENT.match(word)), "")
     return word in OTHERS or OURS.fullmatch(word) is not None
 
 
