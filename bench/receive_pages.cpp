@@ -1,13 +1,11 @@
 // rdmc_receive_pages: measures what a member of a group socket gains if it receives messages by their pages
-// (MSG_ZEROCOPY) in place of a copy. Prints one JSON object for each length, first of these times:
-//   - of a copy and of a hand-off of pages alone, from fresh memory to a buffer that begins at a multiple of
-//   2 MB,
-//     each with the reading of all bytes that follows
-// and then of these:
-//   - of rdmc_recv into such a buffer, alternately in both ways, without and with the reading of all bytes. A
-//   root
-//     in a second process sends the messages over loopback. Each message is complete before the call begins.
-// The times are medians in microseconds.
+// (MSG_ZEROCOPY) in place of a copy. First prints one JSON object for each length with two times: of a copy,
+// and of a hand-off of pages. Both go from fresh memory to a buffer that begins at a multiple of 2 MB, and
+// include the reading of all bytes that follows.
+// Then prints one JSON object for each length with the times of rdmc_recv into such a buffer, in both ways.
+// The ways alternate. Each time is printed without and with the reading of all bytes. A root in a second
+// process sends the messages over loopback. Each message is complete before the call begins.
+// All times are medians in microseconds.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdmc/socket.h>
@@ -103,8 +101,7 @@ struct Times {
   std::vector<double> call, with_reading;
 };
 
-/// Receives messages alternately as a copy and by its pages. The first one of each kind does not
-/// count.
+/// Receives messages alternately as copies and by their pages. The first one of each kind does not count.
 std::array<Times, 2> receive_all(std::size_t bytes, int count, std::uint16_t port) {
   const int fd = group_socket();
   const sockaddr_in address{

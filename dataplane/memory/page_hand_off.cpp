@@ -47,10 +47,14 @@ bool move_pages(std::span<std::byte> source, std::span<std::byte> destination) {
   munmap(hint, bytes);
   void* const moved = mremap(source.data(), bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, hint);
   if (moved == MAP_FAILED) return false;
-  // All pages are of one mapping now, so this call fails only before it has changed anything: the process has
-  // too many mappings.
   if (mremap(moved, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, destination.data()) != MAP_FAILED)
     return true;
+  // All pages are of one mapping now. So the kernel refuses for two reasons only: the process has too many
+  // mappings, or the kernel has no memory for itself. In the second case, it may have unmapped the
+  // destination already. Then mmap maps it again. If the destination is still mapped, mmap fails and changes
+  // nothing.
+  mmap(destination.data(), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+       -1, 0);
   std::memcpy(source.data(), moved, bytes);
   munmap(moved, bytes);
   return false;

@@ -12,8 +12,7 @@ namespace rdmc::group {
 
 class MemoryStore final : public Store {
  public:
-  /// `memory` must have space for the message (rounded up to whole pages if pages are exchanged) and must
-  /// outlive the store.
+  /// `memory` must have space for the message and must outlive the store.
   MemoryStore(std::span<std::byte> memory, std::uint64_t bytes, std::uint32_t block_bytes)
       : memory_(memory), blocks_(relay::block_count(bytes, block_bytes)) {}
 
