@@ -29,6 +29,11 @@ def packets(machine, which):
     return int(machine.run(f"cat /sys/class/infiniband/rxe0/ports/1/hw_counters/{which}_pkts"))
 
 
+def packets_since(machine, before=(0, 0)):
+    """Returns how many packets the device has received and sent since an earlier call returned `before`."""
+    return tuple(packets(machine, which) - then for which, then in zip(("rcvd", "sent"), before))
+
+
 @contextlib.contextmanager
 def agent_here(bcast, address, root, key, more=()):
     root.mkdir()

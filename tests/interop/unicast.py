@@ -82,11 +82,12 @@ def run(machine, program):
     for what, play in (("unicast between two processes on an RDMA device", on_one_device),
                        ("unicast from a UDP socket to an RDMA device", from_a_socket),
                        ("unicast from an RDMA device to a UDP socket", to_a_socket)):
-        before = groups.packets(machine, "rcvd")
+        before = groups.packets_since(machine)
         try:
             play()
-            came = groups.packets(machine, "rcvd") - before
-            wrong = f"only {came} packets came through the RDMA device" if came < LEAST_PACKETS else ""
+            # The data goes in one direction. How many acknowledgements go in the other one depends on the machine's load.
+            data = max(groups.packets_since(machine, before))
+            wrong = f"only {data} packets of data went through the RDMA device" if data < LEAST_PACKETS else ""
         except (guest.Failed, subprocess.TimeoutExpired, OSError) as error:
             wrong = str(error).strip().replace("\n", "; ")
         yield what, f"fail: {wrong}" if wrong else "pass"
