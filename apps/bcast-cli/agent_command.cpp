@@ -96,9 +96,10 @@ Result<void> serve_locally(const LocalReceiverOptions& options) {
   const auto agent = Agent::start(**loop, std::move(*directory), options.listen, std::move(*security), {});
   if (!agent) return std::unexpected(agent.error());
   if (auto reported = report_address(kLinkDescriptor, (*agent)->address()); !reported) return reported;
-  // Ctrl-C also reaches the sender. The sender then ends the transfer in order, and after that it ends the
-  // receivers. The sender sends SIGTERM when nothing is left to do. The kernel sends SIGTERM when the sender
-  // is dead. In the second case the receivers finish the transfer without the sender if they can, unless the
+  // Ctrl-C also reaches the sender. The sender then ends the transfer at every receiver that has not
+  // committed yet, and after that it ends the receiver processes. A receiver process gets SIGTERM in two
+  // cases: the sender sends it when nothing is left to do, and the kernel sends it when the sender has died.
+  // If the sender has died, the receivers finish the transfer without the sender if they can, unless the
   // user has interrupted the sender twice.
   (void)stop->wait(kLinkDescriptor);
   if (!is_abandoned(kLinkDescriptor)) (*agent)->finish(kFinishWithin);

@@ -1,8 +1,8 @@
 // The sending side of one transfer. It has the session's Coordinator with a channel to each receiver. It also
 // has the root's Participant with its data plane and the source file. The Coordinator and the Participant run
 // one epoch after the other. Messages between them are passed inside this object. Everything happens on the
-// control loop's thread. Answers from other threads find the object by a weak pointer. It ends exactly once,
-// with a result for every receiver.
+// control loop's thread. The handlers of answers hold only a weak pointer to this object, because an answer
+// may come after the object is destroyed. The transfer ends exactly once, with a result for every receiver.
 #pragma once
 
 #include <functional>

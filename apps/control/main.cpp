@@ -96,7 +96,9 @@ Result<view::MemberId> member_of(const view::View& view, const std::string& text
 
 /// Removes a member by changing the view in the store. The members learn of it from the store.
 int remove(const Options& options, StoreSession& store) {
-  // After the member is found, this has its id. A process with the same name may join meanwhile.
+  // At first, `text` is the id, the address or the name that the user gave. After the first attempt it is the
+  // id of the member that was found. So a later attempt cannot remove another process that has joined under
+  // the same name meanwhile.
   std::string text = options.member;
   for (int attempt = 0; attempt < kRemovals; ++attempt) {
     auto view = known_view(options, store);

@@ -1,5 +1,7 @@
-// The base of the root and the receivers of a simulated bcast: a port, the software fabric, an engine whose
-// turns the scenario runs, the job's data plane, and control channels that keep message boundaries.
+// The base class of the root and the receivers in a simulated transfer of rdmc_bcast. It has a port, the
+// software fabric, an engine, and the data plane of the transfer. The engine has no thread: the simulated
+// process runs a turn whenever the simulation runs the process. This file also has the end of a control
+// channel, which sends and receives whole messages.
 #pragma once
 
 #include <xxhash.h>

@@ -1,9 +1,9 @@
-// The time in which this process has listened to its peers. Only in this time does the silence of a peer
-// count. Messages arrive in sockets and on other threads than the thread that judges silence. So at
-// intervals, the judging thread asks the other threads to hand over everything that has arrived. The time
-// before such a question is proven when the question is answered. A thread that gets no processor time hands
-// nothing over, and does not answer either. This code does no I/O and reads no clock. Only one thread may use
-// it.
+// The time in which this process has listened to its peers (the listening time). The silence of a peer counts
+// only in this time. Messages arrive in sockets and on other threads than the thread that judges silence. So
+// at intervals, the judging thread asks the other threads to hand over everything that has arrived. When
+// they answer, it is certain that this process has listened up to the question, so the time before the
+// question becomes listening time. A thread that gets no processor time hands nothing over, and does not
+// answer either. This code does no I/O and reads no clock. Only one thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,14 @@ namespace rdmc::view {
 
 class Listening {
  public:
-  /// `max_step` is the greatest time between two questions that counts.
+  /// If more time than `max_step` passes between two questions, only `max_step` of it is listening time.
   explicit Listening(Duration max_step) : max_step_(max_step) {}
 
   /// Returns the listening time of a message that is heard at the local time `local`. Listening time never
   /// decreases.
   Time at(Time local) const { return proven_ + std::min(local - asked_, max_step_); }
-  /// Returns a listening time. Everything that arrived before this time has been heard.
+  /// Returns the listening time of the last question that was answered. Everything that had arrived before
+  /// this question has been handed over.
   Time proven() const { return proven_; }
 
   void ask(Time local) {

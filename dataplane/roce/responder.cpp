@@ -126,7 +126,9 @@ Arrival Responder::refuse_at(Sequence at, std::uint8_t syndrome, FailureCause ca
   return {Arrival::Verdict::refused};
 }
 
-// Later packets are dropped until the peer sends this PSN again. They need no NAK of their own.
+// Called when the packet at next_ needs a receive and none is posted. The RNR NAK asks the peer to send this
+// packet again later. In standard mode, all packets after it are dropped until it arrives again, and cause no
+// further NAK.
 Arrival Responder::not_ready() {
   nak_ = {rnr_syndrome(config_.rnr_timer), next_};
   gap_reported_ = true;

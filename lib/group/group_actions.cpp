@@ -86,8 +86,8 @@ Result<std::size_t> Group::drive(Message& message) {
   return done;
 }
 
-// Announces the message to the members whose first source this member is. This happens as soon as the length
-// is known, and before any block of the message is sent.
+// Announces the message to each member that gets its first block from this member. This happens as soon as
+// the length is known, and before any block of the message is sent.
 Result<std::size_t> Group::announce(Message& message) {
   if (!config_.announce_lengths || !message.relay.has_length()) return 0;
   std::size_t done = 0;

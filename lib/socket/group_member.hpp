@@ -1,5 +1,5 @@
 // A receiver's part in a group. It joins at the root's address, connects to the members that the root names,
-// and follows the views that the root sends. Runs on the control loop.
+// and follows the views that the root sends. It runs on the control loop.
 #pragma once
 
 #include <set>
@@ -36,9 +36,9 @@ class GroupMember final : public GroupSession {
   peer::Peers::Handle attempt_;
   control::Timer patience_;
   std::optional<control::Channel> channel_;
-  // The peers that are in the group or about to join it, at most kMostMembers.
+  // The peers that are in the group or about to join it. There are at most kMostMembers of them.
   std::set<std::uint32_t> peers_;
-  // The peers that are not connected yet. Empty until the root has welcomed this member.
+  // The peers that are not connected yet. This is nullopt until the root has welcomed this member.
   std::optional<std::set<std::uint32_t>> missing_;
   std::uint32_t self_ = 0;
   bool is_ready_ = false, is_in_ = false;

@@ -60,8 +60,9 @@ Answer Stack::send(int fd, std::span<const std::byte> bytes, int flags) {
     if (done == 0) throw;
     return done;
   }
-  // A caller that has sent less than it wanted also takes the socket for full (epoll(7)) and waits for an
-  // edge.
+  // A caller may conclude that the socket is full in two cases: after EAGAIN, and after a call that has sent
+  // fewer bytes than the caller wanted (epoll(7)). It may then wait for the next edge, so the socket is
+  // shown as full.
   if (!sent && sent.error() == EAGAIN) socket->show_full();
   if (sent || done > 0) return done;
   if (sent.error() == EPIPE && (flags & MSG_NOSIGNAL) == 0) raise_broken_pipe(lock);

@@ -55,10 +55,11 @@ class Outlet {
   virtual std::unique_ptr<ClaimedLane> claim_lane() { return nullptr; }
   /// Returns memory of CopyPool::kBytes for a copy that goes to a slot, or null.
   virtual std::shared_ptr<std::byte[]> take_copy() { return nullptr; }
-  /// Returns the memory quota of the peer, for bytes that are kept in addition to its windows. Null means no
-  /// limit.
+  /// Returns the memory quota of the peer. If a message from the peer is too long to wait in the stream, the
+  /// memory in which its bytes are gathered is taken from this quota. Null means no limit.
   virtual std::shared_ptr<Budget> budget() { return nullptr; }
-  /// Called when the peer is being informed that it may write this slot. Called in the order of the grants.
+  /// Called when the peer is being informed that it may write into this slot. Called in the order of the
+  /// grants.
   virtual void on_granted(Stream&, const OwnedSlot&) {}
 };
 
@@ -226,7 +227,7 @@ class Stream {
   void grant(std::deque<OwnedSlot> slots);
   /// Must be called when the peer has written `bytes` bytes into a granted slot. Errors: protocol_error.
   Result<void> on_chunk(std::uint32_t slot, std::size_t bytes);
-  /// After the stream has ended: returns the slots that the peer may still write.
+  /// Returns the slots into which the peer may still write. Must be called after the stream has ended.
   std::deque<OwnedSlot> take_granted();
   bool has_heard_end() const { return fin_received_; }
 

@@ -12,7 +12,8 @@ using model::Machine;
 
 namespace {
 
-/// Threads post work, and one thread sleeps as an engine does until it has seen all of it.
+/// Runs `posters` threads that post work, and one thread that takes the work. While there is no work, that
+/// thread sleeps as an engine does. It ends when it has seen all of the work.
 model::Outcome explore(std::uint32_t posters, bool has_weak_stores) {
   struct State {
     engine::SleepHandshake sleep;

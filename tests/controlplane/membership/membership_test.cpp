@@ -205,8 +205,9 @@ struct Spoken : control::testing::Harness {
     peer::Peers::Handle dialing;
     std::optional<control::Listener> listener;
   };
-  /// Makes such a process. `says` is the address in its greeting. By default, no process listens at this
-  /// address.
+  /// Makes a process that greets the membership as the member `id`, and waits until its channel is open.
+  /// `says` is the address in the greeting. If `says` is not given, the greeting has an address at which no
+  /// process listens.
   control::testing::End& come(std::uint64_t id, std::optional<Address> says = {}) {
     const auto blob = data->offer(LinkId{id}).value();
     comers.push_back({peer::Peers::create(*loop, control::testing::insecure_options()).value(), {}});
@@ -226,7 +227,7 @@ struct Spoken : control::testing::Harness {
     BOOST_TEST_REQUIRE(events.wait([&] { return end.established; }));
     return end;
   }
-  /// Makes the newest of these processes listen at `at`.
+  /// Makes the process that come() made last listen at `at`.
   void listen_at(const Address& at) {
     Comer& comer = comers.back();
     comer.listener.emplace(comer.peers->listen(at, {.channel = comer.peers->options()}).value());
@@ -245,7 +246,7 @@ struct Spoken : control::testing::Harness {
   Address address;
   // Must be used on the control loop.
   std::list<Comer> comers;
-  // The blob that the membership has offered to the newest of these processes.
+  // The blob that the membership has offered to the process that come() made last.
   Bytes newest_blob;
 };
 

@@ -21,7 +21,8 @@ std::vector<std::uint32_t> some_sites() {
                                                          rc::gen::inRange<std::uint32_t>(1, 40)));
 }
 
-/// Calls `check` for every list of up to four sites of up to seven members.
+/// Calls `check` for every list of one to four sites, where each site has one to seven members. The argument
+/// of `check` has the number of members of each site.
 template <typename Check>
 void for_each_small_list(Check check) {
   std::vector<std::uint32_t> sizes{1};

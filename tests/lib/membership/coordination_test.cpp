@@ -165,7 +165,9 @@ BOOST_AUTO_TEST_CASE(of_several_wishes_the_last_that_arrives_stands_and_none_com
   expect(decide(order, states, {}, now), order, 5);
   states[MemberId{5}].is_drained = false;
   BOOST_TEST(!decide(order, states, {}, now).has_value());
-  // If an epoch begins for another reason, it settles only a request that it grants.
+  // Now an epoch begins for another reason: the last epoch has failed at member 3. The new epoch does not
+  // have the root that the last request names. So it settles no request, and a later epoch can still grant
+  // the last request.
   states[MemberId{9}].wish = MemberId{9};
   states[MemberId{3}].stage = Stage::failed;
   const auto other = decide(order, states, {}, now);

@@ -1,4 +1,5 @@
-// Tests requests for another root. They reach one coordinator after another, in any order.
+// Tests one-time requests for another root. The coordinator changes now and then. The reports of different
+// members reach the present coordinator in a random order.
 #include "lib/membership/wishes.hpp"
 
 #include <rapidcheck.h>
@@ -24,7 +25,7 @@ std::size_t below(std::size_t count) {
   return *rc::gen::inRange<std::size_t>(0, count);
 }
 
-/// A group of four members whose root is always drained. It has one coordinator after another.
+/// A group of four members whose root is always drained. The coordinator of the group changes now and then.
 class Model {
  public:
   Model() {

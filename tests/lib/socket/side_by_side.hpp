@@ -74,7 +74,8 @@ class SideBySide {
     at.ours = static_cast<int>(of(at.stack->socket(AF_INET, SOCK_STREAM | type_flags_, 0)));
     if (!blocks_) return;
     set(at, SO_RCVTIMEO, kShortly);
-    // A connect also waits until the process is found.
+    // SO_SNDTIMEO also limits the time of connect(). In this library, connect() may have to wait until the
+    // process at the address has been dialled, which can take longer than kShortly.
     set(at, SO_SNDTIMEO, kLong);
   }
 
