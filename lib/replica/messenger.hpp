@@ -1,0 +1,198 @@
+// The messages of one process of a rank program: its requests, the matching of messages with receives, and
+// the transfer of the bytes. A short message is sent at once, together with its envelope (eager). A longer
+// one is announced first. When a receive has matched the announcement, the receiver grants the memory of the
+// receive, and the sender writes the bytes directly into it. So a long message is not copied in between.
+//
+// The memory of a send or a receive belongs to the program until the request is complete. A core without I/O
+// and without a clock; the thread of the program uses it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dataplane/base/error.hpp"
+#include "lib/replica/carrier.hpp"
+#include "lib/replica/match_queue.hpp"
+#include "lib/replica/records.hpp"
+#include "lib/replica/slab.hpp"
+
+namespace rdmc::replica {
+
+/// A request of the program. Numbers are not used again.
+enum class RequestId : std::uint64_t {};
+
+/// What a completed request tells.
+struct Delivery {
+  std::uint32_t source = 0;  ///< the sender's rank in the communicator
+  std::int32_t tag = 0;
+  std::size_t bytes = 0;
+  friend bool operator==(const Delivery&, const Delivery&) = default;
+};
+
+class Messenger {
+ public:
+  static constexpr std::int32_t kAny = MatchQueue::kAny;
+  /// The largest length of an eager message.
+  static constexpr std::size_t kMostEagerBytes = 8 * 1024;
+  /// A process sends at most this many bytes of eager messages that the receiver's program has not received
+  /// yet. Further messages are announced, whatever their length. So the memory that a receiver needs for
+  /// messages that it does not expect is bounded for each sender.
+  static constexpr std::size_t kEagerWindow = 1 << 20;
+  /// An eager message counts as so many more bytes of the window, for the memory that describes it.
+  static constexpr std::size_t kEagerOverhead = 64;
+  /// A long message is written in pieces of at most this length, so that other messages need not wait long.
+  static constexpr std::size_t kPieceBytes = 4 << 20;
+  /// The largest number of announced messages for which this process grants memory to one peer at a time.
+  static constexpr std::uint32_t kMostGrants = 64;
+  /// The largest number of communicators whose messages have arrived before the communicator was made here.
+  static constexpr std::size_t kMostEarlyContexts = 1024;
+
+  struct Counters {
+    std::uint64_t messages = 0;    ///< messages sent to other processes
+    std::uint64_t unexpected = 0;  ///< messages that arrived before a receive for them was posted
+    std::uint64_t bytes_sent = 0, bytes_received = 0;
+  };
+
+  /// `own` is this process, and `processes` is the number of all processes.
+  Messenger(Carrier& carrier, ProcessId own, std::uint32_t processes);
+  Messenger(const Messenger&) = delete;
+  Messenger& operator=(const Messenger&) = delete;
+
+  /// Makes a communicator. `members[i]` is the process of rank i. This process has the rank `rank`. The id
+  /// must be greater than those of all communicators that were made before.
+  void add_context(ContextId context, std::vector<ProcessId> members, std::uint32_t rank);
+  /// Ends a communicator. Messages that arrive for it from now on are dropped.
+  void remove_context(ContextId context);
+
+  // -- The program. The caller has checked that the context exists, and that ranks and tags are possible. --
+
+  /// Begins to send. `bytes` must not change until the request is complete.
+  RequestId send(ContextId context, std::span<const std::byte> bytes, std::uint32_t to, std::int32_t tag);
+  /// Begins to receive. `from` and `tag` may be kAny.
+  RequestId receive(ContextId context, std::span<std::byte> bytes, std::int32_t from, std::int32_t tag);
+  /// True if take() returns a result.
+  bool is_complete(RequestId request) const;
+  /// Returns the result of a complete request, and forgets the request. Errors: invalid_argument if the
+  /// message was longer than the receive, or if there is no such request; peer_failed; resource_limit.
+  Result<Delivery> take(RequestId request);
+  /// Returns the message that a receive with these arguments would get now.
+  std::optional<Delivery> probe(ContextId context, std::int32_t from, std::int32_t tag) const;
+
+  // -- The driver. --
+
+  /// Handles the records of a frame. Errors: protocol_error; `from` must then be treated as failed.
+  Result<void> on_records(ProcessId from, std::span<const std::byte> records);
+  /// `bytes` bytes have been written to memory that was granted for an announced message. Errors:
+  /// protocol_error.
+  Result<void> on_write_arrived(ProcessId from, std::uint32_t arrival, std::size_t bytes);
+  /// A write has completed.
+  void on_written(ProcessId to, std::uint32_t transfer);
+  /// There may be space for records again, or can_write() may be true again. Must also be called when the
+  /// processes have been connected.
+  void on_room(ProcessId to);
+  /// The process is dead, or has broken the protocol. All that depends on it fails with `cause`.
+  void on_failed(ProcessId process, const Error& cause);
+
+  /// True if nothing waits to be sent to `to`.
+  bool is_quiet(ProcessId to) const;
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct Context {
+    std::vector<ProcessId> members;  ///< empty while the communicator has not been made here
+    std::uint32_t rank = 0;
+    MatchQueue queue;
+  };
+  enum class Kind : std::uint8_t { send, receive };
+  struct Request {
+    Kind kind = Kind::send;
+    bool is_complete = false;
+    std::uint32_t generation = 0;
+    ContextId context{};
+    std::int32_t from = kAny, tag = kAny;
+    std::span<std::byte> into{};  ///< of a receive
+    Delivery delivery{};
+    std::optional<Error> error{};
+  };
+  /// A message that this process sends and that is not complete.
+  struct Transfer {
+    ProcessId to{};
+    Envelope envelope;
+    std::span<const std::byte> bytes;
+    std::uint32_t request = 0;
+    bool is_announced = false;
+    std::optional<Grant> grant{};
+    std::uint64_t posted = 0;     ///< The bytes whose writes were posted.
+    std::uint32_t in_flight = 0;  ///< The number of writes in flight.
+  };
+  /// A message that arrives and is not delivered.
+  struct Arrival {
+    ProcessId from{};
+    Envelope envelope;
+    std::uint64_t bytes = 0;
+    std::vector<std::byte> stored{};          ///< the bytes of an eager message without a receive
+    std::optional<std::uint32_t> transfer{};  ///< the sender's number, if the message was announced
+    std::optional<std::uint32_t> request{};   ///< the receive that has matched
+    std::optional<std::uint64_t> exposed{};
+    std::uint64_t missing = 0;  ///< the bytes that were granted and have not arrived
+  };
+  struct Peer {
+    std::deque<std::uint32_t> unsent;     ///< transfers that wait for space in a frame, in order
+    std::deque<std::uint32_t> writing;    ///< transfers with pieces that are not posted yet
+    std::deque<std::uint32_t> ungranted;  ///< arrivals that have matched and wait for a grant
+    std::deque<Grant> grants;             ///< grants that wait for space in a frame
+    std::uint32_t granted = 0;            ///< arrivals that are being written
+    std::uint64_t eager_outstanding = 0;  ///< counts against kEagerWindow
+    std::uint64_t consumed = 0;           ///< what this process has consumed and not reported yet
+    std::optional<Error> failure;
+  };
+
+  Peer& peer(ProcessId process) { return peers_[static_cast<std::uint32_t>(process)]; }
+  RequestId id_of(std::uint32_t index) const;
+  std::optional<std::uint32_t> index_of(RequestId id) const;
+  std::uint32_t new_request(Request request);
+  void complete(std::uint32_t request, const Delivery& delivery);
+  void fail_request(std::uint32_t request, Error error);
+
+  Context* context_of(ContextId id);
+  bool send_now(Peer& peer, ProcessId to, const Envelope& envelope, std::span<const std::byte> bytes);
+  bool send_first(Peer& peer);
+  void send_to_self(std::uint32_t request, const Envelope& envelope, std::span<const std::byte> bytes);
+  bool may_be_eager(const Peer& peer, std::size_t bytes) const;
+  void finish_transfer(std::uint32_t transfer);
+  void pump(ProcessId to);
+  void post_pieces(ProcessId to);
+
+  Result<Context*> arrival_context(const Envelope& envelope, ProcessId from);
+  Result<void> handle(ProcessId from, const Eager& eager);
+  Result<void> handle(ProcessId from, const Announcement& announcement);
+  Result<void> handle(ProcessId from, const Grant& grant);
+  Result<void> handle(ProcessId from, const Consumed& consumed);
+  void note_consumed(ProcessId from, std::size_t bytes);
+  void fill_receive(std::uint32_t request, const Envelope& envelope, std::span<const std::byte> bytes);
+  void complete_receive(std::uint32_t request, const Envelope& envelope, std::uint64_t bytes);
+  void deliver(std::uint32_t arrival, std::uint32_t request);
+  void refuse(const Arrival& arrival);
+  void grant_next(ProcessId from);
+  void grant(std::uint32_t arrival);
+
+  Carrier& carrier_;
+  const ProcessId own_;
+  std::vector<Peer> peers_;
+  std::map<ContextId, Context> contexts_;
+  std::uint32_t made_end_ = 0;  ///< The ids of all communicators that were made here are below this one.
+  std::size_t early_contexts_ = 0;
+  ContextId cached_id_{};
+  Context* cached_ = nullptr;  ///< The communicator that was used last.
+  Slab<Request> requests_;
+  std::uint32_t generation_ = 0;
+  Slab<Transfer> transfers_;
+  Slab<Arrival> arrivals_;
+  Counters counters_;
+};
+
+}  // namespace rdmc::replica

@@ -1,0 +1,130 @@
+#include "lib/replica/records.hpp"
+
+#include <cassert>
+#include <limits>
+
+#include "dataplane/base/bytes.hpp"
+
+namespace rdmc::replica {
+namespace {
+
+enum class Kind : std::uint8_t { eager = 1, announcement, grant, consumed };
+
+constexpr std::size_t kEnvelopeBytes = 16, kAnnouncementBytes = kEnvelopeBytes + 16, kGrantBytes = 32,
+                      kConsumedBytes = 8;
+static_assert(kEagerHeadBytes == kRecordHeadBytes + kEnvelopeBytes);
+static_assert(kLongestRecordBytes == kRecordHeadBytes + kAnnouncementBytes &&
+              kAnnouncementBytes >= kGrantBytes);
+
+void put(std::byte* out, const Envelope& envelope) {
+  store_be(out, static_cast<std::uint32_t>(envelope.context));
+  store_be(out + 4, envelope.source);
+  store_be(out + 8, static_cast<std::uint32_t>(envelope.tag));
+  store_be(out + 12, envelope.sequence);
+}
+
+Envelope envelope_at(const std::byte* from) {
+  return {.context = ContextId{load_be<std::uint32_t>(from)},
+          .source = load_be<std::uint32_t>(from + 4),
+          .tag = static_cast<std::int32_t>(load_be<std::uint32_t>(from + 8)),
+          .sequence = load_be<std::uint32_t>(from + 12)};
+}
+
+void put_head(std::byte* out, Kind kind, std::size_t body) {
+  store_be(out, static_cast<std::uint32_t>(kind) << 24);
+  store_be(out + 4, static_cast<std::uint32_t>(body));
+}
+
+std::size_t put_body(std::byte* out, const Eager& eager) {
+  put(out, eager.envelope);
+  std::ranges::copy(eager.bytes, out + kEnvelopeBytes);
+  return kEnvelopeBytes + eager.bytes.size();
+}
+
+std::size_t put_body(std::byte* out, const Announcement& announcement) {
+  put(out, announcement.envelope);
+  store_be(out + 16, announcement.transfer);
+  store_be(out + 20, std::uint32_t{0});
+  store_be(out + 24, announcement.bytes);
+  return kAnnouncementBytes;
+}
+
+std::size_t put_body(std::byte* out, const Grant& grant) {
+  store_be(out, grant.transfer);
+  store_be(out + 4, grant.arrival);
+  store_be(out + 8, grant.bytes);
+  store_be(out + 16, grant.remote_address);
+  store_be(out + 24, value_of(grant.remote_key));
+  store_be(out + 28, std::uint32_t{0});
+  return kGrantBytes;
+}
+
+std::size_t put_body(std::byte* out, const Consumed& consumed) {
+  store_be(out, consumed.bytes);
+  return kConsumedBytes;
+}
+
+std::unexpected<Error> bad(const char* what) {
+  return fail(Errc::protocol_error, what);
+}
+
+}  // namespace
+
+std::size_t encoded_bytes(const Record& record) {
+  if (const auto* eager = std::get_if<Eager>(&record)) return kEagerHeadBytes + eager->bytes.size();
+  constexpr std::size_t kBodies[] = {0, kAnnouncementBytes, kGrantBytes, kConsumedBytes};
+  return kRecordHeadBytes + kBodies[record.index()];
+}
+
+std::size_t encode(const Record& record, std::span<std::byte> out) {
+  assert(out.size() >= encoded_bytes(record));
+  const std::size_t bytes =
+      std::visit([&](const auto& one) { return put_body(out.data() + kRecordHeadBytes, one); }, record);
+  put_head(out.data(), static_cast<Kind>(record.index() + 1), bytes);
+  return kRecordHeadBytes + bytes;
+}
+
+Result<Record> RecordReader::next() {
+  if (rest_.size() < kRecordHeadBytes) return bad("record: cut off");
+  const auto head = load_be<std::uint32_t>(rest_.data());
+  const auto bytes = load_be<std::uint32_t>(rest_.data() + 4);
+  if ((head & 0xFF'FFFF) != 0) return bad("record: padding is not zero");
+  if (bytes > rest_.size() - kRecordHeadBytes) return bad("record: longer than its frame");
+  const auto body = rest_.subspan(kRecordHeadBytes, bytes);
+  rest_ = rest_.subspan(kRecordHeadBytes + bytes);
+  switch (static_cast<Kind>(head >> 24)) {
+    case Kind::eager: {
+      if (bytes < kEnvelopeBytes) break;
+      const Eager eager{.envelope = envelope_at(body.data()), .bytes = body.subspan(kEnvelopeBytes)};
+      if (eager.envelope.tag < 0) return bad("record: a message with an impossible tag");
+      return eager;
+    }
+    case Kind::announcement: {
+      if (bytes != kAnnouncementBytes) break;
+      const Announcement announcement{.envelope = envelope_at(body.data()),
+                                      .transfer = load_be<std::uint32_t>(&body[16]),
+                                      .bytes = load_be<std::uint64_t>(&body[24])};
+      if (announcement.envelope.tag < 0) return bad("record: a message with an impossible tag");
+      if (load_be<std::uint32_t>(&body[20]) != 0) return bad("record: padding is not zero");
+      if (announcement.bytes > std::numeric_limits<std::int64_t>::max())
+        return bad("record: a message of an impossible length");
+      return announcement;
+    }
+    case Kind::grant: {
+      if (bytes != kGrantBytes) break;
+      if (load_be<std::uint32_t>(&body[28]) != 0) return bad("record: padding is not zero");
+      return Grant{.transfer = load_be<std::uint32_t>(&body[0]),
+                   .arrival = load_be<std::uint32_t>(&body[4]),
+                   .bytes = load_be<std::uint64_t>(&body[8]),
+                   .remote_address = load_be<std::uint64_t>(&body[16]),
+                   .remote_key = RemoteKey{load_be<std::uint32_t>(&body[24])}};
+    }
+    case Kind::consumed:
+      if (bytes != kConsumedBytes) break;
+      return Consumed{load_be<std::uint64_t>(&body[0])};
+    default: return bad("record: of an unknown kind");
+  }
+  return bad("record: of a wrong length");
+}
+
+}  // namespace rdmc::replica

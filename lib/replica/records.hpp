@@ -1,0 +1,96 @@
+// The records that two processes of a rank program exchange. Records are packed one after another into the
+// frames of a connection. A record has a head of 8 bytes and a body. The head is big endian, like all numbers
+// of a body: the kind (1 byte), zeros (3 bytes), and the length of the body (4 bytes). Records are read from
+// memory that a peer writes, so every field is loaded only once and is checked.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "dataplane/base/error.hpp"
+#include "dataplane/base/types.hpp"
+
+namespace rdmc::replica {
+
+/// Identifies a communicator. All its members have agreed on the number.
+enum class ContextId : std::uint32_t {};
+
+/// What a receive matches. `source` is the sender's rank in the communicator.
+struct Envelope {
+  ContextId context{};
+  std::uint32_t source = 0;
+  std::int32_t tag = 0;
+  /// The number of the message in its logical channel: (source, destination, context, tag). All replicas of
+  /// the source give the same number to the same message. Only programs with replicas use it.
+  std::uint32_t sequence = 0;
+  friend bool operator==(const Envelope&, const Envelope&) = default;
+};
+
+/// A whole message, with its bytes.
+struct Eager {
+  Envelope envelope;
+  std::span<const std::byte> bytes;
+  friend bool operator==(const Eager& a, const Eager& b) {
+    return a.envelope == b.envelope && std::ranges::equal(a.bytes, b.bytes);
+  }
+};
+
+/// Announces a message whose bytes are written when the receiver has granted memory for them. `transfer` is
+/// the sender's number of the message.
+struct Announcement {
+  Envelope envelope;
+  std::uint32_t transfer = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const Announcement&, const Announcement&) = default;
+};
+
+/// The answer to an announcement: the sender may write the first `bytes` bytes of the message to this memory,
+/// with `arrival` as the immediate of each WRITE. `arrival` is the receiver's number of the message. If
+/// `bytes` is 0, the sender writes nothing.
+struct Grant {
+  std::uint32_t transfer = 0;
+  std::uint32_t arrival = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t remote_address = 0;
+  RemoteKey remote_key{};
+  friend bool operator==(const Grant&, const Grant&) = default;
+};
+
+/// The receiver has passed so many more bytes of eager messages to the program. The sender then may send that
+/// many more of them.
+struct Consumed {
+  std::uint64_t bytes = 0;
+  friend bool operator==(const Consumed&, const Consumed&) = default;
+};
+
+using Record = std::variant<Eager, Announcement, Grant, Consumed>;
+
+inline constexpr std::size_t kRecordHeadBytes = 8;
+/// The length of an Eager record with an empty message.
+inline constexpr std::size_t kEagerHeadBytes = kRecordHeadBytes + 16;
+/// The length of the longest record that is not an Eager record.
+inline constexpr std::size_t kLongestRecordBytes = kRecordHeadBytes + 32;
+
+/// The length of the encoded record, including the head.
+std::size_t encoded_bytes(const Record& record);
+/// Writes the record to `out`, which must have encoded_bytes(record) bytes or more. Returns the length of the
+/// record.
+std::size_t encode(const Record& record, std::span<std::byte> out);
+
+/// Reads the records of one frame in order. The bytes of a record point into the frame.
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const std::byte> records) : rest_(records) {}
+  bool done() const { return rest_.empty(); }
+  /// Returns the next record. Precondition: !done(). Errors: protocol_error if the record is cut off, has an
+  /// unknown kind or a wrong length, or if its padding or a field is invalid.
+  Result<Record> next();
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+}  // namespace rdmc::replica

@@ -1,0 +1,164 @@
+// A network of Messengers in memory. Frames and writes of a pair of processes arrive in an order that the
+// seed decides: frames in their own order, and writes at any time after they were posted. Space for frames
+// and for writes is sometimes missing.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "lib/replica/messenger.hpp"
+
+namespace rdmc::replica::testing {
+
+class FakeNetwork {
+ public:
+  FakeNetwork(std::uint32_t processes, std::uint64_t seed) : random_(seed) {
+    for (std::uint32_t i = 0; i < processes; ++i) {
+      carriers_.push_back(std::make_unique<End>(*this, ProcessId{i}, processes));
+      carriers_.back()->messenger.emplace(*carriers_.back(), ProcessId{i}, processes);
+    }
+    std::vector<ProcessId> all;
+    for (std::uint32_t i = 0; i < processes; ++i) all.push_back(ProcessId{i});
+    for (std::uint32_t i = 0; i < processes; ++i) messenger(i).add_context(ContextId{1}, all, i);
+  }
+
+  Messenger& messenger(std::uint32_t process) { return *carriers_[process]->messenger; }
+  std::size_t draw(std::size_t below) {
+    return std::uniform_int_distribution<std::size_t>(0, below - 1)(random_);
+  }
+  /// The number of memory regions that are exposed now.
+  std::size_t exposed() const {
+    std::size_t all = 0;
+    for (const auto& end : carriers_) all += end->exposed.size();
+    return all;
+  }
+  std::size_t writes() const { return writes_; }
+  /// If false, there is always space.
+  bool is_tight = true;
+
+  /// Lets one event happen. Returns false if nothing is left to happen.
+  bool step() {
+    std::vector<std::pair<End*, std::uint32_t>> busy;
+    for (auto& end : carriers_) {
+      for (std::uint32_t to = 0; to < carriers_.size(); ++to)
+        if (!end->frames[to].empty() || !end->writes[to].empty() || end->is_blocked[to])
+          busy.emplace_back(end.get(), to);
+    }
+    if (busy.empty()) return false;
+    const auto [from, to] = busy[draw(busy.size())];
+    move(*from, to);
+    return true;
+  }
+  void run() {
+    while (step()) {
+    }
+  }
+  /// The process dies: nothing of it arrives any more, and everybody learns of its death.
+  void kill(std::uint32_t process) {
+    for (std::uint32_t other = 0; other < carriers_.size(); ++other) {
+      for (auto* end : {carriers_[process].get(), carriers_[other].get()}) {
+        const auto to = end == carriers_[process].get() ? other : process;
+        end->frames[to].clear();
+        end->writes[to].clear();
+        end->is_blocked[to] = false;
+      }
+      if (other != process)
+        messenger(other).on_failed(ProcessId{process}, {Errc::peer_failed, "the process is dead"});
+    }
+  }
+
+ private:
+  struct End final : Carrier {
+    End(FakeNetwork& owner, ProcessId own, std::uint32_t processes)
+        : network(owner), self(own), frames(processes), writes(processes), is_blocked(processes) {}
+
+    std::span<std::byte> room(ProcessId to, std::size_t least) override {
+      const auto index = static_cast<std::uint32_t>(to);
+      if (network.is_tight && network.draw(4) == 0) {
+        is_blocked[index] = true;
+        return {};
+      }
+      open.assign(least, std::byte{0xEE});
+      return open;
+    }
+    void fill(ProcessId to, std::size_t bytes) override {
+      open.resize(bytes);
+      frames[static_cast<std::uint32_t>(to)].push_back(open);
+    }
+    bool can_write(ProcessId to) override {
+      const auto index = static_cast<std::uint32_t>(to);
+      const bool can = !network.is_tight || writes[index].size() < 2;
+      is_blocked[index] = is_blocked[index] || !can;
+      return can;
+    }
+    void write(ProcessId to, const Write& write) override {
+      writes[static_cast<std::uint32_t>(to)].push_back(write);
+    }
+    Result<Exposed> expose(ProcessId, std::span<std::byte> memory, std::size_t) override {
+      const auto handle = ++next_handle;
+      exposed.emplace(handle, memory);
+      return Exposed{.handle = handle,
+                     .remote_address = reinterpret_cast<std::uint64_t>(memory.data()),
+                     .remote_key = RemoteKey{static_cast<std::uint32_t>(handle)}};
+    }
+    void withdraw(std::uint64_t handle) override { exposed.erase(handle); }
+
+    FakeNetwork& network;
+    ProcessId self;
+    std::optional<Messenger> messenger;
+    std::vector<std::byte> open;
+    std::vector<std::deque<std::vector<std::byte>>> frames;
+    std::vector<std::deque<Write>> writes;
+    std::vector<bool> is_blocked;
+    std::map<std::uint64_t, std::span<std::byte>> exposed;
+    std::uint64_t next_handle = 0;
+  };
+
+  void move(End& from, std::uint32_t to) {
+    End& there = *carriers_[to];
+    const std::size_t kinds = 3, first = draw(kinds);
+    for (std::size_t i = 0; i < kinds; ++i) {
+      switch ((first + i) % kinds) {
+        case 0:
+          if (from.frames[to].empty()) break;
+          {
+            const auto frame = std::move(from.frames[to].front());
+            from.frames[to].pop_front();
+            if (!there.messenger->on_records(from.self, frame)) throw std::logic_error("a frame is refused");
+          }
+          return;
+        case 1:
+          if (from.writes[to].empty()) break;
+          {
+            const auto write = from.writes[to].front();
+            from.writes[to].pop_front();
+            ++writes_;
+            const auto region = there.exposed.find(static_cast<std::uint64_t>(write.remote_key));
+            if (region == there.exposed.end()) throw std::logic_error("a write to no region");
+            const auto offset = write.remote_address - reinterpret_cast<std::uint64_t>(region->second.data());
+            std::ranges::copy(write.bytes, region->second.subspan(offset, write.bytes.size()).begin());
+            if (!there.messenger->on_write_arrived(from.self, write.arrival, write.bytes.size()))
+              throw std::logic_error("a write is refused");
+            from.messenger->on_written(there.self, write.transfer);
+          }
+          return;
+        default:
+          if (!from.is_blocked[to]) break;
+          from.is_blocked[to] = false;
+          from.messenger->on_room(there.self);
+          return;
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<End>> carriers_;
+  std::size_t writes_ = 0;
+};
+
+}  // namespace rdmc::replica::testing
