@@ -50,7 +50,7 @@ Result<void> Peers::on_completion(Link& link, const fabric::Completion& completi
   if (completion.status != fabric::WorkStatus::success) return fail(Errc::peer_failed, link.error_cause());
   switch (Link::kind_of(completion.work_id)) {
     case Link::Work::frame: link.frame_done(); return {};
-    case Link::Work::block_write:
+    case Link::Work::write:
       link.write_done();
       if (GroupPart* const part = parts_[Link::group_of(completion.work_id)]) {
         part->on_write_complete(link, Link::message_of(completion.work_id),

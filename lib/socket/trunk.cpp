@@ -100,7 +100,7 @@ Result<void> Trunk::on_completion(const fabric::Completion& completion) {
     link_->frame_done();
     return {};
   }
-  if (group::Link::kind_of(completion.work_id) == group::Link::Work::block_write) {
+  if (group::Link::kind_of(completion.work_id) == group::Link::Work::write) {
     link_->write_done();
     const auto [stream, chunk] = std::move(under_way_.front());
     under_way_.pop_front();

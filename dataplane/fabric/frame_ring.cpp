@@ -1,9 +1,9 @@
-#include "lib/group/frame_ring.hpp"
+#include "dataplane/fabric/frame_ring.hpp"
 
 #include <algorithm>
 #include <cassert>
 
-namespace rdmc::group {
+namespace rdmc::fabric {
 
 std::optional<FrameWriter::Room> FrameWriter::room(std::uint32_t least, std::uint32_t most,
                                                    bool urgent) const {
@@ -49,4 +49,4 @@ Result<void> FrameReader::on_frame(std::uint32_t offset, std::uint32_t bytes) {
   return {};
 }
 
-}  // namespace rdmc::group
+}  // namespace rdmc::fabric

@@ -11,7 +11,7 @@
 #include "dataplane/base/error.hpp"
 #include "dataplane/roce/fixed_ring.hpp"
 
-namespace rdmc::group {
+namespace rdmc::fabric {
 
 /// Frames begin at multiples of this number of bytes.
 inline constexpr std::uint32_t kFrameAlign = 8;
@@ -84,4 +84,4 @@ class FrameReader {
   std::uint64_t consumed_ = 0, told_ = 0;
 };
 
-}  // namespace rdmc::group
+}  // namespace rdmc::fabric

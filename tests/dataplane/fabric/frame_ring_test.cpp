@@ -1,4 +1,4 @@
-#include "lib/group/frame_ring.hpp"
+#include "dataplane/fabric/frame_ring.hpp"
 
 #include <rapidcheck.h>
 
@@ -8,7 +8,7 @@
 BOOST_AUTO_TEST_SUITE(frame_ring_test)
 
 using namespace rdmc;
-using namespace rdmc::group;
+using namespace rdmc::fabric;
 
 namespace {
 
