@@ -17,6 +17,7 @@ control::Variables environment_of(const Assignment& assignment) {
   control::Variables variables{
       {"PATH", "/bin"}, {"RDMC_KEY_FILE", "key"}, {"RDMC_RUN_OF_SOMETHING_ELSE", "1"}};
   const auto written = variables_of(assignment);
+  BOOST_REQUIRE_MESSAGE(written.has_value(), written.error().what);
   for (const auto& [name, value] : *written) variables[name] = value;
   return variables;
 }

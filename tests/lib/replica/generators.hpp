@@ -54,7 +54,8 @@ inline rc::Gen<replica::Assignment> any_assignment() {
     made.self = made.layout.replica(*any_process(made.layout));
     made.protocol = short_text(*word);
     const auto options = *rc::gen::container<std::map<std::string, std::string>>(word, value);
-    for (const auto& [key, text] : options) made.options.emplace(short_text(key), text);
+    for (const auto& [key, text] : options)
+      if (made.options.size() < replica::kMostOptions) made.options.emplace(short_text(key), text);
     made.launcher = *any_address();
     made.run = *any_run_name();
     made.key_descriptor = *rc::gen::inRange(0, 1 << 20);
