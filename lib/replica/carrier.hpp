@@ -8,7 +8,7 @@
 
 #include "dataplane/base/error.hpp"
 #include "dataplane/base/types.hpp"
-#include "lib/replica/process_id.hpp"
+#include "lib/replica/layout.hpp"
 
 namespace rdmc::replica {
 

@@ -1,0 +1,92 @@
+// The link between a process of a run and rdmc_run, at the side of the process. By it the process learns
+// where the other processes are, and which of them die or join. All processes get the same events in the same
+// order.
+//
+// Threads: the link's I/O happens on the control loop of the Context. The functions are for one thread, the
+// rank's thread, unless a comment says "any thread". take_events() reads one atomic variable if there is
+// nothing new, so it can be called often.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "controlplane/auth/cluster_key.hpp"
+#include "controlplane/peer/context.hpp"
+#include "controlplane/peer/peers.hpp"
+#include "lib/replica/assignment.hpp"
+#include "lib/replica/run_messages.hpp"
+
+namespace rdmc::replica {
+
+/// The connection to rdmc_run has ended, so rdmc_run is dead or has given up this process. No event follows.
+struct LauncherLost {
+  Error cause;
+};
+
+struct LinkEvent {
+  /// The number of the event. LauncherLost has the number of the last event before it.
+  EventNumber number{};
+  std::variant<Died, Joined, Aborted, LauncherLost> what;
+};
+
+/// Reads the key of the run from the descriptor that rdmc_run has passed to this process, and sets the
+/// descriptor's close-on-exec flag, so that programs which this process starts do not get the key. Errors:
+/// invalid_argument if the descriptor is not open or has no key. This is so, for example, in a program that a
+/// process of a run has started.
+Result<control::ClusterKey> take_key(int descriptor);
+
+class RunLink {
+ public:
+  /// Called on the control loop after each new event. It must not block, and must not call the RunLink.
+  using Hook = std::function<void()>;
+
+  /// Makes the link. It does not connect yet. Errors: those of Context::loop, TlsContext::create and
+  /// Peers::create.
+  static Result<std::unique_ptr<RunLink>> open(Assignment assignment, const control::ClusterKey& key,
+                                               peer::Context& context, Hook on_event = {});
+  RunLink(const RunLink&) = delete;
+  RunLink& operator=(const RunLink&) = delete;
+  /// Ends the connection. If finish() has not succeeded, rdmc_run considers this process as failed. Must not
+  /// run on the control loop.
+  ~RunLink();
+
+  const Assignment& assignment() const;
+  /// The Peers with the key of the run. The process must accept the connections of the other processes by
+  /// this object, and dial them by it.
+  peer::Peers& peers();
+
+  /// Joins the run: tells rdmc_run the address at which this process accepts control connections, and waits
+  /// until each process of the run has joined or died. Returns the addresses of all processes. The first
+  /// event that take_events() returns is the one after Started::number. Must be called at most once. Errors:
+  /// timed_out if this takes longer than `deadline`, cancelled if the run is aborted meanwhile, and
+  /// peer_failed, authentication or protocol_error if rdmc_run is gone, or is not the one of this run.
+  Result<Started> join(const Address& own, Duration deadline);
+
+  /// Any thread. True if take_events() has something to return.
+  bool has_events() const;
+  /// Returns the events since the last call, in their order. Does not wait.
+  std::vector<LinkEvent> take_events();
+
+  /// Tells rdmc_run that this process has ended its part of the program in order, and waits until rdmc_run
+  /// has noted it. From then on, the exit code of the process counts. Errors: timed_out, peer_failed if
+  /// rdmc_run is gone, invalid_argument if this process has not joined.
+  Result<void> finish(const RunCounters& counters, Duration deadline);
+  /// Tells rdmc_run to end the whole run with the exit code `code`, which is brought into the range from
+  /// kLeastAbortCode to kMostAbortCode. Waits until rdmc_run answers or is gone, but at most `deadline`. The
+  /// caller should then exit.
+  void abort(int code, Duration deadline);
+
+ private:
+  class State;
+  RunLink(std::shared_ptr<control::ControlLoop> loop, std::shared_ptr<peer::Peers> peers,
+          std::shared_ptr<State> state);
+
+  std::shared_ptr<control::ControlLoop> loop_;
+  std::shared_ptr<peer::Peers> peers_;
+  std::shared_ptr<State> state_;
+  peer::Peers::Handle dialing_;
+};
+
+}  // namespace rdmc::replica

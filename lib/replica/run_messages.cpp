@@ -1,0 +1,188 @@
+#include "lib/replica/run_messages.hpp"
+
+#include <algorithm>
+
+#include "lib/replica/run_link.pb.h"
+
+namespace rdmc::replica {
+namespace {
+
+constexpr std::size_t kRunNameBytes = 32;
+
+std::unexpected<Error> malformed(const char* what) {
+  return fail(Errc::protocol_error, std::string("sent ") + what);
+}
+
+template <typename Wire>
+Bytes serialized(const Wire& wire) {
+  Bytes bytes(wire.ByteSizeLong());
+  wire.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+
+template <typename Wire>
+bool parse(Wire& wire, std::span<const std::byte> bytes) {
+  return wire.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+void put(wire::Address& to, const Address& from) {
+  to.set_ip(from.ip().data(), from.ip().size());
+  to.set_port(from.port);
+}
+
+std::optional<Address> address_of(const wire::Address& in) {
+  const std::string& ip = in.ip();
+  if ((ip.size() != 4 && ip.size() != 16) || in.port() == 0 || in.port() > 0xFFFF) return std::nullopt;
+  Address address{.ipv6 = ip.size() == 16, .port = static_cast<std::uint16_t>(in.port())};
+  std::ranges::copy(ip, reinterpret_cast<char*>(address.bytes.data()));
+  return address;
+}
+
+void put(wire::FromProcess& to, const Finished& finished) {
+  auto& out = *to.mutable_finished();
+  out.set_messages(finished.counters.messages);
+  out.set_acknowledgements(finished.counters.acknowledgements);
+  out.set_syncs(finished.counters.syncs);
+  out.set_connections(finished.counters.connections);
+}
+void put(wire::FromProcess& to, const Abort& abort) {
+  to.set_abort(static_cast<std::uint32_t>(abort.code));
+}
+
+void put(wire::Event& to, const Died& died) {
+  to.mutable_died()->set_process(value_of(died.process));
+  to.mutable_died()->set_cause(died.cause.substr(0, kMostCauseBytes));
+}
+void put(wire::Event& to, const Joined& joined) {
+  to.mutable_joined()->set_process(value_of(joined.process));
+  put(*to.mutable_joined()->mutable_address(), joined.address);
+}
+void put(wire::Event& to, const Aborted& aborted) {
+  to.set_aborted(static_cast<std::uint32_t>(aborted.code));
+}
+
+void put(wire::ToProcess& to, const Started& started) {
+  auto& out = *to.mutable_started();
+  out.set_number(value_of(started.number));
+  for (const auto& address : started.addresses) {
+    auto* const one = out.add_addresses();
+    if (address) put(*one, *address);
+  }
+}
+void put(wire::ToProcess& to, const NumberedEvent& numbered) {
+  auto& out = *to.mutable_event();
+  out.set_number(value_of(numbered.number));
+  std::visit([&](const auto& event) { put(out, event); }, numbered.event);
+}
+void put(wire::ToProcess& to, const Noted&) {
+  to.mutable_noted();
+}
+
+template <typename Wire, typename Message>
+Bytes encode_as(const Message& message) {
+  Wire wire;
+  std::visit([&](const auto& one) { put(wire, one); }, message);
+  return serialized(wire);
+}
+
+Result<ToProcess> take(const wire::Started& in, const Layout& layout) {
+  if (static_cast<std::uint32_t>(in.addresses_size()) != layout.processes())
+    return malformed("the addresses of another number of processes");
+  Started started{EventNumber{in.number()}, {}};
+  started.addresses.reserve(layout.processes());
+  for (const auto& one : in.addresses()) {
+    if (one.ip().empty()) {
+      started.addresses.emplace_back();
+    } else if (const auto address = address_of(one)) {
+      started.addresses.emplace_back(*address);
+    } else {
+      return malformed("an address that is none");
+    }
+  }
+  return started;
+}
+
+Result<ToProcess> take(const wire::Event& in, const Layout& layout) {
+  const EventNumber number{in.number()};
+  switch (in.body_case()) {
+    case wire::Event::kDied:
+      if (in.died().process() >= layout.processes()) return malformed("the death of an unknown process");
+      return NumberedEvent{
+          number, Died{ProcessId{in.died().process()}, in.died().cause().substr(0, kMostCauseBytes)}};
+    case wire::Event::kJoined: {
+      const auto address = address_of(in.joined().address());
+      if (!address || in.joined().process() >= layout.processes())
+        return malformed("an unknown process, or an address that is none");
+      return NumberedEvent{number, Joined{ProcessId{in.joined().process()}, *address}};
+    }
+    case wire::Event::kAborted:
+      if (in.aborted() > 255) return malformed("an exit code above 255");
+      return NumberedEvent{number, Aborted{static_cast<int>(in.aborted())}};
+    case wire::Event::BODY_NOT_SET: break;
+  }
+  return malformed("an event of an unknown kind");
+}
+
+}  // namespace
+
+Bytes encode(const Join& join) {
+  wire::Join out;
+  out.set_version(kRunVersion);
+  out.set_run(join.run);
+  out.set_process(value_of(join.process));
+  out.set_pid(join.pid);
+  put(*out.mutable_address(), join.address);
+  return serialized(out);
+}
+Bytes encode(const FromProcess& message) {
+  return encode_as<wire::FromProcess>(message);
+}
+Bytes encode(const ToProcess& message) {
+  return encode_as<wire::ToProcess>(message);
+}
+
+Result<Join> decode_join(std::span<const std::byte> bytes, const Layout& layout) {
+  wire::Join in;
+  if (!parse(in, bytes)) return malformed("a malformed greeting");
+  if (in.version() != kRunVersion)
+    return fail(Errc::version_mismatch, "the process speaks version " + std::to_string(in.version()) +
+                                            " of the protocol of rdmc_run, we speak " +
+                                            std::to_string(kRunVersion));
+  const auto address = address_of(in.address());
+  if (!address) return malformed("an address that is none");
+  if (in.run().size() != kRunNameBytes) return malformed("a name of a run of another length");
+  if (in.process() >= layout.processes()) return malformed("a number that no process of this run has");
+  return Join{in.run(), ProcessId{in.process()}, in.pid(), *address};
+}
+
+Result<FromProcess> decode_from_process(std::span<const std::byte> bytes) {
+  wire::FromProcess in;
+  if (!parse(in, bytes)) return malformed("a malformed message");
+  switch (in.body_case()) {
+    case wire::FromProcess::kFinished:
+      return Finished{{.messages = in.finished().messages(),
+                       .acknowledgements = in.finished().acknowledgements(),
+                       .syncs = in.finished().syncs(),
+                       .connections = in.finished().connections()}};
+    case wire::FromProcess::kAbort:
+      if (in.abort() < kLeastAbortCode || in.abort() > kMostAbortCode)
+        return malformed("an exit code that is not from 1 to 123");
+      return Abort{static_cast<int>(in.abort())};
+    case wire::FromProcess::BODY_NOT_SET: break;
+  }
+  return malformed("a message of an unknown kind");
+}
+
+Result<ToProcess> decode_to_process(std::span<const std::byte> bytes, const Layout& layout) {
+  wire::ToProcess in;
+  if (!parse(in, bytes)) return malformed("a malformed message");
+  switch (in.body_case()) {
+    case wire::ToProcess::kStarted: return take(in.started(), layout);
+    case wire::ToProcess::kEvent: return take(in.event(), layout);
+    case wire::ToProcess::kNoted: return Noted{};
+    case wire::ToProcess::BODY_NOT_SET: break;
+  }
+  return malformed("a message of an unknown kind");
+}
+
+}  // namespace rdmc::replica
