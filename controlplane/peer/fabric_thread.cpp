@@ -14,12 +14,15 @@ namespace rdmc::peer {
 Result<std::shared_ptr<FabricThread>> FabricThread::open(const FabricThreadOptions& options) {
   const auto random = control::SystemRandom::open();
   if (!random) return std::unexpected(random.error());
-  auto opened = fabric::open_reachable_fabric(
-      options.fabric,
-      {.address = options.address, .device = options.device, .device_may_differ = true, .dscp = options.dscp},
-      {.entropy = [random = *random] { return random.next32(); },
-       .host_id = fabric::host_identity(),
-       .encrypt = options.encrypt});
+  auto opened = fabric::open_reachable_fabric(options.fabric,
+                                              {.address = options.address,
+                                               .device = options.device,
+                                               .device_may_differ = true,
+                                               .dscp = options.dscp,
+                                               .changes_threads = options.changes_threads},
+                                              {.entropy = [random = *random] { return random.next32(); },
+                                               .host_id = fabric::host_identity(),
+                                               .encrypt = options.encrypt});
   if (!opened) return std::unexpected(opened.error());
   std::shared_ptr<FabricThread> self(new FabricThread());
   self->options_ = options;

@@ -41,6 +41,9 @@ struct FabricThreadOptions {
   /// If false, the FabricThread has no thread of its own. The application's thread that calls open() must
   /// also call turn(), which does the engine's work.
   bool own_thread = true;
+  /// True if different threads drive the fabric, one after another. Must be set only if own_thread is false.
+  /// See take_over().
+  bool changes_threads = false;
 
   friend bool operator==(const FabricThreadOptions&, const FabricThreadOptions&) = default;
 };
@@ -86,6 +89,9 @@ class FabricThread {
   /// Sets whether other threads may wait in call(). Must be called only if own_thread is false. While `may`
   /// is true, the driving thread must call turn() until no thread waits.
   void let_others_wait(bool may) { others_may_wait_ = may; }
+  /// Makes the caller the driving thread. Must be called only if changes_threads is set. The caller must make
+  /// sure that no other thread drives at the same time.
+  void take_over() { owner_ = std::this_thread::get_id(); }
 
   /// The name of the chosen fabric ("udp", "shm+udp", ...), and the reason for the choice, as a text for the
   /// user.

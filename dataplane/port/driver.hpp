@@ -43,6 +43,9 @@ struct PortRequest {
   /// The differentiated services code point (RFC 2474) of every packet that is sent, from 0 to kMostDscp. It
   /// selects the queue in the switches. The two ECN bits of the same byte are not affected.
   std::uint8_t dscp = 0;
+  /// True if different threads use the port, one after another. Otherwise it belongs to the thread that first
+  /// receives or waits.
+  bool changes_threads = false;
 };
 
 /// The result of probe(): whether a driver can open a port as requested. The texts are for people and contain

@@ -42,9 +42,11 @@ class Readiness {
 };
 
 /// Returns an implementation that uses io_uring and polls a ring buffer in memory. While nothing has
-/// happened, a poll costs no system call. Errors: unsupported or permission_denied if the kernel or the
-/// container has no io_uring (Linux 6.1 is needed).
-Result<std::unique_ptr<Readiness>> make_uring_readiness(std::uint64_t& system_calls);
+/// happened, a poll costs no system call. If `changes_threads` is set, different threads may use the object
+/// one after another, and the kernel may interrupt the thread that has added a flow. Errors: unsupported or
+/// permission_denied if the kernel or the container has no io_uring (Linux 6.1 is needed).
+Result<std::unique_ptr<Readiness>> make_uring_readiness(std::uint64_t& system_calls,
+                                                        bool changes_threads = false);
 /// Returns an implementation that uses epoll, which every kernel has. Errors: resource_limit.
 Result<std::unique_ptr<Readiness>> make_epoll_readiness(std::uint64_t& system_calls);
 

@@ -23,16 +23,18 @@ constexpr unsigned kCompletions = 4096;
 constexpr std::uint64_t kUringWakeTag = ~std::uint64_t{0};
 constexpr std::uint64_t kUringIgnoredTag = kUringWakeTag - 1;
 
-/// Uses one multishot poll request for each flow. The ring is created disabled and belongs to the thread that
-/// uses it first. The kernel then does the ring's work only when that thread calls the kernel for it, and
-/// never interrupts the thread.
+/// Uses one multishot poll request for each flow. The ring is created disabled and normally belongs to the
+/// thread that uses it first. The kernel then does the ring's work only when that thread calls the kernel for
+/// it, and never interrupts the thread. A ring for several threads has no owner. For its work, the kernel
+/// interrupts the thread that has armed the poll request.
 ///
 /// The ring only reports readiness. Trains are sent and received by sendmmsg and recvmmsg. Measurements
 /// showed that these calls are no slower than batches of requests in the ring. A recvmmsg also stops when the
 /// socket is empty. In the ring, this would need a chain of requests.
 class UringReadiness final : public Readiness {
  public:
-  explicit UringReadiness(std::uint64_t& system_calls) : system_calls_(system_calls) {}
+  UringReadiness(std::uint64_t& system_calls, bool changes_threads)
+      : system_calls_(system_calls), changes_threads_(changes_threads) {}
   ~UringReadiness() override {
     if (!made_) return;
     forget_own(ring_.ring_fd);
@@ -44,8 +46,9 @@ class UringReadiness final : public Readiness {
   Result<void> start() {
     if (wake_.descriptor() < 0) return fail_errno("eventfd", errno);
     io_uring_params parameters{};
-    parameters.flags = IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-                       IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE;
+    parameters.flags = IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE;
+    if (!changes_threads_)
+      parameters.flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
     parameters.cq_entries = kCompletions;
     const int failed = io_uring_queue_init_params(kSubmissions, &ring_, &parameters);
     if (failed == -EINVAL) return fail(Errc::unsupported, "io_uring as Linux 6.1 has it");
@@ -191,6 +194,7 @@ class UringReadiness final : public Readiness {
   }
 
   std::uint64_t& system_calls_;
+  const bool changes_threads_;
   io_uring ring_{};
   bool made_ = false;
   bool enabled_ = false;
@@ -201,8 +205,8 @@ class UringReadiness final : public Readiness {
 
 }  // namespace
 
-Result<std::unique_ptr<Readiness>> make_uring_readiness(std::uint64_t& system_calls) {
-  auto readiness = std::make_unique<UringReadiness>(system_calls);
+Result<std::unique_ptr<Readiness>> make_uring_readiness(std::uint64_t& system_calls, bool changes_threads) {
+  auto readiness = std::make_unique<UringReadiness>(system_calls, changes_threads);
   if (auto started = readiness->start(); !started) return std::unexpected(started.error());
   return readiness;
 }

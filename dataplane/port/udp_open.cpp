@@ -41,7 +41,10 @@ class UdpDriver final : public Driver {
   Result<std::unique_ptr<Port>> open(const PortRequest& request) override {
     if (!request.device.empty())
       return fail(Errc::invalid_argument, "udp takes an address and no device: '" + request.device + "'");
-    return open_udp_port({.address = request.address, .dscp = request.dscp, .rdma_devices = rdma_devices_});
+    return open_udp_port({.address = request.address,
+                          .dscp = request.dscp,
+                          .changes_threads = request.changes_threads,
+                          .rdma_devices = rdma_devices_});
   }
 
  private:
@@ -130,7 +133,7 @@ Result<void> UdpPort::try_features() {
 
 Result<void> UdpPort::choose_readiness() {
   if (options_.io_uring != Use::off) {
-    auto ring = make_uring_readiness(counters_.system_calls);
+    auto ring = make_uring_readiness(counters_.system_calls, options_.changes_threads);
     if (ring) {
       readiness_ = std::move(*ring);
       return {};

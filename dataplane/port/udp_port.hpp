@@ -40,6 +40,7 @@ struct UdpPortOptions {
   Use receive_trains =
       Use::automatic;             ///< UDP_GRO is used. Without it, datagrams are received one at a time.
   Use io_uring = Use::automatic;  ///< io_uring reports the readable flows. Without it, epoll is used.
+  bool changes_threads = false;   ///< See PortRequest.
   /// The directory in which rdma_device_at finds the RDMA devices.
   std::filesystem::path rdma_devices = kRdmaDevices;
 };

@@ -136,6 +136,28 @@ RequestId Messenger::receive(ContextId context, std::span<std::byte> bytes, std:
   return id_of(request);
 }
 
+std::optional<ProcessId> Messenger::cancel(RequestId request) {
+  const auto index = index_of(request);
+  if (!index) return std::nullopt;
+  const Request cancelled = requests_[*index];
+  if (cancelled.is_complete) {
+    requests_.remove(*index);
+    return std::nullopt;
+  }
+  if (cancelled.kind == Kind::receive &&
+      context_of(cancelled.context)->queue.cancel(*index, cancelled.from)) {
+    requests_.remove(*index);
+    return std::nullopt;
+  }
+  for (std::uint32_t i = 0; i < arrivals_.end(); ++i)
+    if (const Arrival* const arrival = arrivals_.find(i); arrival && arrival->request == *index)
+      return arrival->from;
+  for (std::uint32_t i = 0; i < transfers_.end(); ++i)
+    if (const Transfer* const transfer = transfers_.find(i); transfer && transfer->request == *index)
+      return transfer->to;
+  return std::nullopt;
+}
+
 std::optional<Delivery> Messenger::probe(ContextId context, std::int32_t from, std::int32_t tag) const {
   const auto found = contexts_.find(context);
   if (found == contexts_.end()) return std::nullopt;

@@ -79,6 +79,9 @@ class Messenger {
   /// Returns the result of a complete request, and forgets the request. Errors: invalid_argument if the
   /// message was longer than the receive, or if there is no such request; peer_failed; resource_limit.
   Result<Delivery> take(RequestId request);
+  /// Gives up a request that is not complete, and forgets it. Its memory is used no more, unless a process is
+  /// returned: with that process the transfer has begun, and the caller must then report it by on_failed().
+  std::optional<ProcessId> cancel(RequestId request);
   /// Returns the message that a receive with these arguments would get now.
   std::optional<Delivery> probe(ContextId context, std::int32_t from, std::int32_t tag) const;
 

@@ -1,0 +1,75 @@
+// Connects a process to the other processes of its run, on the control plane. The dialing side sends its
+// connection blob with its request for a channel. The other side connects its own link, and answers with its
+// blob. The dialing side connects its link too, and sends Ready on the channel, because the other side must
+// not send before that. If two processes dial each other at the same time, Links decides whose dial is used.
+// A channel stays open as long as the link. Its end says nothing about the process: rdmc_run reports deaths.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "controlplane/peer/peers.hpp"
+#include "lib/replica/driver.hpp"
+#include "lib/replica/links.hpp"
+
+namespace rdmc::replica {
+
+class Connections final : public std::enable_shared_from_this<Connections> {
+ public:
+  /// A connection that is not ready after this time has failed.
+  static constexpr Duration kPatience = seconds(20);
+
+  /// `driver`, `links` and `peers` must exist until close() has returned. `own` is this process, and
+  /// `processes` is the number of all processes.
+  Connections(Driver& driver, Links& links, peer::Peers& peers, ProcessId own, std::uint32_t processes);
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  /// Accepts connections at `address`, whose port number may be 0. Returns the address with its port number.
+  /// Errors: those of Peers::serve and Peers::listen.
+  Result<Address> listen(const Address& address);
+  /// Sets the control address of each process. Must be called before the first dial.
+  void set_addresses(std::vector<std::optional<Address>> addresses);
+  /// Any thread. Begins to connect to `to`. Links learns of the result.
+  void dial(ProcessId to, fabric::ConnectionBlob blob);
+  /// Ends all connections. Must not be called on the control loop.
+  void close();
+
+ private:
+  struct Entry {
+    std::optional<control::Channel> channel;
+    peer::Peers::Handle dialing;
+    control::Timer patience;
+  };
+
+  template <typename Work>
+  void on_engine(Work work);
+  template <typename Work>
+  void on_loop(Work work);
+  void begin(ProcessId to, fabric::ConnectionBlob blob);
+  void on_answer(ProcessId to, Result<control::Channel> channel, peer::Offer theirs);
+  void on_request(peer::Request request);
+  void answer(ProcessId from, const std::shared_ptr<peer::Request>& request,
+              Result<fabric::ConnectionBlob> blob);
+  void start(ProcessId process, control::Channel channel);
+  void set_ready(ProcessId process);
+  void give_up(ProcessId process, const Error& cause);
+
+  Driver& driver_;
+  Links& links_;
+  peer::Peers& peers_;
+  const ProcessId own_;
+  const std::uint32_t processes_;
+  peer::Peers::Handle service_;
+  std::optional<control::Listener> listener_;
+  std::atomic<bool> is_closed_ = false;
+
+  // Only the control loop uses the following members.
+  std::vector<std::optional<Address>> addresses_;
+  std::map<ProcessId, Entry> entries_;
+};
+
+}  // namespace rdmc::replica

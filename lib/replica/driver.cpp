@@ -1,0 +1,77 @@
+#include "lib/replica/driver.hpp"
+
+#include <pthread.h>
+
+#include <chrono>
+
+#include "dataplane/base/signal_masked_thread.hpp"
+
+namespace rdmc::replica {
+
+Result<std::unique_ptr<Driver>> Driver::open(peer::FabricThreadOptions options) {
+  options.own_thread = false;
+  options.changes_threads = true;
+  auto thread = peer::FabricThread::open(options);
+  if (!thread) return std::unexpected(thread.error());
+  std::unique_ptr<Driver> self(new Driver);
+  self->thread_ = std::move(*thread);
+  auto started = start_signal_masked_thread("for the time when the program computes", [raw = self.get()] {
+    pthread_setname_np(pthread_self(), "rdmc-stand-in");
+    raw->stand_in();
+  });
+  if (!started) return std::unexpected(started.error());
+  self->stand_in_ = std::move(*started);
+  return self;
+}
+
+Driver::~Driver() {
+  if (!stand_in_.joinable()) return;
+  {
+    const std::lock_guard lock(ending_mutex_);
+    is_ending_ = true;
+  }
+  ending_.notify_all();
+  if (stands_in_) thread_->wake();
+  stand_in_.join();
+  thread_->take_over();
+}
+
+// Each of the two threads first shows that it wants the engine, and then looks at the other one. So at least
+// one of them sees the other one.
+void Driver::enter() {
+  is_inside_ = true;
+  ++calls_;
+  if (stands_in_) thread_->wake();
+  engine_mutex_.lock();
+  thread_->take_over();
+}
+
+void Driver::leave() {
+  is_inside_ = false;
+  engine_mutex_.unlock();
+}
+
+void Driver::stand_in() {
+  std::uint64_t seen = 0;
+  std::unique_lock lock(ending_mutex_);
+  while (!is_ending_) {
+    // A program that waits in a call for long needs no look at it every few milliseconds.
+    const Duration pause = is_inside_ ? kAway * 10 : kAway;
+    ending_.wait_for(lock, std::chrono::nanoseconds(pause.ns), [&] { return is_ending_.load(); });
+    if (is_wanted() || calls_ != seen) {
+      seen = calls_;
+      continue;
+    }
+    lock.unlock();
+    {
+      const std::lock_guard engine(engine_mutex_);
+      stands_in_ = true;
+      thread_->take_over();
+      while (!is_wanted()) static_cast<void>(thread_->turn(seconds(1)));
+      stands_in_ = false;
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace rdmc::replica

@@ -1,0 +1,77 @@
+// Decides which thread runs the engine of a rank program. While the program is inside a call, its own thread
+// does that, because handing a message to another thread and back would take longer than the message itself.
+// While the program computes, nobody would answer its peers. So if the program has not called for a while, a
+// thread of the driver runs the engine until the next call. The program's thread and that thread never run
+// the engine at the same time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "controlplane/peer/fabric_thread.hpp"
+
+namespace rdmc::replica {
+
+class Driver {
+ public:
+  /// If the program has not called for this time, the driver's own thread begins to run the engine.
+  static constexpr Duration kAway = milliseconds(10);
+
+  /// Opens the fabric. The caller becomes the program's thread. `options.own_thread` is ignored. Errors:
+  /// those of FabricThread::open; resource_limit if there is no thread.
+  static Result<std::unique_ptr<Driver>> open(peer::FabricThreadOptions options);
+  /// Must be called on the program's thread, outside of a Call. All pollers must have been removed.
+  ~Driver();
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  /// While it exists, the caller runs the engine, and may use everything that belongs to the fabric thread.
+  /// Must not be nested. Without a driver, it does nothing.
+  class Call {
+   public:
+    explicit Call(Driver* driver) : driver_(driver) {
+      if (driver_) driver_->enter();
+    }
+    ~Call() {
+      if (driver_) driver_->leave();
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    /// Takes one turn of the engine. If there was nothing to do in it, waits for at most `longest`.
+    void turn(Duration longest) {
+      if (driver_) static_cast<void>(driver_->thread_->turn(longest));
+    }
+
+   private:
+    Driver* const driver_;
+  };
+
+  /// The functions of FabricThread that need its thread may be called only in a Call, in pollers and in
+  /// posted tasks.
+  peer::FabricThread& thread() { return *thread_; }
+  /// Any thread. Runs `task` in the engine's next turn, whichever thread takes it.
+  void post(engine::Engine::Task task) { thread_->post_when_room(std::move(task)); }
+
+ private:
+  Driver() = default;
+  void enter();
+  void leave();
+  void stand_in();
+  bool is_wanted() const { return is_inside_ || is_ending_; }
+
+  std::shared_ptr<peer::FabricThread> thread_;
+  std::mutex engine_mutex_;              // held by the thread that runs the engine
+  std::atomic<bool> is_inside_ = false;  // the program is inside a call, or wants to be
+  std::atomic<bool> stands_in_ = false;  // the driver's thread runs the engine, or is about to
+  std::atomic<std::uint64_t> calls_ = 0;
+  std::mutex ending_mutex_;
+  std::condition_variable ending_;
+  std::atomic<bool> is_ending_ = false;  // changed with ending_mutex_
+  std::thread stand_in_;
+};
+
+}  // namespace rdmc::replica

@@ -1,0 +1,289 @@
+#include "lib/replica/job_state.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "controlplane/launch/key_file.hpp"
+#include "controlplane/peer/last_turns.hpp"
+
+namespace rdmc::replica {
+namespace {
+
+/// The longest time that a call waits in the engine before it looks for events of the run.
+constexpr Duration kLook = milliseconds(100);
+/// The limits for the steps in which a process waits for rdmc_run.
+constexpr Duration kJoinPatience = seconds(60), kFinishPatience = seconds(10);
+/// The time for which finish() waits until the last messages have been acknowledged.
+constexpr Duration kQuietPatience = seconds(2);
+
+std::atomic<bool> has_job = false;
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(std::shared_ptr<JobState*> its_job, ContextId first,
+                                     std::vector<ProcessId> its_members, int its_rank)
+    : job(std::move(its_job)), context(first), members(std::move(its_members)), rank(its_rank) {}
+
+CommunicatorState::~CommunicatorState() {
+  if (*job) (*job)->forget(*this);
+}
+
+class JobState::NoCarrier final : public Carrier {
+  std::span<std::byte> room(ProcessId, std::size_t) override { return {}; }
+  void fill(ProcessId, std::size_t) override {}
+  bool can_write(ProcessId) override { return false; }
+  void write(ProcessId, const Write&) override {}
+  Result<Exposed> expose(ProcessId, std::span<std::byte>, std::size_t) override {
+    return fail(Errc::peer_failed, "there is no other process");
+  }
+  void withdraw(std::uint64_t) override {}
+};
+
+class JobState::Call {
+ public:
+  explicit Call(const JobState& job) : call_(job.network_.driver.get()) {}
+  void turn(JobState& job, Duration longest) {
+    call_.turn(longest);
+    if (job.network_.run && job.network_.run->has_events()) job.handle_events();
+  }
+
+ private:
+  Driver::Call call_;
+};
+
+JobState::JobState() : self_pointer_(std::make_shared<JobState*>(this)) {}
+
+Result<std::unique_ptr<JobState>> JobState::start() {
+  auto assignment = assignment_of(control::environment());
+  if (!assignment) return std::unexpected(assignment.error());
+  if (has_job.exchange(true)) return fail(Errc::already_exists, "this process has, or had, a Job");
+  std::unique_ptr<JobState> self(new JobState);
+  if (*assignment) {
+    if (auto joined = self->join(**assignment); !joined) return std::unexpected(joined.error());
+  } else {
+    self->no_carrier_ = std::make_unique<NoCarrier>();
+    self->messenger_.emplace(*self->no_carrier_, ProcessId{0}, 1);
+  }
+  self->make_first_communicators();
+  return self;
+}
+
+Result<void> JobState::join(const Assignment& assignment) {
+  if (assignment.layout.most_degree() > 1)
+    return fail(Errc::unsupported, "ranks cannot have replicas yet: start the program by rdmc_run -r 1");
+  assignment_ = assignment;
+  const ProcessId own = assignment.process();
+  const std::uint32_t processes = assignment.layout.processes();
+  auto key = take_key(assignment.key_descriptor);
+  if (!key) return std::unexpected(key.error());
+  network_.context = peer::Context::of_process();
+  Address local = assignment.launcher;
+  local.port = 0;
+  peer::FabricThreadOptions options{.address = local};
+  // If each process has a core, waiting for the next message there is faster than to give the core away.
+  options.idle.offers_core = processes > std::thread::hardware_concurrency();
+  if (const auto fabric = assignment.option(option::kFabric); !fabric.empty()) options.fabric = fabric;
+  auto driver = Driver::open(options);
+  if (!driver) return std::unexpected(driver.error());
+  network_.driver = std::move(*driver);
+  auto run = RunLink::open(assignment, *key, *network_.context,
+                           [driver = network_.driver.get()] { driver->thread().wake(); });
+  if (!run) return std::unexpected(run.error());
+  network_.run = std::move(*run);
+  {
+    const Driver::Call call(network_.driver.get());
+    network_.links = std::make_unique<Links>(network_.driver->thread(), own, processes,
+                                             [this](ProcessId to, fabric::ConnectionBlob blob) {
+                                               network_.connections->dial(to, std::move(blob));
+                                             });
+    messenger_.emplace(*network_.links, own, processes);
+    network_.links->serve(*messenger_);
+  }
+  network_.connections =
+      std::make_shared<Connections>(*network_.driver, *network_.links, network_.run->peers(), own, processes);
+  const auto address = network_.connections->listen(local);
+  if (!address) return std::unexpected(address.error());
+  auto started = network_.run->join(*address, kJoinPatience);
+  if (!started) return std::unexpected(started.error());
+  network_.connections->set_addresses(std::move(started->addresses));
+  return {};
+}
+
+void JobState::make_first_communicators() {
+  const Layout& layout = assignment_.layout;
+  std::vector<ProcessId> all;
+  for (std::uint32_t rank = 0; rank < layout.ranks(); ++rank)
+    all.push_back(layout.process({.rank = Rank{rank}, .replica = 0}));
+  const int rank = static_cast<int>(value_of(assignment_.self.rank));
+  world_ = make_communicator(next_context_, std::move(all), rank);
+  self_ = make_communicator(next_context_, {assignment_.process()}, 0);
+}
+
+JobState::~JobState() {
+  *self_pointer_ = nullptr;  // Communicators that exist longer do nothing any more.
+  if (network_.connections) network_.connections->close();
+  if (network_.links) {
+    const Driver::Call call(network_.driver.get());
+    network_.links.reset();
+  }
+}
+
+Communicator JobState::make_communicator(std::uint64_t first, std::vector<ProcessId> members, int rank) {
+  assert(first >= next_context_);
+  const Call call(*this);
+  const ContextId context{static_cast<std::uint32_t>(first)};
+  auto state = std::make_shared<CommunicatorState>(self_pointer_, context, std::move(members), rank);
+  messenger_->add_context(state->context, state->members, static_cast<std::uint32_t>(rank));
+  messenger_->add_context(state->collectives(), state->members, static_cast<std::uint32_t>(rank));
+  next_context_ = first + 2;
+  return Communicator(std::move(state));
+}
+
+std::optional<Communicator> JobState::make_communicator_of(std::uint64_t first,
+                                                           const CommunicatorState& parent,
+                                                           std::span<const int> ranks) {
+  const auto own = std::ranges::find(ranks, parent.rank);
+  if (own == ranks.end()) return std::nullopt;
+  std::vector<ProcessId> members;
+  for (const int rank : ranks) members.push_back(parent.members[static_cast<std::size_t>(rank)]);
+  return make_communicator(first, std::move(members), static_cast<int>(own - ranks.begin()));
+}
+
+void JobState::forget(const CommunicatorState& communicator) {
+  const Call call(*this);
+  messenger_->remove_context(communicator.context);
+  messenger_->remove_context(communicator.collectives());
+}
+
+Result<void> JobState::check() const {
+  if (end_) return std::unexpected(*end_);
+  return {};
+}
+
+void JobState::handle_events() {
+  for (const auto& event : network_.run->take_events()) {
+    if (const auto* const died = std::get_if<Died>(&event.what)) {
+      network_.links->fail(
+          died->process, {Errc::peer_failed, "rank " + to_string(assignment_.layout.replica(died->process)) +
+                                                 " has died: " + died->cause});
+    } else if (std::holds_alternative<Aborted>(event.what)) {
+      end_ = Error{Errc::cancelled, "the run has been aborted"};
+    } else if (const auto* const lost = std::get_if<LauncherLost>(&event.what)) {
+      end_ = Error{Errc::peer_failed, "rdmc_run is gone: " + lost->cause.what};
+    }
+  }
+}
+
+Result<RequestId> JobState::send(ContextId context, std::span<const std::byte> bytes, int to, int tag) {
+  if (auto may = check(); !may) return std::unexpected(may.error());
+  const Call call(*this);
+  const RequestId request = messenger_->send(context, bytes, static_cast<std::uint32_t>(to), tag);
+  if (network_.links) network_.links->flush();
+  return request;
+}
+
+Result<RequestId> JobState::receive(ContextId context, std::span<std::byte> bytes, int from, int tag) {
+  if (auto may = check(); !may) return std::unexpected(may.error());
+  const Call call(*this);
+  const RequestId request = messenger_->receive(context, bytes, from, tag);
+  if (network_.links) network_.links->flush();
+  return request;
+}
+
+Result<std::size_t> JobState::wait_any(std::span<const RequestId> requests) {
+  Call call(*this);
+  while (true) {
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (messenger_->is_complete(requests[i])) return i;
+    if (auto may = check(); !may) return std::unexpected(may.error());
+    if (!network_.driver)
+      return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
+    call.turn(*this, kLook);
+  }
+}
+
+Result<std::optional<std::size_t>> JobState::test_any(std::span<const RequestId> requests) {
+  Call call(*this);
+  for (const bool is_last : {false, true}) {
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (messenger_->is_complete(requests[i])) return i;
+    if (!is_last) call.turn(*this, {});
+  }
+  if (auto may = check(); !may) return std::unexpected(may.error());
+  return std::nullopt;
+}
+
+Result<Delivery> JobState::take(RequestId request) {
+  const Call call(*this);
+  return messenger_->take(request);
+}
+
+void JobState::cancel(RequestId request) {
+  const Call call(*this);
+  if (const auto process = messenger_->cancel(request)) {
+    const Error cause{Errc::cancelled, "a message was cancelled while it was being sent"};
+    if (network_.links) network_.links->fail(*process, cause);
+    static_cast<void>(messenger_->take(request));
+  }
+}
+
+Result<std::optional<Delivery>> JobState::probe(ContextId context, int from, int tag, bool waits) {
+  Call call(*this);
+  while (true) {
+    call.turn(*this, {});
+    if (const auto found = messenger_->probe(context, from, tag)) return found;
+    if (auto may = check(); !may) return std::unexpected(may.error());
+    if (!waits) return std::nullopt;
+    if (!network_.driver)
+      return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
+    call.turn(*this, kLook);
+  }
+}
+
+void JobState::progress() {
+  Call call(*this);
+  call.turn(*this, {});
+}
+
+Result<void> JobState::finish() {
+  if (auto may = check(); !may) return may;
+  if (auto all_here = world_->barrier(); !all_here) return all_here;
+  if (network_.driver) {
+    Call call(*this);
+    const auto now = [] { return std::chrono::steady_clock::now(); };
+    const auto latest = now() + std::chrono::nanoseconds(kQuietPatience.ns);
+    while (!network_.links->is_quiet() && now() < latest) call.turn(*this, milliseconds(1));
+    for (peer::LastTurns last; !last.are_over(0);) call.turn(*this, {});
+  }
+  end_ = Error{Errc::cancelled, "the Job has been finished"};
+  if (!network_.run) return {};
+  const JobCounters sent = counters();
+  return network_.run->finish({.messages = sent.messages,
+                               .acknowledgements = sent.acknowledgements,
+                               .syncs = sent.syncs,
+                               .connections = sent.connections},
+                              kFinishPatience);
+}
+
+void JobState::abort(int code) {
+  end_ = Error{Errc::cancelled, "the run has been aborted"};
+  if (network_.run) network_.run->abort(code, kFinishPatience);
+}
+
+JobCounters JobState::counters() const {
+  const Call call(*this);
+  const auto& sent = messenger_->counters();
+  return {.messages = sent.messages,
+          .acknowledgements = 0,
+          .syncs = 0,
+          .connections = network_.links ? network_.links->connections() : 0,
+          .unexpected = sent.unexpected,
+          .bytes_sent = sent.bytes_sent,
+          .bytes_received = sent.bytes_received};
+}
+
+}  // namespace rdmc::replica

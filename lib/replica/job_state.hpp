@@ -1,0 +1,131 @@
+// What is behind a Job: the parts of a process of a rank program, and the calls of the program on them. All
+// functions are for the program's thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rdmc/replica.hpp>
+
+#include "controlplane/peer/context.hpp"
+#include "lib/replica/connections.hpp"
+#include "lib/replica/driver.hpp"
+#include "lib/replica/links.hpp"
+#include "lib/replica/messenger.hpp"
+#include "lib/replica/run_link.hpp"
+
+namespace rdmc::replica {
+
+/// One communicator. It has two contexts: one for the messages of the program, and one for those of
+/// collective operations.
+struct CommunicatorState {
+  CommunicatorState(std::shared_ptr<JobState*> its_job, ContextId first, std::vector<ProcessId> its_members,
+                    int its_rank);
+  ~CommunicatorState();
+  CommunicatorState(const CommunicatorState&) = delete;
+  CommunicatorState& operator=(const CommunicatorState&) = delete;
+
+  ContextId collectives() const { return ContextId{static_cast<std::uint32_t>(context) + 1}; }
+  int size() const { return static_cast<int>(members.size()); }
+
+  const std::shared_ptr<JobState*> job;  ///< points to null when the Job has ended
+  const ContextId context;
+  const std::vector<ProcessId> members;
+  const int rank;
+};
+
+inline MessageInfo info_of(const Delivery& delivery) {
+  return {.source = static_cast<int>(delivery.source), .tag = delivery.tag, .bytes = delivery.bytes};
+}
+inline Result<MessageInfo> info_of(const Result<Delivery>& delivery) {
+  if (!delivery) return std::unexpected(delivery.error());
+  return info_of(*delivery);
+}
+
+class JobState {
+ public:
+  /// Errors: those of Job::start.
+  static Result<std::unique_ptr<JobState>> start();
+  ~JobState();
+  JobState(const JobState&) = delete;
+  JobState& operator=(const JobState&) = delete;
+
+  Communicator& world() { return *world_; }
+  Communicator& self() { return *self_; }
+  int replica() const { return static_cast<int>(assignment_.self.replica); }
+
+  /// Begins to send or to receive. The arguments have been checked. Errors: that of the Job, if it has ended.
+  Result<RequestId> send(ContextId context, std::span<const std::byte> bytes, int to, int tag);
+  Result<RequestId> receive(ContextId context, std::span<std::byte> bytes, int from, int tag);
+  /// Waits until one of the requests is complete, and returns its index. At least one is necessary. Errors:
+  /// that of the Job; invalid_argument if this process is the only one and can only wait forever.
+  Result<std::size_t> wait_any(std::span<const RequestId> requests);
+  /// Like wait_any(), but takes only one turn. Returns nullopt if none is complete after that.
+  Result<std::optional<std::size_t>> test_any(std::span<const RequestId> requests);
+  /// Returns the result of a complete request.
+  Result<Delivery> take(RequestId request);
+  /// Gives up a request. The connection to the process that takes part in it ends, if that is necessary.
+  void cancel(RequestId request);
+  /// Takes a turn, and returns the message that a receive with these arguments would get.
+  Result<std::optional<Delivery>> probe(ContextId context, int from, int tag, bool waits);
+  void progress();
+
+  /// The number of the first context of the next communicator, as far as this process knows. A communicator
+  /// has the largest of the numbers of its members.
+  std::uint64_t next_context() const { return next_context_; }
+  /// Makes a communicator of these processes. `first` must not be below next_context().
+  Communicator make_communicator(std::uint64_t first, std::vector<ProcessId> members, int rank);
+  /// Makes a communicator of these ranks of `parent`. Returns nullopt if this process is not among them.
+  std::optional<Communicator> make_communicator_of(std::uint64_t first, const CommunicatorState& parent,
+                                                   std::span<const int> ranks);
+  void forget(const CommunicatorState& communicator);
+
+  Result<void> finish();
+  void abort(int code);
+  JobCounters counters() const;
+
+  static Result<Request> request_of(const Result<RequestId>& id) {
+    if (!id) return std::unexpected(id.error());
+    return Request(static_cast<std::uint64_t>(*id));
+  }
+  static RequestId id_of(const Request& request) { return RequestId{request.number_}; }
+  static const std::shared_ptr<CommunicatorState>& state_of(const Communicator& communicator) {
+    return communicator.state_;
+  }
+
+ private:
+  /// The engine and what stands on it. A process that rdmc_run has not started has none, because it only
+  /// sends to itself.
+  struct Network {
+    std::shared_ptr<peer::Context> context;
+    std::unique_ptr<Driver> driver;
+    std::unique_ptr<RunLink> run;
+    std::unique_ptr<Links> links;
+    std::shared_ptr<Connections> connections;
+  };
+  /// A Carrier that nobody calls.
+  class NoCarrier;
+  /// One call of the program. While it exists, this thread runs the engine.
+  class Call;
+
+  JobState();
+  Result<void> join(const Assignment& assignment);
+  void make_first_communicators();
+  void handle_events();
+  Result<void> check() const;
+
+  Assignment assignment_;
+  Network network_;
+  std::unique_ptr<Carrier> no_carrier_;
+  std::optional<Messenger> messenger_;
+  std::shared_ptr<JobState*> self_pointer_;
+  std::uint64_t next_context_ = 0;
+  std::optional<Communicator> world_, self_;
+  std::optional<Error> end_;  ///< why nothing can be done any more
+  bool is_finished_ = false;
+};
+
+}  // namespace rdmc::replica

@@ -1,0 +1,210 @@
+#include "lib/replica/links.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace rdmc::replica {
+namespace {
+
+fabric::FrameLinkOptions link_options() {
+  fabric::FrameLinkOptions options{.queue_pair = {}, .ring_bytes = Links::kRingBytes};
+  options.queue_pair.send_depth = Links::kMostWrites;
+  options.queue_pair.ack_timeout = Links::kSilence / (options.queue_pair.retry_limit + 1);
+  return options;
+}
+
+}  // namespace
+
+Links::Links(peer::FabricThread& thread, ProcessId own, std::uint32_t processes, Dial dial)
+    : thread_(thread), own_(own), dial_(std::move(dial)), entries_(processes) {
+  thread_.engine().add(*this);
+}
+
+Links::~Links() {
+  thread_.engine().remove(*this);
+}
+
+Result<void> Links::make_link(Entry& entry) {
+  auto link = fabric::FrameLink::create(thread_.fabric(), link_options());
+  if (!link) return std::unexpected(link.error());
+  entry.link = std::move(*link);
+  return {};
+}
+
+Result<fabric::ConnectionBlob> Links::accept(ProcessId from, std::span<const std::byte> blob) {
+  Entry& peer = entry(from);
+  // If both dial at the same time, the dial of the process with the lower number is used.
+  if (peer.state == State::connected || peer.state == State::open ||
+      (peer.state == State::dialing && own_ < from))
+    return rdmc::fail(Errc::already_exists, "the two processes are being connected already");
+  if (peer.state == State::failed) return rdmc::fail(Errc::peer_failed, "that process counts as dead here");
+  if (peer.state == State::none)
+    if (auto made = make_link(peer); !made) return std::unexpected(made.error());
+  auto ours = peer.link->local_blob();
+  peer.state = State::dialing;
+  if (auto connected = connect(from, blob); !connected) return std::unexpected(connected.error());
+  return ours;
+}
+
+Result<void> Links::connect(ProcessId to, std::span<const std::byte> blob) {
+  Entry& peer = entry(to);
+  if (peer.state != State::dialing) return rdmc::fail(Errc::cancelled, "the link has ended in between");
+  if (auto connected = peer.link->connect(blob); !connected) return connected;
+  peer.state = State::connected;
+  active_.push_back(to);
+  ++connections_;
+  return {};
+}
+
+void Links::open(ProcessId process) {
+  Entry& peer = entry(process);
+  if (peer.state != State::connected) return;
+  peer.state = State::open;
+  messenger_->on_room(process);
+}
+
+void Links::fail(ProcessId process, const Error& cause) {
+  Entry& failed = entry(process);
+  if (failed.state == State::failed) return;
+  failed.state = State::failed;
+  std::erase(active_, process);
+  messenger_->on_failed(process, cause);
+  failed.link.reset();
+}
+
+std::span<std::byte> Links::room(ProcessId to, std::size_t least) {
+  Entry& peer = entry(to);
+  if (peer.state == State::open) {
+    const auto room = peer.link->room(least);
+    if (!room.empty()) return room;
+  } else if (peer.state == State::none) {
+    peer.state = State::dialing;
+    if (auto made = make_link(peer); made)
+      dial_(to, peer.link->local_blob());
+    else
+      failing_.emplace_back(to, made.error());
+  }
+  peer.lacks_room = true;
+  return {};
+}
+
+void Links::fill(ProcessId to, std::size_t bytes) {
+  Entry& peer = entry(to);
+  peer.link->fill(bytes);
+  if (!std::exchange(peer.is_dirty, true)) dirty_.push_back(to);
+}
+
+std::size_t Links::flush() {
+  std::size_t sent = 0;
+  while (!dirty_.empty()) {
+    const ProcessId to = dirty_.back();
+    dirty_.pop_back();
+    Entry& peer = entry(to);
+    peer.is_dirty = false;
+    if (peer.state != State::open) continue;
+    ++sent;
+    if (auto flushed = peer.link->flush(); !flushed && flushed.error().code != Errc::would_block)
+      fail(to, flushed.error());
+  }
+  return sent;
+}
+
+bool Links::can_write(ProcessId to) {
+  Entry& peer = entry(to);
+  return peer.state == State::open && peer.link->can_write();
+}
+
+void Links::write(ProcessId to, const Write& write) {
+  // An error shows up as the failure of the queue pair.
+  static_cast<void>(entry(to).link->write({.work_id = write.transfer,
+                                           .bytes = write.bytes,
+                                           .remote_address = write.remote_address,
+                                           .remote_key = write.remote_key,
+                                           .immediate = write.arrival}));
+}
+
+Result<Links::Exposed> Links::expose(ProcessId from, std::span<std::byte> memory, std::size_t piece) {
+  Entry& peer = entry(from);
+  if (peer.state != State::open) return rdmc::fail(Errc::peer_failed, "the link has ended");
+  auto region = peer.link->register_memory(memory, RemoteAccess::write);
+  if (!region) return std::unexpected(region.error());
+  const Exposed exposed{.handle = exposed_.add(nullptr),
+                        .remote_address = (*region)->remote_address(),
+                        .remote_key = (*region)->remote_key()};
+  for (std::size_t at = 0; at < memory.size(); at += piece)
+    peer.link->expect_write(exposed.remote_key, exposed.remote_address + at,
+                            static_cast<std::uint32_t>(std::min(piece, memory.size() - at)));
+  exposed_[static_cast<std::uint32_t>(exposed.handle)] = std::move(*region);
+  return exposed;
+}
+
+void Links::withdraw(std::uint64_t handle) {
+  exposed_.remove(static_cast<std::uint32_t>(handle));
+}
+
+std::size_t Links::work(Time) {
+  std::size_t done = failing_.size();
+  for (const auto& [process, cause] : std::exchange(failing_, {})) fail(process, cause);
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    const ProcessId from = active_[i];
+    done += poll(from, entry(from));
+    if (i < active_.size() && active_[i] != from) --i;  // The link has failed.
+  }
+  return done + flush();
+}
+
+std::size_t Links::poll(ProcessId from, Entry& peer) {
+  const std::size_t count = peer.link->poll(polled_);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (auto handled = on_completion(from, peer, polled_[i]); !handled) {
+      fail(from, handled.error());
+      return count;
+    }
+  }
+  if (peer.link->has_failed()) {
+    fail(from, {Errc::peer_failed, peer.link->error_cause()});
+  } else if (count != 0 && peer.state == State::open && std::exchange(peer.lacks_room, false)) {
+    messenger_->on_room(from);
+  }
+  return count;
+}
+
+Result<void> Links::on_completion(ProcessId from, Entry& peer, const fabric::Completion& completion) {
+  using Work = fabric::FrameLink::Work;
+  if (completion.status != fabric::WorkStatus::success)
+    return rdmc::fail(Errc::peer_failed, peer.link->error_cause());
+  switch (fabric::FrameLink::kind_of(completion.work_id)) {
+    case Work::frame: peer.link->frame_done(); return {};
+    case Work::write:
+      peer.link->write_done();
+      messenger_->on_written(from, static_cast<std::uint32_t>(completion.work_id));
+      return {};
+    case Work::receive: break;
+  }
+  // A process sends only when both sides are connected. Its message may be faster than its Ready.
+  open(from);
+  const std::uint32_t immediate = completion.immediate.value_or(0);
+  if (immediate >> 16 == fabric::FrameLink::kFrameSlot) {
+    const auto records = peer.link->frame(completion);
+    if (!records) return std::unexpected(records.error());
+    if (auto handled = messenger_->on_records(from, *records); !handled) return handled;
+  } else if (auto handled = messenger_->on_write_arrived(from, immediate, completion.byte_count); !handled) {
+    return handled;
+  }
+  return peer.link->repost(completion.work_id);
+}
+
+void Links::on_out_of_memory() {
+  for (std::uint32_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].link)
+      fail(ProcessId{i}, {Errc::resource_limit, "this process had no memory for its messages"});
+}
+
+bool Links::is_quiet() const {
+  return std::ranges::all_of(active_, [&](ProcessId process) {
+    return entries_[static_cast<std::uint32_t>(process)].link->is_quiet() && messenger_->is_quiet(process);
+  });
+}
+
+}  // namespace rdmc::replica

@@ -1,0 +1,97 @@
+// The links of one process to the other processes of its run. A link is made when the program first sends
+// something to that process, or when that process connects to this one. The Links carry the records and the
+// payload of a Messenger. Used on the thread that runs the engine.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "controlplane/peer/fabric_thread.hpp"
+#include "dataplane/engine/engine.hpp"
+#include "dataplane/fabric/frame_link.hpp"
+#include "lib/replica/carrier.hpp"
+#include "lib/replica/messenger.hpp"
+#include "lib/replica/slab.hpp"
+
+namespace rdmc::replica {
+
+class Links final : public Carrier, public engine::Poller {
+ public:
+  /// The size of the frame ring on each side.
+  static constexpr std::uint32_t kRingBytes = 128 * 1024;
+  /// A peer that gives no sign of life for this time has failed. This is long, because a process may be
+  /// stopped for a while. rdmc_run reports a death much earlier.
+  static constexpr Duration kSilence = seconds(32);
+  /// The largest number of writes in flight on one link.
+  static constexpr std::uint32_t kMostWrites = 64;
+
+  /// Called when this process should connect to `to`. `blob` is for the other side.
+  using Dial = std::function<void(ProcessId to, fabric::ConnectionBlob blob)>;
+
+  /// Joins the engine of `thread`, which must exist longer. `own` is this process.
+  Links(peer::FabricThread& thread, ProcessId own, std::uint32_t processes, Dial dial);
+  ~Links() override;
+  /// Must be called before anything is sent or received. `messenger` must exist longer.
+  void serve(Messenger& messenger) { messenger_ = &messenger; }
+
+  /// Another process wants to connect. Returns the blob for it. Errors: already_exists if this process dials
+  /// that one itself and its dial goes first, or if there is a link already; those of FrameLink.
+  Result<fabric::ConnectionBlob> accept(ProcessId from, std::span<const std::byte> blob);
+  /// The other process has answered the dial. Errors: those of FrameLink::connect.
+  Result<void> connect(ProcessId to, std::span<const std::byte> blob);
+  /// Both sides are connected. From now on, records may be sent.
+  void open(ProcessId process);
+  /// Ends the link. What depends on the process fails with `cause`.
+  void fail(ProcessId process, const Error& cause);
+
+  /// Sends what has been filled since the last call. Returns the number of frames.
+  std::size_t flush();
+  /// True if everything that was sent has arrived.
+  bool is_quiet() const;
+  /// The number of processes to which this one has been connected.
+  std::uint64_t connections() const { return connections_; }
+
+  std::span<std::byte> room(ProcessId to, std::size_t least) override;
+  void fill(ProcessId to, std::size_t bytes) override;
+  bool can_write(ProcessId to) override;
+  void write(ProcessId to, const Write& write) override;
+  Result<Exposed> expose(ProcessId from, std::span<std::byte> memory, std::size_t piece) override;
+  void withdraw(std::uint64_t handle) override;
+
+  std::size_t work(Time now) override;
+  Time next_deadline() const override { return failing_.empty() ? Time::never() : Time{}; }
+  void on_out_of_memory() override;
+
+ private:
+  enum class State : std::uint8_t { none, dialing, connected, open, failed };
+  struct Entry {
+    State state = State::none;
+    bool is_dirty = false;    ///< something was filled and not flushed
+    bool lacks_room = false;  ///< the Messenger waits for space
+    std::unique_ptr<fabric::FrameLink> link;
+  };
+
+  Entry& entry(ProcessId process) { return entries_[static_cast<std::uint32_t>(process)]; }
+  Result<void> make_link(Entry& entry);
+  std::size_t poll(ProcessId from, Entry& entry);
+  Result<void> on_completion(ProcessId from, Entry& entry, const fabric::Completion& completion);
+
+  peer::FabricThread& thread_;
+  const ProcessId own_;
+  const Dial dial_;
+  Messenger* messenger_ = nullptr;
+  std::vector<Entry> entries_;
+  std::vector<ProcessId> active_;  ///< processes whose links are connected or open
+  std::vector<ProcessId> dirty_;
+  /// Links that could not be made. The Messenger learns of them in the next turn, because it must not change
+  /// in the middle of a call of room().
+  std::vector<std::pair<ProcessId, Error>> failing_;
+  Slab<std::unique_ptr<fabric::MemoryRegion>> exposed_;
+  std::uint64_t connections_ = 0;
+  std::array<fabric::Completion, 64> polled_;
+};
+
+}  // namespace rdmc::replica

@@ -1,0 +1,255 @@
+// A rank program that tests the library from inside: `rdmc_run -n N -r 1 rank_checks SCENARIO`. Every rank
+// checks what it receives, and ends with exit status 1 after the first wrong result. Rank 0 prints "right".
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <random>
+#include <rdmc/replica.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace rdmc::replica;
+using rdmc::Errc;
+
+Job* the_job = nullptr;
+
+void require(bool is_right, const char* what) {
+  if (is_right) return;
+  std::fprintf(stderr, "wrong: %s\n", what);
+  std::exit(1);
+}
+
+template <typename Value>
+Value need(rdmc::Result<Value> result) {
+  if (!result) std::fprintf(stderr, "error: %s\n", result.error().what.c_str());
+  require(result.has_value(), "a call has failed");
+  if constexpr (!std::is_void_v<Value>) return std::move(*result);
+}
+
+template <typename T>
+std::span<std::byte> bytes_of(T&& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
+  std::vector<std::byte> made(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) made[i] = static_cast<std::byte>((seed * 131 + i * 7) >> 3);
+  return made;
+}
+
+constexpr std::size_t kSizes[] = {0, 1, 1000, 8192, 8193, 100'000, 9 << 20};
+
+/// Every rank sends messages of all sizes to every rank, itself included. The receives are posted in part
+/// before the sends, and in part after.
+void exchange() {
+  Communicator& world = the_job->world();
+  for (const bool first : {true, false}) {
+    std::vector<std::vector<std::byte>> sent, received;
+    std::vector<Request> receives, sends;
+    const auto post = [&] {
+      for (int from = 0; from < world.size(); ++from)
+        for (std::size_t i = 0; i < std::size(kSizes); ++i) {
+          received.emplace_back(kSizes[i]);
+          receives.push_back(need(world.irecv(received.back(), from, static_cast<int>(i))));
+        }
+    };
+    if (first) post();
+    for (int to = 0; to < world.size(); ++to)
+      for (std::size_t i = 0; i < std::size(kSizes); ++i) {
+        sent.push_back(pattern(kSizes[i], static_cast<std::uint64_t>(world.rank() * 100 + to)));
+        sends.push_back(need(world.isend(sent.back(), to, static_cast<int>(i))));
+      }
+    if (!first) post();
+    need(the_job->wait_all(sends));
+    need(the_job->wait_all(receives));
+    for (int from = 0; from < world.size(); ++from)
+      for (std::size_t i = 0; i < std::size(kSizes); ++i)
+        require(received[static_cast<std::size_t>(from) * std::size(kSizes) + i] ==
+                    pattern(kSizes[i], static_cast<std::uint64_t>(from * 100 + world.rank())),
+                "a message arrives as it was sent");
+  }
+}
+
+/// Rank 0 receives from anybody, with waitany and with probe, and answers.
+void farm() {
+  Communicator& world = the_job->world();
+  constexpr int kTasks = 200, kTask = 1, kResult = 2, kEnd = 3;
+  if (world.rank() != 0) {
+    std::uint64_t value = 0;
+    while (true) {
+      const auto info = need(world.recv(bytes_of(std::span(&value, 1)), 0, kAnyTag));
+      if (info.tag == kEnd) return;
+      value = value * value;
+      need(world.send(bytes_of(std::span(&value, 1)), 0, kResult));
+    }
+  }
+  if (world.size() == 1) return;
+  std::uint64_t next = 0, sum = 0, done = 0;
+  const auto give = [&](int to) {
+    const std::uint64_t task = next++;
+    need(world.send(std::as_bytes(std::span(&task, 1)), to, kTask));
+  };
+  for (int to = 1; to < world.size() && next < kTasks; ++to) give(to);
+  while (done < kTasks) {
+    std::uint64_t value = 0;
+    const auto waiting = need(world.probe(kAnySource, kResult));
+    require(waiting.bytes == sizeof value, "a probe tells the length");
+    const auto info = need(world.recv(bytes_of(std::span(&value, 1)), kAnySource, kResult));
+    sum += value;
+    ++done;
+    if (next < kTasks) give(info.source);
+  }
+  std::uint64_t right = 0;
+  for (std::uint64_t i = 0; i < kTasks; ++i) right += i * i;
+  require(sum == right, "the sum of the results");
+  for (int to = 1; to < world.size(); ++to) need(world.send({}, to, kEnd));
+}
+
+void collectives(Communicator& group) {
+  const int n = group.size(), me = group.rank();
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{300'000}}) {
+    for (int root = 0; root < n; ++root) {
+      std::vector<std::uint64_t> values(count, static_cast<std::uint64_t>(me == root ? root + 7 : 0));
+      need(group.broadcast(bytes_of(values), root));
+      require(std::ranges::count(values, root + 7) == static_cast<long>(count), "a broadcast");
+    }
+    std::vector<double> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<double>(me + 1) * static_cast<double>(i);
+    need(group.all_reduce(std::span(values), Operation::sum));
+    for (std::size_t i = 0; i < count; ++i)
+      require(values[i] == static_cast<double>(i) * n * (n + 1) / 2, "a sum over all ranks");
+    std::vector<std::uint32_t> out(static_cast<std::size_t>(n) * count), in(out.size());
+    for (int to = 0; to < n; ++to)
+      std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(to * static_cast<int>(count)), count,
+                  static_cast<std::uint32_t>(me * 1000 + to));
+    need(group.all_to_all(bytes_of(out), bytes_of(in)));
+    for (int from = 0; from < n; ++from)
+      require(in[static_cast<std::size_t>(from) * count] == static_cast<std::uint32_t>(from * 1000 + me),
+              "an exchange of all with all");
+  }
+  std::uint64_t own = 1;
+  need(group.scan(std::span(&own, 1), Operation::sum));
+  require(own == static_cast<std::uint64_t>(me + 1), "a scan");
+  need(group.barrier());
+}
+
+void communicators() {
+  Communicator& world = the_job->world();
+  Communicator copy = need(world.dup());
+  // The same tags in two communicators do not mix.
+  const int next = (world.rank() + 1) % world.size(),
+            before = (world.rank() + world.size() - 1) % world.size();
+  int a = world.rank(), b = world.rank() + 1000, from_a = 0, from_b = 0;
+  std::vector<Request> requests;
+  requests.push_back(need(copy.irecv(bytes_of(std::span(&from_b, 1)), before, 5)));
+  requests.push_back(need(world.irecv(bytes_of(std::span(&from_a, 1)), before, 5)));
+  requests.push_back(need(world.isend(bytes_of(std::span(&a, 1)), next, 5)));
+  requests.push_back(need(copy.isend(bytes_of(std::span(&b, 1)), next, 5)));
+  need(the_job->wait_all(requests));
+  require(from_a == before && from_b == before + 1000, "messages of two communicators do not mix");
+  for (int round = 0; round < 20; ++round) {
+    auto half = need(world.split(world.rank() % 2, -world.rank()));
+    require(half.has_value(), "each rank gets a half");
+    require(half->size() == (world.size() + 1 - world.rank() % 2) / 2, "the size of a half");
+    collectives(*half);
+    std::vector<int> list;
+    for (int rank = world.size() - 1; rank >= 0; rank -= 2) list.push_back(rank);
+    auto some = need(world.create(list));
+    require(some.has_value() == (std::ranges::count(list, world.rank()) == 1), "who is in the list");
+    if (some) require(list[static_cast<std::size_t>(some->rank())] == world.rank(), "the order of the list");
+    if (some && round == 0) collectives(*some);
+  }
+  const auto none = need(world.split(std::nullopt, 0));
+  require(!none.has_value(), "who gives no color gets no communicator");
+}
+
+void mistakes() {
+  Communicator& world = the_job->world();
+  std::byte one{};
+  const auto refuses = [](const auto& result) {
+    return !result.has_value() && result.error().code == Errc::invalid_argument;
+  };
+  require(refuses(world.send({}, world.size(), 0)), "a rank that is not there");
+  require(refuses(world.send({}, kAnySource, 0)), "a send to any rank");
+  require(refuses(world.send({}, 0, -5)), "a negative tag");
+  require(refuses(world.irecv(std::span(&one, 1), -7, 0)), "a receive from nobody");
+  require(refuses(world.broadcast(std::span(&one, 1), world.size())), "a root that is not there");
+  std::vector<std::byte> large(100'000);
+  for (const std::size_t bytes : {std::size_t{10}, large.size()}) {
+    auto receive = need(the_job->self().irecv(std::span(&one, 1), 0, 0));
+    need(the_job->self().send(std::span(large).first(bytes), 0, 0));
+    require(refuses(the_job->wait(receive)), "a message that is too long");
+    if (world.size() < 2) continue;
+    if (world.rank() == 0) need(world.send(std::span(large).first(bytes), 1, 9));
+    if (world.rank() == 1)
+      require(refuses(world.recv(std::span(&one, 1), 0, 9)), "a message that is too long for its receive");
+  }
+  const auto later = Job::start();
+  require(!later && later.error().code == Errc::already_exists, "a process has one Job");
+}
+
+/// Rank 0 computes for a second without a call. Meanwhile the others must get their long messages through.
+void computes() {
+  Communicator& world = the_job->world();
+  std::vector<std::byte> into(1 << 20);
+  const auto sent = pattern(into.size(), 3);
+  if (world.rank() == 0) {
+    std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(world.size()), into);
+    std::vector<Request> requests;
+    for (int from = 1; from < world.size(); ++from)
+      requests.push_back(need(world.irecv(buffers[static_cast<std::size_t>(from)], from, 0)));
+    need(world.barrier());
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    need(the_job->wait_all(requests));
+    for (int from = 1; from < world.size(); ++from)
+      require(buffers[static_cast<std::size_t>(from)] == sent, "a long message during a computation");
+  } else {
+    need(world.barrier());
+    const auto begin = std::chrono::steady_clock::now();
+    need(world.send(sent, 0, 0));
+    std::printf("sent after %.3f s\n",
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+}
+
+/// One rank dies in the middle of an exchange.
+void dies() {
+  Communicator& world = the_job->world();
+  need(world.barrier());
+  if (world.rank() == world.size() - 1) std::abort();
+  std::byte one{};
+  const auto received = world.recv(std::span(&one, 1), world.size() - 1, 0);
+  require(
+      !received && (received.error().code == Errc::peer_failed || received.error().code == Errc::cancelled),
+      "a receive from a dead rank fails");
+  std::exit(3);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string scenario = count == 2 ? arguments[1] : "";
+  const std::map<std::string, void (*)()> scenarios{{"exchange", exchange},
+                                                    {"farm", farm},
+                                                    {"communicators", communicators},
+                                                    {"mistakes", mistakes},
+                                                    {"computes", computes},
+                                                    {"dies", dies},
+                                                    {"collectives", [] { collectives(the_job->world()); }},
+                                                    {"abort", [] { the_job->abort(42); }}};
+  const auto found = scenarios.find(scenario);
+  if (found == scenarios.end()) return 2;
+  const auto job = need(Job::start());
+  the_job = job.get();
+  found->second();
+  const int rank = job->world().rank();
+  need(job->finish());
+  if (rank == 0) std::printf("right\n");
+}
