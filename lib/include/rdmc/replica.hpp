@@ -24,7 +24,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <rdmc/dataplane/base/error.hpp>
+#include "dataplane/base/error.hpp"
 
 namespace rdmc::replica {
 
