@@ -3,6 +3,7 @@
 // consecutive in memory. A plain value.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
