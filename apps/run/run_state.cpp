@@ -132,6 +132,18 @@ void RunState::interrupted(int signal) {
   actions_.push_back(ArmKill{kInterruptPatience});
 }
 
+void RunState::give_up(const std::string& reason) {
+  if (!is_ending_) end(kCannotStart, reason);
+}
+
+void RunState::give_up_without(std::uint32_t started) {
+  is_ending_ = true;
+  end_code_ = kCannotStart;
+  for (std::uint32_t i = started; i < layout_.processes(); ++i) processes_[i].has_ended = true;
+  alive_ = started;
+  kill();
+}
+
 void RunState::kill() {
   signal_all(SIGKILL);
 }

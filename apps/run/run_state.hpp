@@ -81,6 +81,10 @@ class RunState {
   void exited(replica::ProcessId process, Exit exit);
   /// rdmc_run has got this signal, which asks it to end. At the second one, the processes are killed at once.
   void interrupted(int signal);
+  /// The run cannot go on, because rdmc_run itself has failed.
+  void give_up(const std::string& reason);
+  /// A process could not be started. Only the first `started` processes exist, and they are killed.
+  void give_up_without(std::uint32_t started);
   /// Kills all processes that have not ended.
   void kill();
 
