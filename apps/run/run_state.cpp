@@ -1,6 +1,5 @@
 #include "apps/run/run_state.hpp"
 
-#include <signal.h>
 #include <string.h>
 
 #include <algorithm>
@@ -84,7 +83,7 @@ void RunState::fence(ProcessId process) {
   if (one.has_ended || one.has_finished || is_ending_) return;
   // The process must not go on without the others.
   one.fenced = "its connection to rdmc_run had ended: " + one.lost;
-  actions_.push_back(SignalProcess{process, SIGKILL});
+  actions_.push_back(SignalProcess{process, kKillSignal});
 }
 
 void RunState::exited(ProcessId process, Exit exit) {
@@ -118,7 +117,7 @@ void RunState::end(int code, const std::string& reason) {
   end_code_ = code;
   actions_.push_back(ReportEnd{reason});
   publish(replica::Aborted{code});
-  signal_all(SIGTERM);
+  signal_all(kTerminateSignal);
   actions_.push_back(ArmKill{kEndPatience});
 }
 
@@ -145,7 +144,7 @@ void RunState::give_up_without(std::uint32_t started) {
 }
 
 void RunState::kill() {
-  signal_all(SIGKILL);
+  signal_all(kKillSignal);
 }
 
 void RunState::signal_all(int signal) {

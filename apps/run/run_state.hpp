@@ -25,6 +25,8 @@ namespace rdmc::run {
 
 /// The exit codes of rdmc_run that are not exit codes of a rank.
 inline constexpr int kLost = 124, kCannotStart = 125, kInterrupted = 130;
+/// The numbers of the signals with which RunState ends processes.
+inline constexpr int kTerminateSignal = 15, kKillSignal = 9;
 /// The time between the request to end and SIGKILL, if the run is lost or aborted, and if it is interrupted.
 inline constexpr Duration kEndPatience = milliseconds(500), kInterruptPatience = seconds(5);
 /// The time that a process gets to exit when its connection has ended. It may be about to exit with an error.

@@ -24,6 +24,8 @@ namespace rdmc::run {
 
 using replica::ProcessId;
 
+static_assert(kTerminateSignal == SIGTERM && kKillSignal == SIGKILL);
+
 namespace {
 
 /// The key's descriptor has a high number, so that it is not in the way of the program's own descriptors.
