@@ -56,8 +56,8 @@ Guardian::~Guardian() {
   }
 }
 
-void Guardian::tell(pid_t word) {
-  // A write of 4 bytes to a pipe is never cut. It fails only if somebody has killed the guardian.
+void Guardian::send(pid_t word) {
+  // A write of 4 bytes to a pipe is never cut. It fails only if the guardian was killed.
   while (::write(link_.get(), &word, sizeof word) < 0 && errno == EINTR) {
   }
 }

@@ -21,12 +21,12 @@ class Guardian {
   ~Guardian();
 
   /// Adds a process group, or removes one whose processes have ended.
-  void watch(pid_t group) { tell(group); }
-  void forget(pid_t group) { tell(-group); }
+  void watch(pid_t group) { send(group); }
+  void forget(pid_t group) { send(-group); }
 
  private:
   Guardian(Descriptor link, pid_t pid) : link_(std::move(link)), pid_(pid) {}
-  void tell(pid_t word);
+  void send(pid_t word);
 
   Descriptor link_;  ///< The guardian sees the end of this pipe when rdmc_run has ended.
   pid_t pid_;

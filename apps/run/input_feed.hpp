@@ -1,6 +1,6 @@
 // Gives the standard input of rdmc_run to all replicas of rank 0. Each replica gets all bytes, at its own
 // pace. Input is read while the fastest replica wants more, so a fast writer waits. A replica that is slow,
-// or that reads nothing, does not hold up the others: what it has not read yet waits in a temporary file
+// or that reads nothing, does not delay the others: what it has not read yet is kept in a temporary file
 // without a name, whose beginning is given back to the file system when all replicas have read it. It belongs
 // to one thread.
 #pragma once

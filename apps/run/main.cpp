@@ -27,7 +27,7 @@ int run_program(const RunOptions& options) {
   if (!runner) return complain(runner.error(), kCannotStart);
   const int code = (*runner)->run();
   if ((*runner)->was_interrupted()) {
-    // The destructor waits for the reader of the output, who may have stopped reading.
+    // The destructor waits for the reader of the output, which may have stopped reading.
     ::signal(SIGALRM, [](int) { ::_exit(kInterrupted); });
     ::alarm(kLastWords);
   }

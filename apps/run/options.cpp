@@ -18,7 +18,7 @@ namespace {
 
 namespace setting = replica::option;
 
-/// The first lines of the help, which CLI11 would not write for a program with a command behind its options.
+/// The first lines of the help, which CLI11 would not write for a program with a command after its options.
 class Usage : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {

@@ -4,7 +4,7 @@
 // with it. A replica whose text differs is reported once, and from then on its text is used only if no
 // replica is left whose text was equal until now.
 //
-// Memory is bounded, however far the slowest replica is behind. The newest text that was printed is kept for
+// Memory is bounded, however slow a replica is. The newest text that was printed is kept for
 // the comparison (Limits::kept_bytes). Of older text, only digests of its beginning are kept, at certain
 // lines. With a digest, a difference is found a few lines later, and the printed text cannot be shown.
 //

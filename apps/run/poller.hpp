@@ -31,7 +31,7 @@ class Poller {
 
  private:
   struct Entry {
-    std::uint64_t number = 0;  ///< tells apart two uses of the same descriptor number
+    std::uint64_t number = 0;  ///< distinguishes two uses of the same descriptor number
     std::shared_ptr<Handler> handler;
   };
 

@@ -47,7 +47,7 @@ void Reporter::died(const replica::ReplicaId& id, pid_t pid, const std::string& 
                                {"replica", id.replica},
                                {"pid", pid},
                                {"cause", cause}});
-  say(fmt::format("replica {} (process {}) has died: {}", to_string(id), pid, cause));
+  report(fmt::format("replica {} (process {}) has died: {}", to_string(id), pid, cause));
 }
 
 void Reporter::output(Rank rank, const OutputPart& part) {
@@ -81,11 +81,11 @@ void Reporter::differs(Rank rank, const Difference& difference) {
   const std::string its_text = difference.text ? "wrote " + shown(*difference.text) : "wrote nothing more";
   const std::string printed = difference.printed ? shown(*difference.printed) + " was printed"
                                                  : "the text that was printed is not kept any more";
-  say(fmt::format("the output of rank {} differs in {}: replica {} {}, and {}", value_of(rank), where,
-                  to_string(replica::ReplicaId{rank, difference.replica}), its_text, printed));
+  report(fmt::format("the output of rank {} differs in {}: replica {} {}, and {}", value_of(rank), where,
+                     to_string(replica::ReplicaId{rank, difference.replica}), its_text, printed));
 }
 
-void Reporter::say(std::string_view text) {
+void Reporter::report(std::string_view text) {
   errors_text_ += complaint(text);
 }
 

@@ -32,7 +32,7 @@ class Reporter {
   void error_line(const replica::ReplicaId& id, std::string_view line);
   void differs(Rank rank, const Difference& difference);
   /// Prints a text for people.
-  void say(std::string_view text);
+  void report(std::string_view text);
   void summary(int code, const RunState& state, std::uint64_t differing, double seconds);
   /// Passes the text on to the threads that write it.
   void flush();
@@ -40,7 +40,7 @@ class Reporter {
   /// True if no more standard output, or standard error, of the processes must be read now.
   bool is_output_full() const { return output_->is_full(); }
   bool is_errors_full() const { return errors_->is_full(); }
-  /// True if nobody reads the standard output any more.
+  /// True if the standard output has no reader any more.
   bool is_output_broken() const { return output_->is_broken(); }
 
  private:

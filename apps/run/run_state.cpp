@@ -75,14 +75,14 @@ void RunState::link_lost(ProcessId process, const Error& cause) {
   Process& one = at(process);
   if (one.has_ended || one.has_finished || is_ending_) return;
   one.lost = cause.what;
-  actions_.push_back(ArmFence{process});
+  actions_.push_back(ArmCutOff{process});
 }
 
-void RunState::fence(ProcessId process) {
+void RunState::cut_off(ProcessId process) {
   Process& one = at(process);
   if (one.has_ended || one.has_finished || is_ending_) return;
   // The process must not go on without the others.
-  one.fenced = "its connection to rdmc_run had ended: " + one.lost;
+  one.killed_because = "its connection to rdmc_run had ended: " + one.lost;
   actions_.push_back(SignalProcess{process, kKillSignal});
 }
 
@@ -94,7 +94,7 @@ void RunState::exited(ProcessId process, Exit exit) {
   if (is_ending_) return;
   if (exit.by_signal || (is_joined_ && !one.has_finished)) {
     std::string cause = cause_of(exit, one.has_joined);
-    if (!one.fenced.empty()) cause += ", because " + one.fenced;
+    if (!one.killed_because.empty()) cause += ", because " + one.killed_because;
     die(process, std::move(cause));
   }
   start_if_all_are_there();
@@ -118,7 +118,7 @@ void RunState::end(int code, const std::string& reason) {
   actions_.push_back(ReportEnd{reason});
   publish(replica::Aborted{code});
   signal_all(kTerminateSignal);
-  actions_.push_back(ArmKill{kEndPatience});
+  actions_.push_back(ArmKill{kEndTimeout});
 }
 
 void RunState::interrupted(int signal) {
@@ -128,7 +128,7 @@ void RunState::interrupted(int signal) {
   actions_.push_back(ReportEnd{"interrupted"});
   // The run is not aborted, so that a program which handles the signal can still finish in order.
   signal_all(signal);
-  actions_.push_back(ArmKill{kInterruptPatience});
+  actions_.push_back(ArmKill{kInterruptTimeout});
 }
 
 void RunState::give_up(const std::string& reason) {

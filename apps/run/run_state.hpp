@@ -28,9 +28,9 @@ inline constexpr int kLost = 124, kCannotStart = 125, kInterrupted = 130;
 /// The numbers of the signals with which RunState ends processes.
 inline constexpr int kTerminateSignal = 15, kKillSignal = 9;
 /// The time between the request to end and SIGKILL, if the run is lost or aborted, and if it is interrupted.
-inline constexpr Duration kEndPatience = milliseconds(500), kInterruptPatience = seconds(5);
+inline constexpr Duration kEndTimeout = milliseconds(500), kInterruptTimeout = seconds(5);
 /// The time that a process gets to exit when its connection has ended. It may be about to exit with an error.
-inline constexpr Duration kFencePatience = seconds(1);
+inline constexpr Duration kCutOffTimeout = seconds(1);
 
 /// How a process has ended.
 struct Exit {
@@ -54,19 +54,19 @@ struct SignalProcess {
 struct ArmKill {
   Duration after;
 };
-/// Call RunState::fence() for this process after kFencePatience.
-struct ArmFence {
+/// Call RunState::cut_off() for this process after kCutOffTimeout.
+struct ArmCutOff {
   replica::ProcessId process{};
 };
 struct ReportDeath {
   replica::ProcessId process{};
   std::string cause;
 };
-/// The run ends before its processes have ended. The text says why.
+/// The run ends before its processes have ended. The text is the reason.
 struct ReportEnd {
   std::string reason;
 };
-using Action = std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmFence, ReportDeath, ReportEnd>;
+using Action = std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath, ReportEnd>;
 
 class RunState {
  public:
@@ -74,14 +74,15 @@ class RunState {
 
   void joined(replica::ProcessId process, const Address& address);
   void finished(replica::ProcessId process, const replica::RunCounters& counters);
-  /// A process has asked to end the run with this exit code.
+  /// A process has requested the end of the run with this exit code.
   void aborted(replica::ProcessId process, int code);
   /// The connection to a process has ended. Unless the process has finished, it cannot take part any more.
   void link_lost(replica::ProcessId process, const Error& cause);
   /// Kills a process whose connection has ended, if it has not exited.
-  void fence(replica::ProcessId process);
+  void cut_off(replica::ProcessId process);
   void exited(replica::ProcessId process, Exit exit);
-  /// rdmc_run has got this signal, which asks it to end. At the second one, the processes are killed at once.
+  /// rdmc_run has received this signal, which requests its end. At the second one, the processes are killed
+  /// at once.
   void interrupted(int signal);
   /// The run cannot go on, because rdmc_run itself has failed.
   void give_up(const std::string& reason);
@@ -107,8 +108,8 @@ class RunState {
   struct Process {
     std::optional<Address> address;  ///< set while the process has joined and lives
     bool has_joined = false, has_finished = false, has_ended = false, has_died = false;
-    std::string fenced;  ///< why rdmc_run has killed it; empty if it has not
-    std::string lost;    ///< why its connection has ended
+    std::string killed_because;  ///< why rdmc_run has killed it; empty if it has not
+    std::string lost;            ///< why its connection has ended
     int code = 0;
   };
 

@@ -28,11 +28,11 @@ static_assert(kTerminateSignal == SIGTERM && kKillSignal == SIGKILL);
 
 namespace {
 
-/// The key's descriptor has a high number, so that it is not in the way of the program's own descriptors.
+/// The key's descriptor has a high number, so that it does not conflict with the program's own descriptors.
 constexpr int kFirstKeyDescriptor = 100;
 
 /// The time that the output gets to be read after an interrupt, when all processes have ended.
-constexpr Duration kOutputPatience = seconds(1);
+constexpr Duration kOutputTimeout = seconds(1);
 
 Result<std::string> random_name() {
   std::array<std::byte, 16> bytes;
@@ -195,7 +195,7 @@ int Runner::run() {
   auto started = open_server();
   if (started) started = spawn_all();
   if (!started) {
-    reporter_.say(started.error().what);
+    reporter_.report(started.error().what);
     state_.give_up_without(static_cast<std::uint32_t>(processes_.size()));
   } else {
     input_->begin();
@@ -203,7 +203,7 @@ int Runner::run() {
     if (folder)
       folder_ = std::move(*folder);
     else
-      reporter_.say("'rdmc_run ps' does not list this run: " + folder.error().what);
+      reporter_.report("'rdmc_run ps' does not list this run: " + folder.error().what);
     record_.ranks = options_.layout.ranks();
     record_.replicas = options_.layout.processes();
     record_.pid = ::getpid();
@@ -239,7 +239,7 @@ void Runner::on_signal() {
   }
 }
 
-/// A process has ended. What it has said before, on its connection, is taken first.
+/// A process has ended. What it has sent before on its connection is processed first.
 void Runner::on_end(std::uint32_t number) {
   run_posted();
   Process& process = processes_[number];
@@ -271,9 +271,9 @@ void Runner::act(const SignalProcess& action) {
 void Runner::act(const ArmKill& action) {
   deadlines_.push_back({monotonic_now() + action.after, [this] { state_.kill(); }});
 }
-void Runner::act(const ArmFence& action) {
+void Runner::act(const ArmCutOff& action) {
   deadlines_.push_back(
-      {monotonic_now() + kFencePatience, [this, process = action.process] { state_.fence(process); }});
+      {monotonic_now() + kCutOffTimeout, [this, process = action.process] { state_.cut_off(process); }});
 }
 void Runner::act(const ReportDeath& action) {
   const Process& process = processes_[value_of(action.process)];
@@ -286,7 +286,7 @@ bool Runner::is_over() {
   if (!state_.is_over()) return false;
   if (open_pipes_ == 0 || gives_up_output_) return true;
   if (was_interrupted_ && !std::exchange(is_output_due_, true))
-    deadlines_.push_back({monotonic_now() + kOutputPatience, [this] { gives_up_output_ = true; }});
+    deadlines_.push_back({monotonic_now() + kOutputTimeout, [this] { gives_up_output_ = true; }});
   return false;
 }
 

@@ -76,9 +76,9 @@ class Runner {
   void act(Publish& action) { server_->send(std::move(action.event)); }
   void act(const SignalProcess& action);
   void act(const ArmKill& action);
-  void act(const ArmFence& action);
+  void act(const ArmCutOff& action);
   void act(const ReportDeath& action);
-  void act(const ReportEnd& action) { reporter_.say(action.reason); }
+  void act(const ReportEnd& action) { reporter_.report(action.reason); }
   bool is_over();
   int next_timeout_ms() const;
   void run_deadlines();

@@ -37,7 +37,7 @@ void Runner::watch_all_pipes() {
   if (reporter_.is_output_broken() && !is_output_closed_) {
     // The processes see it as if they wrote to the closed pipe themselves.
     is_output_closed_ = true;
-    reporter_.say("nobody reads the standard output any more");
+    reporter_.report("the standard output has no reader any more");
     for (std::uint32_t i = 0; i < processes_.size(); ++i) close_output(i);
   }
   for (std::uint32_t i = 0; i < processes_.size(); ++i) {

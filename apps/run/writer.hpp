@@ -1,5 +1,5 @@
 // Writes text to stdout or stderr on a thread of its own, because the reader of the text may be slow, and the
-// run must be watched meanwhile. Nothing is dropped. Instead, is_full() says that the caller must not read
+// run must be watched meanwhile. Nothing is dropped. Instead, is_full() shows that the caller must not read
 // more text from the processes of the run.
 #pragma once
 
@@ -25,7 +25,7 @@ class Writer {
 
   void print(std::string text);
   bool is_full() const { return waiting_ > kMostBytes; }
-  /// True if a write has failed, so that nobody reads the text. Later text is dropped.
+  /// True if a write has failed, so the text has no reader. Later text is dropped.
   bool is_broken() const { return is_broken_; }
 
  private:

@@ -56,7 +56,7 @@ class Run:
         self.code = self.process.wait(PATIENCE)
         for reader in self.readers:
             reader.join(PATIENCE)
-            assert not reader.is_alive(), "somebody still holds the output open"
+            assert not reader.is_alive(), "a process still holds the output open"
         self.output, self.complaints = "".join(self.lines), "".join(self.errors)
         return self
 
@@ -177,7 +177,7 @@ class Output(RunCase):
         self.assertEqual(sorted(run.errors), sorted(f"{rank}.{replica}: {text}\n" for rank in range(2) for replica in range(2) for text in "xy"))
         self.assertEqual(run.output, "")
 
-    def test_a_replica_that_is_stopped_holds_up_nobody_and_is_compared_later(self):
+    def test_a_replica_that_is_stopped_delays_no_other_and_is_compared_later(self):
         run = self.start("-n", 1, "-r", 2, "sh", "-c",
                          "[ $RDMC_RUN_REPLICA = 0 ] || { echo stops >&2; kill -STOP $$; }; seq 1000000 | sed 's/^77777$/x/'")
         wait_until(lambda: run.errors, "one replica has stopped")
@@ -192,7 +192,7 @@ class Output(RunCase):
         self.assertEqual((run.code, len(run.lines)), (0, 1000000), run.complaints)
         self.assertNotIn("differs", run.complaints)
 
-    def test_when_nobody_reads_the_output_the_program_ends(self):
+    def test_a_program_whose_output_has_no_reader_ends(self):
         run = subprocess.run(f"{RUN} -n 1 yes | head -n 1", shell=True, capture_output=True, text=True, timeout=PATIENCE, check=False,
                              env=self.environment)
         self.assertEqual(run.stdout, "y\n")
@@ -208,7 +208,7 @@ class Input(RunCase):
         self.assertEqual(sums["1.0"], sums["1.1"])
         self.assertEqual(sums["1.0"], "d41d8cd98f00b204e9800998ecf8427e")  # The MD5 of nothing.
 
-    def test_a_replica_that_reads_nothing_holds_up_nobody(self):
+    def test_a_replica_that_reads_nothing_delays_no_other(self):
         # One replica ends before it has read all, and one waits for a file that the other one makes after its input.
         script = ("case $RDMC_RUN_REPLICA in 0) wc -c; touch done;; 1) read x;; *) while [ ! -e done ]; do sleep 0.01; done; wc -c;; esac")
         run = self.start("-n", 1, "-r", 3, "sh", "-c", script, cwd=self.folder)

@@ -52,7 +52,7 @@ struct Driver {
       if (auto* const death = std::get_if<ReportDeath>(&action)) deaths.emplace(death->process, death->cause);
       if (auto* const end = std::get_if<ReportEnd>(&action)) reason += end->reason;
       if (auto* const arm = std::get_if<ArmKill>(&action)) patience = arm->after;
-      if (auto* const arm = std::get_if<ArmFence>(&action)) fences.insert(arm->process);
+      if (auto* const arm = std::get_if<ArmCutOff>(&action)) cut_offs.insert(arm->process);
     }
   }
 
@@ -62,7 +62,7 @@ struct Driver {
   std::vector<replica::NumberedEvent> events;
   std::set<std::pair<ProcessId, int>> signals;
   std::multimap<ProcessId, std::string> deaths;
-  std::set<ProcessId> fences;
+  std::set<ProcessId> cut_offs;
   std::string reason;
   Duration patience{};
 };
@@ -176,9 +176,9 @@ BOOST_AUTO_TEST_CASE(a_process_without_connection_gets_time_to_exit_and_is_then_
   run.join_all();
   run.state.link_lost(ProcessId{0}, {Errc::protocol_error, "sent nonsense"});
   run.perform();
-  BOOST_TEST(run.fences.contains(ProcessId{0}));
+  BOOST_TEST(run.cut_offs.contains(ProcessId{0}));
   BOOST_TEST(run.signals.empty());
-  run.state.fence(ProcessId{0});
+  run.state.cut_off(ProcessId{0});
   run.perform();
   BOOST_TEST(run.signals.contains({ProcessId{0}, SIGKILL}));
   run.kill(0);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_process_without_connection_gets_time_to_exit_and_is_then_
   run.finish(1);
   run.state.link_lost(ProcessId{1}, {Errc::cancelled, "closed"});
   run.perform();
-  BOOST_TEST(run.fences.size() == 1u);
+  BOOST_TEST(run.cut_offs.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(the_rules_hold_whatever_happens_in_whatever_order) {
