@@ -34,8 +34,8 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// Runs in the child between fork and exec. It makes only system calls, because another thread of the parent
-/// may have held any lock at the fork. Returns only if the program cannot be executed.
+/// Runs in the child between vfork and exec. It makes only system calls, because it uses the memory of the
+/// parent, and another thread of the parent may hold any lock. Returns only if the program cannot be executed.
 void become_program(const SpawnPlan& plan, pid_t parent, int input, int output, int errors,
                     char* const* arguments, char* const* environment) {
   ::setpgid(0, 0);
@@ -69,7 +69,10 @@ Result<Child> spawn(const SpawnPlan& plan) {
     if (!input.read_end) return fail_errno("/dev/null", errno);
   }
   const auto arguments = pointers_to(plan.command), environment = pointers_to(plan.environment);
-  const pid_t parent = ::getpid(), pid = ::fork();
+  const pid_t parent = ::getpid();
+  // The child uses the memory of this process until it executes the program, so no memory is copied. Meanwhile
+  // this thread waits.
+  const pid_t pid = ::vfork();
   if (pid < 0) return fail_errno("cannot start a process", errno);
   if (pid == 0) {
     become_program(plan, parent, input.read_end.get(), output->write_end.get(), errors->write_end.get(),
