@@ -35,7 +35,8 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 }
 
 /// Runs in the child between vfork and exec. It makes only system calls, because it uses the memory of the
-/// parent, and another thread of the parent may hold any lock. Returns only if the program cannot be executed.
+/// parent, and another thread of the parent may hold any lock. Returns only if the program cannot be
+/// executed.
 void become_program(const SpawnPlan& plan, pid_t parent, int input, int output, int errors,
                     char* const* arguments, char* const* environment) {
   ::setpgid(0, 0);
@@ -70,8 +71,8 @@ Result<Child> spawn(const SpawnPlan& plan) {
   }
   const auto arguments = pointers_to(plan.command), environment = pointers_to(plan.environment);
   const pid_t parent = ::getpid();
-  // The child uses the memory of this process until it executes the program, so no memory is copied. Meanwhile
-  // this thread waits.
+  // The child uses the memory of this process until it executes the program, so no memory is copied.
+  // Meanwhile this thread waits.
   const pid_t pid = ::vfork();
   if (pid < 0) return fail_errno("cannot start a process", errno);
   if (pid == 0) {
