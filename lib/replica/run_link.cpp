@@ -91,24 +91,32 @@ class RunLink::State : public std::enable_shared_from_this<State> {
   }
 
   void handle(Started& message) {
-    const std::lock_guard lock(mutex);
-    if (started || value_of(last_) != 0) return lose_locked({Errc::protocol_error, "rdmc_run began twice"});
-    last_ = message.number;
-    started = std::move(message);
-    changed_.notify_all();
+    {
+      const std::lock_guard lock(mutex);
+      if (!started && value_of(last_) == 0) {
+        last_ = message.number;
+        started = std::move(message);
+        changed_.notify_all();
+        return;
+      }
+    }
+    lose({Errc::protocol_error, "sent a second start"});
   }
 
   void handle(NumberedEvent& message) {
+    // A run may be aborted before it has started. Only then there is no order yet.
+    const bool is_abort = std::holds_alternative<Aborted>(message.event);
+    bool is_next = false;
     {
       const std::lock_guard lock(mutex);
-      const bool is_abort = std::holds_alternative<Aborted>(message.event);
-      // A run may be aborted before it has started. Only then the numbers of the other events do not matter.
-      if (!is_abort && (!started || message.number != next(last_)))
-        return lose_locked({Errc::protocol_error, "rdmc_run has sent an event out of order"});
-      last_ = message.number;
-      is_aborted = is_aborted || is_abort;
-      std::visit([&](auto& event) { push({message.number, std::move(event)}); }, message.event);
+      is_next = is_abort || (started && message.number == next(last_));
+      if (is_next) {
+        last_ = message.number;
+        is_aborted = is_aborted || is_abort;
+        std::visit([&](auto& event) { push({message.number, std::move(event)}); }, message.event);
+      }
     }
+    if (!is_next) return lose({Errc::protocol_error, "sent an event out of order"});
     if (on_event_) on_event_();
   }
 
@@ -118,19 +126,17 @@ class RunLink::State : public std::enable_shared_from_this<State> {
     changed_.notify_all();
   }
 
+  /// Ends the link. The first cause is kept.
   void lose(const Error& cause) {
     {
       const std::lock_guard lock(mutex);
-      lose_locked(cause);
+      if (lost) return;
+      const Errc code = cause.code == Errc::cancelled ? Errc::peer_failed : cause.code;
+      lost = Error{code, "rdmc_run: " + cause.what};
+      push({last_, LauncherLost{*lost}});
     }
+    channel_.reset();  // `cause` may belong to the channel, so it is not used after this.
     if (on_event_) on_event_();
-  }
-
-  void lose_locked(const Error& cause) {
-    if (lost) return;
-    const Errc code = cause.code == Errc::cancelled ? Errc::peer_failed : cause.code;
-    lost = Error{code, "rdmc_run: " + cause.what};
-    push({last_, LauncherLost{*lost}});
   }
 
   void push(LinkEvent event) {

@@ -57,7 +57,7 @@ class RunLink {
   /// this object, and dial them by it.
   peer::Peers& peers();
 
-  /// Joins the run: tells rdmc_run the address at which this process accepts control connections, and waits
+  /// Joins the run: sends rdmc_run the address at which this process accepts control connections, and waits
   /// until each process of the run has joined or died. Returns the addresses of all processes. The first
   /// event that take_events() returns is the one after Started::number. Must be called at most once. Errors:
   /// timed_out if this takes longer than `deadline`, cancelled if the run is aborted meanwhile, and
@@ -69,11 +69,11 @@ class RunLink {
   /// Returns the events since the last call, in their order. Does not wait.
   std::vector<LinkEvent> take_events();
 
-  /// Tells rdmc_run that this process has ended its part of the program in order, and waits until rdmc_run
+  /// Informs rdmc_run that this process has ended its part of the program in order, and waits until rdmc_run
   /// has noted it. From then on, the exit code of the process counts. Errors: timed_out, peer_failed if
   /// rdmc_run is gone, invalid_argument if this process has not joined.
   Result<void> finish(const RunCounters& counters, Duration deadline);
-  /// Tells rdmc_run to end the whole run with the exit code `code`, which is brought into the range from
+  /// Requests that rdmc_run end the whole run with the exit code `code`, which is brought into the range from
   /// kLeastAbortCode to kMostAbortCode. Waits until rdmc_run answers or is gone, but at most `deadline`. The
   /// caller should then exit.
   void abort(int code, Duration deadline);

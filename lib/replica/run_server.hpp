@@ -1,6 +1,6 @@
-// The link between the processes of a run and rdmc_run, at the side of rdmc_run. It accepts the processes of
-// this run and nobody else, hands their messages to its owner, and sends the owner's events to all of them.
-// It decides nothing: the owner says when the run starts and which processes have died.
+// The link between the processes of a run and rdmc_run, at the side of rdmc_run. It accepts only the
+// processes of this run, hands their messages to its owner, and sends the owner's events to all of them. It
+// has no rules of its own: the owner decides when the run starts and which processes have died.
 //
 // Threads: the I/O happens on the control loop of the Context, and the handlers are called there. They must
 // not block. The functions may be called from any other thread.
@@ -40,7 +40,7 @@ class RunServer {
 
   const Address& address() const;
 
-  /// Tells a process which has joined that the run has started, or that it takes part in a run which has
+  /// Informs a process which has joined that the run has started, or that it takes part in a run which has
   /// started before. From then on the process gets the events.
   void start(ProcessId process, Started started);
   /// Sends an event to each process that was started. Aborted goes to each process that has joined.

@@ -263,6 +263,14 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_launcher_is_the_last_event) {
   BOOST_TEST(failed_with(run.processes[0]->link->finish({}, kPatience), Errc::peer_failed));
 }
 
+BOOST_AUTO_TEST_CASE(an_event_that_is_out_of_order_ends_the_link) {
+  Run run(1);
+  run.launcher.server->send({EventNumber{2}, Died{ProcessId{0}, "killed"}});
+  const auto& events = run.processes[0]->wait_for_events(1);
+  BOOST_TEST_REQUIRE(std::holds_alternative<LauncherLost>(events[0].what));
+  BOOST_TEST((std::get<LauncherLost>(events[0].what).cause.code == Errc::protocol_error));
+}
+
 BOOST_AUTO_TEST_CASE(the_launcher_sees_the_end_of_a_process) {
   Run run(2);
   run.processes[1].reset();

@@ -1,0 +1,112 @@
+#include "apps/run/reporter.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "apps/program/output.hpp"
+
+namespace rdmc::run {
+namespace {
+
+/// The text that is passed on at once.
+constexpr std::size_t kBatchBytes = 64 << 10;
+/// The part of a text that a message about a difference shows.
+constexpr std::size_t kShownBytes = 200;
+
+std::string shown(const std::string& text) {
+  return "'" + printable(text.substr(0, kShownBytes)) + (text.size() > kShownBytes ? "...'" : "'");
+}
+
+}  // namespace
+
+Result<Reporter> Reporter::start(const Options& options, const std::function<void()>& changed) {
+  Reporter reporter(options);
+  auto output = Writer::start(STDOUT_FILENO, changed), errors = Writer::start(STDERR_FILENO, changed);
+  if (!output) return std::unexpected(std::move(output.error()));
+  if (!errors) return std::unexpected(std::move(errors.error()));
+  reporter.output_ = std::move(*output);
+  reporter.errors_ = std::move(*errors);
+  return reporter;
+}
+
+void Reporter::started(const replica::ReplicaId& id, pid_t pid, const std::string& host) {
+  if (options_.json)
+    output_text_ += json_line({{"event", "started"},
+                               {"rank", value_of(id.rank)},
+                               {"replica", id.replica},
+                               {"pid", pid},
+                               {"host", host}});
+}
+
+void Reporter::died(const replica::ReplicaId& id, pid_t pid, const std::string& cause) {
+  if (options_.json)
+    output_text_ += json_line({{"event", "died"},
+                               {"rank", value_of(id.rank)},
+                               {"replica", id.replica},
+                               {"pid", pid},
+                               {"cause", cause}});
+  report(fmt::format("replica {} (process {}) has died: {}", to_string(id), pid, cause));
+}
+
+void Reporter::output(Rank rank, const OutputPart& part) {
+  if (options_.json) {
+    Json event{{"event", "output"}, {"rank", value_of(rank)}, {"line", part.text}};
+    if (!part.ends_line) event["continues"] = true;
+    output_text_ += json_line(event);
+  } else {
+    const bool continues = unfinished_ == rank;
+    if (unfinished_ && !continues) output_text_ += '\n';
+    if (options_.label && !continues) output_text_ += std::to_string(value_of(rank)) + ": ";
+    output_text_ += part.text;
+    if (part.ends_line) output_text_ += '\n';
+    unfinished_ = part.ends_line ? std::nullopt : std::optional(rank);
+  }
+  if (output_text_.size() >= kBatchBytes) flush();
+}
+
+void Reporter::error_line(const replica::ReplicaId& id, std::string_view line) {
+  errors_text_ += to_string(id) + ": ";
+  errors_text_ += line;
+  errors_text_ += '\n';
+  if (errors_text_.size() >= kBatchBytes) flush();
+}
+
+void Reporter::differs(Rank rank, const Difference& difference) {
+  const std::string where =
+      difference.first_line == difference.last_line
+          ? fmt::format("line {}", difference.first_line)
+          : fmt::format("one of the lines {} to {}", difference.first_line, difference.last_line);
+  const std::string its_text = difference.text ? "wrote " + shown(*difference.text) : "wrote nothing more";
+  const std::string printed = difference.printed ? shown(*difference.printed) + " was printed"
+                                                 : "the text that was printed is not kept any more";
+  report(fmt::format("the output of rank {} differs in {}: replica {} {}, and {}", value_of(rank), where,
+                     to_string(replica::ReplicaId{rank, difference.replica}), its_text, printed));
+}
+
+void Reporter::report(std::string_view text) {
+  errors_text_ += complaint(text);
+}
+
+void Reporter::summary(int code, const RunState& state, std::uint64_t differing, double seconds) {
+  if (!options_.json) return;
+  const replica::RunCounters& counters = state.counters();
+  output_text_ += json_line({{"event", "summary"},
+                             {"exit", code},
+                             {"deaths", state.deaths()},
+                             {"respawns", 0},
+                             {"differing", differing},
+                             {"seconds", seconds},
+                             {"messages", counters.messages},
+                             {"acknowledgements", counters.acknowledgements},
+                             {"syncs", counters.syncs},
+                             {"connections", counters.connections}});
+}
+
+void Reporter::flush() {
+  output_->print(std::exchange(output_text_, {}));
+  errors_->print(std::exchange(errors_text_, {}));
+}
+
+}  // namespace rdmc::run

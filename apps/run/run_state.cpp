@@ -1,0 +1,171 @@
+#include "apps/run/run_state.hpp"
+
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rdmc::run {
+
+using replica::ProcessId;
+
+namespace {
+
+std::string cause_of(const Exit& exit, bool has_joined) {
+  if (exit.by_signal) {
+    const char* const name = ::sigabbrev_np(exit.value);
+    return "killed by signal " + std::to_string(exit.value) +
+           (name == nullptr ? std::string() : " (SIG" + std::string(name) + ")");
+  }
+  const std::string how = exit.value == 0 ? "exited" : "exited with code " + std::to_string(exit.value);
+  return how + (has_joined ? " without finishing" : " without joining");
+}
+
+}  // namespace
+
+RunState::RunState(replica::Layout layout)
+    : layout_(std::move(layout)), processes_(layout_.processes()), alive_(layout_.processes()) {}
+
+void RunState::joined(ProcessId process, const Address& address) {
+  Process& one = at(process);
+  if (one.has_ended || one.has_joined) return;
+  one.has_joined = true;
+  one.address = address;
+  if (!std::exchange(is_joined_, true)) {
+    // Now it is known that the program has ranks. So the processes that have exited before do not take part.
+    for (std::uint32_t i = 0; i < layout_.processes(); ++i) {
+      const Process& early = processes_[i];
+      if (early.has_ended && !early.has_died) die(ProcessId{i}, cause_of({false, early.code}, false));
+    }
+  }
+  start_if_all_are_there();
+}
+
+void RunState::start_if_all_are_there() {
+  if (has_started_ || !is_joined_ || is_ending_) return;
+  const auto is_there = [](const Process& one) { return one.has_joined || one.has_ended; };
+  if (!std::ranges::all_of(processes_, is_there)) return;
+  has_started_ = true;
+  for (std::uint32_t i = 0; i < layout_.processes(); ++i)
+    if (!processes_[i].has_ended) actions_.push_back(StartProcess{ProcessId{i}, snapshot()});
+}
+
+replica::Started RunState::snapshot() const {
+  replica::Started all{replica::EventNumber{last_event_}, {}};
+  for (const Process& one : processes_) all.addresses.push_back(one.has_ended ? std::nullopt : one.address);
+  return all;
+}
+
+void RunState::finished(ProcessId process, const replica::RunCounters& counters) {
+  Process& one = at(process);
+  if (one.has_ended || std::exchange(one.has_finished, true)) return;
+  counters_.messages += counters.messages;
+  counters_.acknowledgements += counters.acknowledgements;
+  counters_.syncs += counters.syncs;
+  counters_.connections += counters.connections;
+}
+
+void RunState::aborted(ProcessId process, int code) {
+  if (is_ending_ || at(process).has_ended) return;
+  end(code, "replica " + to_string(layout_.replica(process)) + " has aborted the run with exit code " +
+                std::to_string(code));
+}
+
+void RunState::link_lost(ProcessId process, const Error& cause) {
+  Process& one = at(process);
+  if (one.has_ended || one.has_finished || is_ending_) return;
+  one.lost = cause.what;
+  actions_.push_back(ArmCutOff{process});
+}
+
+void RunState::cut_off(ProcessId process) {
+  Process& one = at(process);
+  if (one.has_ended || one.has_finished || is_ending_) return;
+  // The process must not go on without the others.
+  one.killed_because = "its connection to rdmc_run had ended: " + one.lost;
+  actions_.push_back(SignalProcess{process, kKillSignal});
+}
+
+void RunState::exited(ProcessId process, Exit exit) {
+  Process& one = at(process);
+  if (std::exchange(one.has_ended, true)) return;
+  --alive_;
+  one.code = exit.by_signal ? 0 : exit.value;
+  if (is_ending_) return;
+  if (exit.by_signal || (is_joined_ && !one.has_finished)) {
+    std::string cause = cause_of(exit, one.has_joined);
+    if (!one.killed_because.empty()) cause += ", because " + one.killed_because;
+    die(process, std::move(cause));
+  }
+  start_if_all_are_there();
+}
+
+void RunState::die(ProcessId process, std::string cause) {
+  at(process).has_died = true;
+  ++deaths_;
+  actions_.push_back(ReportDeath{process, cause});
+  if (is_ending_) return;
+  publish(replica::Died{process, std::move(cause)});
+  const Rank rank = layout_.rank(process);
+  for (std::uint32_t i = 0; i < layout_.degree(rank); ++i)
+    if (!at(layout_.process({rank, i})).has_died) return;
+  end(kLost, "rank " + std::to_string(value_of(rank)) + " is lost, because all its replicas have died");
+}
+
+void RunState::end(int code, const std::string& reason) {
+  is_ending_ = true;
+  end_code_ = code;
+  actions_.push_back(ReportEnd{reason});
+  publish(replica::Aborted{code});
+  signal_all(kTerminateSignal);
+  actions_.push_back(ArmKill{kEndTimeout});
+}
+
+void RunState::interrupted(int signal) {
+  if (is_ending_) return kill();
+  is_ending_ = true;
+  end_code_ = kInterrupted;
+  actions_.push_back(ReportEnd{"interrupted"});
+  // The run is not aborted, so that a program which handles the signal can still finish in order.
+  signal_all(signal);
+  actions_.push_back(ArmKill{kInterruptTimeout});
+}
+
+void RunState::give_up(const std::string& reason) {
+  if (!is_ending_) end(kCannotStart, reason);
+}
+
+void RunState::give_up_without(std::uint32_t started) {
+  is_ending_ = true;
+  end_code_ = kCannotStart;
+  for (std::uint32_t i = started; i < layout_.processes(); ++i) processes_[i].has_ended = true;
+  alive_ = started;
+  kill();
+}
+
+void RunState::kill() {
+  signal_all(kKillSignal);
+}
+
+void RunState::signal_all(int signal) {
+  for (std::uint32_t i = 0; i < layout_.processes(); ++i)
+    if (!processes_[i].has_ended) actions_.push_back(SignalProcess{ProcessId{i}, signal});
+}
+
+void RunState::publish(replica::RunEvent event) {
+  actions_.push_back(Publish{{replica::EventNumber{++last_event_}, std::move(event)}});
+}
+
+std::vector<Action> RunState::take_actions() {
+  return std::exchange(actions_, {});
+}
+
+int RunState::exit_code() const {
+  if (is_ending_) return end_code_;
+  int highest = 0;
+  for (const Process& one : processes_)
+    if (!one.has_died) highest = std::max(highest, one.code);
+  return highest;
+}
+
+}  // namespace rdmc::run

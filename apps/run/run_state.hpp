@@ -1,0 +1,136 @@
+// The state of a run: which processes live, which of them have joined and finished, when the run must end,
+// and the exit code. It numbers the events that all processes get. The rules are:
+//
+// - A process has died if a signal has killed it. If processes have joined the run, a process has also died
+// if
+//   it exits before it has finished, whatever its exit code is. A program that never joins, such as
+//   /bin/echo, only has an exit code.
+// - If all replicas of a rank have died, the run is lost: all other processes are ended.
+// - The exit code of the run is the highest one of the processes that have not died.
+//
+// This is a core: it has no I/O and no clock. The driver calls a function for each thing that happens, and
+// then takes the actions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "dataplane/base/types.hpp"
+#include "lib/replica/run_messages.hpp"
+
+namespace rdmc::run {
+
+/// The exit codes of rdmc_run that are not exit codes of a rank.
+inline constexpr int kLost = 124, kCannotStart = 125, kInterrupted = 130;
+/// The numbers of the signals with which RunState ends processes.
+inline constexpr int kTerminateSignal = 15, kKillSignal = 9;
+/// The time between the request to end and SIGKILL, if the run is lost or aborted, and if it is interrupted.
+inline constexpr Duration kEndTimeout = milliseconds(500), kInterruptTimeout = seconds(5);
+/// The time that a process gets to exit when its connection has ended. It may be about to exit with an error.
+inline constexpr Duration kCutOffTimeout = seconds(1);
+
+/// How a process has ended.
+struct Exit {
+  bool by_signal = false;
+  int value = 0;  ///< the exit code or the number of the signal
+};
+
+// The actions of the driver.
+struct StartProcess {
+  replica::ProcessId process{};
+  replica::Started started;
+};
+struct Publish {
+  replica::NumberedEvent event;
+};
+struct SignalProcess {
+  replica::ProcessId process{};
+  int signal = 0;
+};
+/// Call RunState::kill() after this time.
+struct ArmKill {
+  Duration after;
+};
+/// Call RunState::cut_off() for this process after kCutOffTimeout.
+struct ArmCutOff {
+  replica::ProcessId process{};
+};
+struct ReportDeath {
+  replica::ProcessId process{};
+  std::string cause;
+};
+/// The run ends before its processes have ended. The text is the reason.
+struct ReportEnd {
+  std::string reason;
+};
+using Action = std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath, ReportEnd>;
+
+class RunState {
+ public:
+  explicit RunState(replica::Layout layout);
+
+  void joined(replica::ProcessId process, const Address& address);
+  void finished(replica::ProcessId process, const replica::RunCounters& counters);
+  /// A process has requested the end of the run with this exit code.
+  void aborted(replica::ProcessId process, int code);
+  /// The connection to a process has ended. Unless the process has finished, it cannot take part any more.
+  void link_lost(replica::ProcessId process, const Error& cause);
+  /// Kills a process whose connection has ended, if it has not exited.
+  void cut_off(replica::ProcessId process);
+  void exited(replica::ProcessId process, Exit exit);
+  /// rdmc_run has received this signal, which requests its end. At the second one, the processes are killed
+  /// at once.
+  void interrupted(int signal);
+  /// The run cannot go on, because rdmc_run itself has failed.
+  void give_up(const std::string& reason);
+  /// A process could not be started. Only the first `started` processes exist, and they are killed.
+  void give_up_without(std::uint32_t started);
+  /// Kills all processes that have not ended.
+  void kill();
+
+  std::vector<Action> take_actions();
+  /// True if all processes have ended.
+  bool is_over() const { return alive_ == 0; }
+  int exit_code() const;
+  std::uint32_t alive() const { return alive_; }
+  std::uint32_t deaths() const { return deaths_; }
+  const replica::RunCounters& counters() const { return counters_; }
+  /// True if the process has ended in order.
+  bool has_ended_well(replica::ProcessId process) const {
+    const Process& one = processes_[value_of(process)];
+    return one.has_ended && !one.has_died && !is_ending_;
+  }
+
+ private:
+  struct Process {
+    std::optional<Address> address;  ///< set while the process has joined and lives
+    bool has_joined = false, has_finished = false, has_ended = false, has_died = false;
+    std::string killed_because;  ///< why rdmc_run has killed it; empty if it has not
+    std::string lost;            ///< why its connection has ended
+    int code = 0;
+  };
+
+  Process& at(replica::ProcessId process) { return processes_[value_of(process)]; }
+  void die(replica::ProcessId process, std::string cause);
+  void end(int code, const std::string& reason);
+  void start_if_all_are_there();
+  void publish(replica::RunEvent event);
+  void signal_all(int signal);
+  replica::Started snapshot() const;
+
+  const replica::Layout layout_;
+  std::vector<Process> processes_;
+  std::vector<Action> actions_;
+  std::uint64_t last_event_ = 0;
+  bool is_joined_ = false;  ///< a process has joined
+  bool has_started_ = false;
+  bool is_ending_ = false;
+  int end_code_ = 0;
+  std::uint32_t alive_, deaths_ = 0;
+  replica::RunCounters counters_;
+};
+
+}  // namespace rdmc::run

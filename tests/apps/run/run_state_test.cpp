@@ -1,0 +1,252 @@
+#include "apps/run/run_state.hpp"
+
+#include <rapidcheck.h>
+#include <signal.h>
+#include <boost/test/unit_test.hpp>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/lib/replica/generators.hpp"
+
+BOOST_AUTO_TEST_SUITE(run_state_test)
+
+using namespace rdmc;
+using namespace rdmc::run;
+using replica::Layout;
+using replica::ProcessId;
+
+namespace {
+
+/// Performs the actions of a RunState as a perfect driver would, and records them.
+struct Driver {
+  explicit Driver(Layout its_layout) : layout(its_layout), state(std::move(its_layout)) {}
+
+  void join(std::uint32_t process) {
+    state.joined(ProcessId{process}, Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(1000 + process)));
+    perform();
+  }
+  void join_all() {
+    for (std::uint32_t i = 0; i < layout.processes(); ++i) join(i);
+  }
+  void finish(std::uint32_t process) {
+    state.finished(ProcessId{process}, {.messages = 1});
+    perform();
+  }
+  void exit(std::uint32_t process, int code) {
+    state.exited(ProcessId{process}, {false, code});
+    perform();
+  }
+  void kill(std::uint32_t process) {
+    state.exited(ProcessId{process}, {true, SIGKILL});
+    perform();
+  }
+  void perform() {
+    for (Action& action : state.take_actions()) {
+      if (auto* const start = std::get_if<StartProcess>(&action))
+        started.emplace(start->process, start->started);
+      if (auto* const publish = std::get_if<Publish>(&action)) events.push_back(publish->event);
+      if (auto* const signal = std::get_if<SignalProcess>(&action))
+        signals.insert({signal->process, signal->signal});
+      if (auto* const death = std::get_if<ReportDeath>(&action)) deaths.emplace(death->process, death->cause);
+      if (auto* const end = std::get_if<ReportEnd>(&action)) reason += end->reason;
+      if (auto* const arm = std::get_if<ArmKill>(&action)) patience = arm->after;
+      if (auto* const arm = std::get_if<ArmCutOff>(&action)) cut_offs.insert(arm->process);
+    }
+  }
+
+  Layout layout;
+  RunState state;
+  std::multimap<ProcessId, replica::Started> started;
+  std::vector<replica::NumberedEvent> events;
+  std::set<std::pair<ProcessId, int>> signals;
+  std::multimap<ProcessId, std::string> deaths;
+  std::set<ProcessId> cut_offs;
+  std::string reason;
+  Duration patience{};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_run_starts_when_each_process_has_joined_or_died) {
+  Driver run(*Layout::of({2, 2}));
+  run.join(0);
+  run.join(2);
+  run.kill(1);
+  BOOST_TEST(run.started.empty());
+  run.join(3);
+  BOOST_TEST_REQUIRE(run.started.size() == 3u);
+  const replica::Started& started = run.started.begin()->second;
+  BOOST_TEST(value_of(started.number) == 1u);  // The death of 0.1 was the first event.
+  BOOST_TEST(!started.addresses[1].has_value());
+  BOOST_TEST(started.addresses[3]->port == 1003);
+}
+
+BOOST_AUTO_TEST_CASE(a_death_is_an_event_for_the_others_and_does_not_change_the_exit_code) {
+  Driver run(*Layout::of({2, 1}));
+  run.join_all();
+  run.kill(0);
+  const replica::NumberedEvent wanted{replica::EventNumber{1},
+                                      replica::Died{ProcessId{0}, "killed by signal 9 (SIGKILL)"}};
+  BOOST_TEST_REQUIRE(run.events.size() == 1u);
+  BOOST_TEST((run.events[0] == wanted));
+  run.finish(1);
+  run.finish(2);
+  run.exit(1, 3);
+  run.exit(2, 1);
+  BOOST_TEST(run.state.is_over());
+  BOOST_TEST(run.state.exit_code() == 3);
+  BOOST_TEST(run.state.deaths() == 1u);
+  BOOST_TEST(run.state.counters().messages == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_without_replicas_ends_the_run_by_name) {
+  Driver run(*Layout::of({1, 2}));
+  run.join_all();
+  run.kill(1);
+  BOOST_TEST(run.reason.empty());
+  run.exit(2, 0);
+  BOOST_TEST(run.deaths.find(ProcessId{2})->second == "exited without finishing");
+  BOOST_TEST(run.reason == "rank 1 is lost, because all its replicas have died");
+  BOOST_TEST(run.signals.contains({ProcessId{0}, SIGTERM}));
+  BOOST_TEST((run.patience <= seconds(1)));
+  BOOST_TEST((std::get<replica::Aborted>(run.events.back().event) == replica::Aborted{kLost}));
+  run.state.kill();
+  run.perform();
+  BOOST_TEST(run.signals.contains({ProcessId{0}, SIGKILL}));
+  run.kill(0);
+  BOOST_TEST(run.state.is_over());
+  BOOST_TEST(run.state.exit_code() == kLost);
+  BOOST_TEST(run.state.deaths() == 2u);  // rdmc_run itself has ended the last one.
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_never_joins_only_has_an_exit_code) {
+  Driver run(*Layout::of({2, 2}));
+  run.exit(0, 0);
+  run.exit(1, 7);
+  run.kill(2);
+  run.exit(3, 2);
+  BOOST_TEST(run.state.is_over());
+  BOOST_TEST(run.state.exit_code() == 7);
+  BOOST_TEST(run.state.deaths() == 1u);
+  BOOST_TEST(run.reason.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_exits_before_others_join_has_died) {
+  Driver run(*Layout::of({2, 1}));
+  run.exit(0, 0);
+  BOOST_TEST(run.deaths.empty());
+  run.join(1);
+  BOOST_TEST(run.deaths.find(ProcessId{0})->second == "exited without joining");
+  run.join(2);
+  BOOST_TEST(run.started.size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(an_abort_ends_the_run_with_its_code) {
+  Driver run(*Layout::of({2, 1}));
+  run.join_all();
+  run.state.aborted(ProcessId{1}, 42);
+  run.state.aborted(ProcessId{2}, 43);
+  run.perform();
+  BOOST_TEST(run.reason == "replica 0.1 has aborted the run with exit code 42");
+  for (std::uint32_t i = 0; i < 3; ++i) run.exit(i, 99);
+  BOOST_TEST(run.state.exit_code() == 42);
+  BOOST_TEST(run.state.deaths() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupt_is_passed_on_and_kills_at_once_when_it_comes_again) {
+  Driver run(*Layout::of({1, 1}));
+  run.join_all();
+  run.state.interrupted(SIGINT);
+  run.perform();
+  BOOST_TEST(run.signals.contains({ProcessId{1}, SIGINT}));
+  BOOST_TEST((run.patience == seconds(5)));
+  BOOST_TEST(run.events.empty());
+  run.exit(0, 0);
+  run.state.interrupted(SIGINT);
+  run.perform();
+  BOOST_TEST(run.signals.contains({ProcessId{1}, SIGKILL}));
+  run.kill(1);
+  BOOST_TEST(run.state.exit_code() == kInterrupted);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_without_connection_gets_time_to_exit_and_is_then_killed) {
+  Driver run(*Layout::of({2}));
+  run.join_all();
+  run.state.link_lost(ProcessId{0}, {Errc::protocol_error, "sent nonsense"});
+  run.perform();
+  BOOST_TEST(run.cut_offs.contains(ProcessId{0}));
+  BOOST_TEST(run.signals.empty());
+  run.state.cut_off(ProcessId{0});
+  run.perform();
+  BOOST_TEST(run.signals.contains({ProcessId{0}, SIGKILL}));
+  run.kill(0);
+  BOOST_TEST(
+      run.deaths.find(ProcessId{0})->second.ends_with("its connection to rdmc_run had ended: sent nonsense"));
+  run.finish(1);
+  run.state.link_lost(ProcessId{1}, {Errc::cancelled, "closed"});
+  run.perform();
+  BOOST_TEST(run.cut_offs.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_rules_hold_whatever_happens_in_whatever_order) {
+  BOOST_TEST(rc::check("random runs", [] {
+    Driver run(*rdmc::testing::any_layout());
+    const std::uint32_t count = run.layout.processes();
+    std::vector<int> phase(count);  // 0: runs, 1: joined, 2: finished, 3: ended
+    std::set<ProcessId> died;
+    int highest = 0;
+    bool joins = false;
+    const bool is_job = *rc::gen::arbitrary<bool>();
+    std::mt19937 random(*rc::gen::arbitrary<std::uint32_t>());
+    while (!run.state.is_over() && run.reason.empty()) {
+      const auto i = static_cast<std::uint32_t>(random() % count);
+      if (phase[i] == 3) {
+        // A process that is dead can no longer do anything.
+        run.join(i);
+        run.finish(i);
+        continue;
+      }
+      const auto dice = random() % 12;
+      const int what = dice == 0 ? 2 : dice < 4 || !is_job ? 1 : 0;
+      if (what == 0 && phase[i] == 0) {
+        phase[i] = 1;
+        joins = true;
+        run.join(i);
+      } else if (what == 0 && phase[i] == 1) {
+        phase[i] = 2;
+        run.finish(i);
+      } else if (what == 1 && (phase[i] == 2 || !is_job)) {
+        const int code = static_cast<int>(random() % 4);
+        phase[i] = 3;
+        highest = std::max(highest, code);
+        run.exit(i, code);
+      } else if (what == 2) {
+        phase[i] = 3;
+        died.insert(ProcessId{i});
+        run.kill(i);
+      }
+    }
+    std::set<ProcessId> reported;
+    for (const auto& [process, cause] : run.deaths) RC_ASSERT(reported.insert(process).second);
+    RC_ASSERT((reported == died));
+    for (std::size_t i = 0; i < run.events.size(); ++i) RC_ASSERT(value_of(run.events[i].number) == i + 1);
+    for (const auto& [process, started] : run.started) {
+      RC_ASSERT(run.started.count(process) == 1u);
+      RC_ASSERT(started.addresses.size() == count);
+    }
+    bool is_lost = false;
+    for (std::uint32_t rank = 0; rank < run.layout.ranks(); ++rank) {
+      bool is_dead = true;
+      for (std::uint32_t i = 0; i < run.layout.degree(Rank{rank}); ++i)
+        is_dead = is_dead && died.contains(run.layout.process({Rank{rank}, i}));
+      is_lost = is_lost || is_dead;
+    }
+    RC_ASSERT(is_lost == !run.reason.empty());
+    RC_ASSERT(run.state.exit_code() == (is_lost ? kLost : highest));
+    RC_ASSERT(run.started.empty() || joins);
+  }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
