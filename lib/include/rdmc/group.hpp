@@ -4,7 +4,9 @@
 // bytes. The engine runs on a fabric thread of its own, or in the application's calls of poll().
 //
 // Any thread may call any function, except where a function says otherwise. Upcalls run on the fabric thread,
-// one at a time for the whole node. They may call functions of the node, and must not block.
+// one at a time for the whole node. They may call functions of the node, and must not block. While an upcall
+// runs, the node answers no other node. If an upcall takes half a second, other nodes may count the node as
+// dead. So incoming() should not, for example, fill a large new vector with zeros.
 //
 // The application gives memory to a group in send(), in incoming() and in post_receive_buffer(). This memory
 // still belongs to the application. But the application must neither write nor free it until reusable() has

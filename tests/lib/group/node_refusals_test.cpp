@@ -9,6 +9,13 @@ BOOST_AUTO_TEST_SUITE(node_refusals_test)
 using namespace rdmc;
 using namespace rdmc::testing;
 
+/// The options of a group and the length of a message that has 20 blocks in it. The message is short, because
+/// the upcalls allocate and copy it on the fabric thread, and a node answers no other node during an upcall.
+/// A node that is silent for 536 ms counts as dead. On a busy machine, an upcall with a message of 5 MB took
+/// longer under ThreadSanitizer.
+const GroupOptions kSmallBlocks{.block_bytes = 16 * 1024};
+constexpr std::size_t kMessageBytes = 320'000;
+
 BOOST_AUTO_TEST_CASE(groups_that_cannot_be_are_refused_by_name) {
   Nodes nodes(2);
   const auto make = [&](std::vector<NodeId> members, std::uint32_t root, const GroupOptions& options = {}) {
@@ -69,11 +76,12 @@ BOOST_AUTO_TEST_CASE(a_length_that_no_message_has_is_refused_and_costs_nothing) 
 
 BOOST_AUTO_TEST_CASE(a_group_destroyed_in_mid_message_delivers_it_and_refuses_all_else_by_name) {
   std::vector<Heard> heard(2);
-  const std::vector<std::byte> message(5'000'000, std::byte{1});
+  const std::vector<std::byte> message(kMessageBytes, std::byte{1});
   std::vector<std::byte> buffer(message.size());
   Nodes nodes(2);
   for (std::uint32_t i = 0; i < 2; ++i)
-    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, heard[i].callbacks(false)));
+    BOOST_REQUIRE(
+        nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, kSmallBlocks, heard[i].callbacks(false)));
   BOOST_REQUIRE(nodes[0].send(kGroup, message));
   BOOST_TEST(heard[1].wait_until([&] { return heard[1].lengths.contains(0); }));
   BOOST_REQUIRE(nodes[0].destroy_group(kGroup, heard[0].on_destroyed()));
@@ -145,13 +153,14 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_never_posts_memory_is_a_failure_after_the_a
 
 BOOST_AUTO_TEST_CASE(a_node_that_goes_away_in_mid_message_fails_its_groups_and_no_others) {
   std::vector<Heard> with(4), without(4);
-  const std::vector<std::byte> message(5'000'000, std::byte{9});
+  const std::vector<std::byte> message(kMessageBytes, std::byte{9});
   Nodes nodes(4);
   for (std::uint32_t i = 0; i < 4; ++i)
-    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, {}, with[i].callbacks(i != 3)));
+    BOOST_REQUIRE(
+        nodes[i].create_group(kGroup, nodes.ids, NodeId{0}, kSmallBlocks, with[i].callbacks(i != 3)));
   for (std::uint32_t i = 0; i < 3; ++i) {
     BOOST_REQUIRE(nodes[i].create_group(GroupNumber{8}, {nodes.ids.begin(), nodes.ids.begin() + 3}, NodeId{0},
-                                        {}, without[i].callbacks()));
+                                        kSmallBlocks, without[i].callbacks()));
   }
   BOOST_REQUIRE(nodes[0].send(kGroup, message));
   BOOST_TEST(with[3].wait_until([&] { return with[3].lengths.contains(0); }));
