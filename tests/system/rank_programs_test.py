@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Runs rank programs with rdmc_run: messages, collective operations, communicators, mistakes, computations and deaths, over
+shared memory and over UDP. rank_checks.cpp has the scenarios, and checks their results from inside."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+from harness import PATIENCE
+
+RUN = os.environ["RDMC_RUN"]
+CHECKS = os.environ["RDMC_RANK_CHECKS"]  # rank_checks.cpp
+LOST = 124
+FABRICS = "auto", "udp"
+
+
+def run(ranks, scenario, *options, words=()):
+    return subprocess.run([RUN, "-n", str(ranks), "-r", "1", *options, CHECKS, scenario, *words], text=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=2 * PATIENCE)
+
+
+class RankPrograms(unittest.TestCase):
+    def assert_right(self, ranks, scenario, fabric, words=()):
+        with self.subTest(ranks=ranks, scenario=scenario, fabric=fabric):
+            result = run(ranks, scenario, "--fabric", fabric, words=words)
+            self.assertEqual((result.returncode, result.stdout), (0, "right\n"), result.stderr)
+
+    def test_messages_of_all_lengths_arrive_between_all_ranks(self):
+        for fabric in FABRICS:
+            for ranks in 1, 2, 3, 5:
+                self.assert_right(ranks, "exchange", fabric)
+
+    def test_a_farm_receives_from_anybody(self):
+        for fabric in FABRICS:
+            for ranks in 1, 2, 4:
+                self.assert_right(ranks, "farm", fabric)
+
+    def test_collective_operations_give_the_right_results(self):
+        for fabric in FABRICS:
+            for ranks in 1, 2, 3, 8:
+                self.assert_right(ranks, "collectives", fabric)
+
+    def test_communicators_are_separate(self):
+        for fabric in FABRICS:
+            for ranks in 1, 2, 5:
+                self.assert_right(ranks, "communicators", fabric)
+
+    def test_mistakes_of_a_program_are_errors(self):
+        for fabric in FABRICS:
+            for ranks in 1, 3:
+                self.assert_right(ranks, "mistakes", fabric)
+
+    def test_a_rank_that_computes_still_answers_its_peers(self):
+        for fabric in FABRICS:
+            for ranks in 2, 3:
+                with tempfile.NamedTemporaryFile() as file:
+                    self.assert_right(ranks, "computes", fabric, [file.name])
+
+    def test_the_death_of_a_rank_ends_the_run(self):
+        for fabric in FABRICS:
+            result = run(3, "dies", "--fabric", fabric)
+            self.assertEqual(result.returncode, LOST, result.stderr)
+            self.assertIn("rank 2 is lost", result.stderr)
+
+    def test_a_rank_can_abort_the_run(self):
+        self.assertEqual(run(3, "abort").returncode, 42)
+
+    def test_a_program_without_rdmc_run_has_one_rank(self):
+        for scenario in "exchange", "collectives", "communicators", "mistakes", "farm":
+            result = subprocess.run([CHECKS, scenario], text=True, capture_output=True, timeout=PATIENCE)
+            self.assertEqual((result.returncode, result.stdout), (0, "right\n"), result.stderr)
+
+    def test_replicas_are_refused_by_name(self):
+        result = subprocess.run([RUN, "-n", "2", "-r", "2", CHECKS, "exchange"], text=True, capture_output=True,
+                                stdin=subprocess.DEVNULL, timeout=PATIENCE)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("rdmc_run -r 1", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
