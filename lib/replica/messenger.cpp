@@ -152,10 +152,27 @@ std::optional<ProcessId> Messenger::cancel(RequestId request) {
   for (std::uint32_t i = 0; i < arrivals_.end(); ++i)
     if (const Arrival* const arrival = arrivals_.find(i); arrival && arrival->request == *index)
       return arrival->from;
-  for (std::uint32_t i = 0; i < transfers_.end(); ++i)
-    if (const Transfer* const transfer = transfers_.find(i); transfer && transfer->request == *index)
-      return transfer->to;
+  for (std::uint32_t i = 0; i < transfers_.end(); ++i) {
+    const Transfer* const transfer = transfers_.find(i);
+    if (!transfer || transfer->request != *index) continue;
+    if (transfer->to != own_) return transfer->to;
+    keep_for_self(i);
+    requests_.remove(*index);
+    return std::nullopt;
+  }
   return std::nullopt;
+}
+
+// A receive may still match the message, but the program's memory must not be used any more.
+void Messenger::keep_for_self(std::uint32_t transfer) {
+  for (std::uint32_t i = 0; i < arrivals_.end(); ++i) {
+    Arrival* const arrival = arrivals_.find(i);
+    if (!arrival || arrival->from != own_ || arrival->transfer != transfer) continue;
+    const auto bytes = transfers_[transfer].bytes;
+    arrival->stored.assign(bytes.begin(), bytes.end());
+    arrival->transfer.reset();
+  }
+  transfers_.remove(transfer);
 }
 
 std::optional<Delivery> Messenger::probe(ContextId context, std::int32_t from, std::int32_t tag) const {

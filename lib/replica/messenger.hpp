@@ -167,6 +167,7 @@ class Messenger {
   void send_to_self(std::uint32_t request, const Envelope& envelope, std::span<const std::byte> bytes);
   bool may_be_eager(const Peer& peer, std::size_t bytes) const;
   void finish_transfer(std::uint32_t transfer);
+  void keep_for_self(std::uint32_t transfer);
   void pump(ProcessId to);
   void post_pieces(ProcessId to);
 
