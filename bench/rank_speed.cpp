@@ -1,6 +1,6 @@
 // The speed of messages between two ranks of a rank program: `rdmc_run -n 2 -r 1 rdmc_rank_speed [--least N]
-// [--most N] [--seconds S]`. rank_speed.hpp describes the measurement. Exit status: 0, 1 (usage) or 2 (a
-// message failed).
+// [--most N] [--seconds S] [--rates 0|1]`. rank_speed.hpp describes the measurement. Exit status: 0, 1
+// (usage) or 2 (a message failed).
 #include "bench/rank_speed.hpp"
 
 #include <rdmc/replica.hpp>
@@ -46,7 +46,8 @@ class Messages {
 int main(int count, char** arguments) {
   rdmc::bench::RankSpeedOptions options;
   if (!options.read(count, arguments)) {
-    std::fprintf(stderr, "usage: rdmc_rank_speed [--least BYTES] [--most BYTES] [--seconds S]\n");
+    std::fprintf(stderr,
+                 "usage: rdmc_rank_speed [--least BYTES] [--most BYTES] [--seconds S] [--rates 0|1]\n");
     return 1;
   }
   const auto job = need(Job::start());

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -19,8 +20,9 @@ struct RankSpeedOptions {
   std::size_t least = 1, most = std::size_t{4} << 20;  ///< message sizes, in steps of a factor of 2
   double seconds = 0.3;                                ///< of each measurement
   int batches = 9;                                     ///< A figure is the median of this number of batches.
+  bool rates = true;                                   ///< False to measure only the latency.
 
-  /// Reads "--least N --most N --seconds S". Returns false if an argument is not one of these.
+  /// Reads "--least N --most N --seconds S --rates 0|1". Returns false if an argument is not one of these.
   bool read(int count, char** arguments) {
     for (int i = 1; i + 1 < count; i += 2) {
       const std::string name = arguments[i];
@@ -30,6 +32,8 @@ struct RankSpeedOptions {
         most = std::strtoull(arguments[i + 1], nullptr, 10);
       else if (name == "--seconds")
         seconds = std::strtod(arguments[i + 1], nullptr);
+      else if (name == "--rates")
+        rates = std::string(arguments[i + 1]) != "0";
       else
         return false;
     }
@@ -59,7 +63,7 @@ class RankSpeed {
       const double latency = measure([&] { round_trip(bytes); }) / 2;
       const int window = bytes > 65536 ? 16 : 64;
       buffer_.assign(bytes * static_cast<std::size_t>(window), std::byte{1});
-      const double each = measure([&] { send_window(bytes, window); }) / window;
+      const double each = options_.rates ? measure([&] { send_window(bytes, window); }) / window : INFINITY;
       if (messages_.rank() != 0) continue;
       std::printf(
           "{\"size_bytes\":%zu,\"latency_us\":%.3f,\"goodput_gbps\":%.3f,\"messages_per_second\":%.0f}\n",

@@ -1,5 +1,6 @@
 // The speed of messages between two ranks of an MPI program, for comparison with rdmc_rank_speed: `mpirun -np
-// 2 mpi_rank_speed [--least N] [--most N] [--seconds S]`. bench/rank_speed.hpp describes the measurement.
+// 2 mpi_rank_speed [--least N] [--most N] [--seconds S] [--rates 0|1]`. bench/rank_speed.hpp describes the
+// measurement.
 #define OMPI_SKIP_MPICXX 1  // This program uses only the C interface.
 #include <mpi.h>
 
@@ -46,7 +47,8 @@ int main(int count, char** arguments) {
     Messages messages;
     rdmc::bench::RankSpeed(messages, options).run();
   } else {
-    std::fprintf(stderr, "usage: mpirun -np 2 mpi_rank_speed [--least N] [--most N] [--seconds S]\n");
+    std::fprintf(stderr,
+                 "usage: mpirun -np 2 mpi_rank_speed [--least N] [--most N] [--seconds S] [--rates 0|1]\n");
   }
   MPI_Finalize();
   return is_right ? 0 : 1;

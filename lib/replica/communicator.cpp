@@ -28,12 +28,9 @@ class CollectiveMessages final : public Exchange {
   Result<void> finish(std::span<const std::uint64_t> requests) override {
     for (const std::uint64_t each : requests) {
       const RequestId request{each};
-      if (!failure_) {
-        if (auto complete = job_.wait_any(std::span(&request, 1)); !complete) failure_ = complete.error();
-      }
       if (failure_) {
         job_.cancel(request);
-      } else if (auto done = job_.take(request); !done) {
+      } else if (auto done = job_.wait(request); !done) {
         failure_ = done.error();
       }
     }
@@ -104,42 +101,30 @@ Result<Request> Communicator::irecv(std::span<std::byte> bytes, int from, int ta
   return JobState::request_of((*job)->receive(state_->context, bytes, from, tag));
 }
 
-namespace {
-
-Result<Delivery> wait(JobState& job, const Result<Request>& request) {
-  if (!request) return std::unexpected(request.error());
-  const RequestId id = JobState::id_of(*request);
-  if (auto complete = job.wait_any(std::span(&id, 1)); !complete) {
-    job.cancel(id);
-    return std::unexpected(complete.error());
-  }
-  return job.take(id);
-}
-
-}  // namespace
-
 Result<void> Communicator::send(std::span<const std::byte> bytes, int to, int tag) {
-  const auto request = isend(bytes, to, tag);
-  if (!request) return std::unexpected(request.error());
-  if (auto sent = wait(**state_->job, request); !sent) return std::unexpected(sent.error());
+  const auto job = check(*state_, to, false, tag, false);
+  if (!job) return std::unexpected(job.error());
+  if (auto sent = (*job)->send_and_wait(state_->context, bytes, to, tag); !sent)
+    return std::unexpected(sent.error());
   return {};
 }
 
 Result<MessageInfo> Communicator::recv(std::span<std::byte> bytes, int from, int tag) {
-  const auto request = irecv(bytes, from, tag);
-  if (!request) return std::unexpected(request.error());
-  return info_of(wait(**state_->job, request));
+  const auto job = check(*state_, from, true, tag, true);
+  if (!job) return std::unexpected(job.error());
+  return info_of((*job)->receive_and_wait(state_->context, bytes, from, tag));
 }
 
 Result<MessageInfo> Communicator::sendrecv(std::span<const std::byte> bytes, int to, int tag,
                                            std::span<std::byte> into, int from, int from_tag) {
-  const auto received = irecv(into, from, from_tag);
-  if (!received) return std::unexpected(received.error());
+  const auto request = irecv(into, from, from_tag);
+  if (!request) return std::unexpected(request.error());
+  JobState& job = **state_->job;
   if (auto sent = send(bytes, to, tag); !sent) {
-    (*state_->job)->cancel(JobState::id_of(*received));
+    job.cancel(JobState::id_of(*request));
     return std::unexpected(sent.error());
   }
-  return info_of(wait(**state_->job, received));
+  return info_of(job.wait(JobState::id_of(*request)));
 }
 
 Result<MessageInfo> Communicator::probe(int from, int tag) {

@@ -37,18 +37,19 @@ Driver::~Driver() {
 }
 
 // Each of the two threads first shows that it wants the engine, and then looks at the other one. So at least
-// one of them sees the other one.
+// one of them sees the other one. The driver's thread gives way.
 void Driver::enter() {
   is_inside_ = true;
-  ++calls_;
-  if (stands_in_) thread_->wake();
-  engine_mutex_.lock();
-  thread_->take_over();
+  calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (stands_in_) {
+    thread_->wake();
+    stands_in_.wait(true);
+  }
+  if (!thread_->is_current()) thread_->take_over();
 }
 
 void Driver::leave() {
-  is_inside_ = false;
-  engine_mutex_.unlock();
+  is_inside_.store(false, std::memory_order_release);
 }
 
 void Driver::stand_in() {
@@ -63,13 +64,11 @@ void Driver::stand_in() {
       continue;
     }
     lock.unlock();
-    {
-      const std::lock_guard engine(engine_mutex_);
-      stands_in_ = true;
-      thread_->take_over();
-      while (!is_wanted()) static_cast<void>(thread_->turn(seconds(1)));
-      stands_in_ = false;
-    }
+    stands_in_ = true;
+    if (!is_wanted()) thread_->take_over();
+    while (!is_wanted()) static_cast<void>(thread_->turn(seconds(1)));
+    stands_in_ = false;
+    stands_in_.notify_one();
     lock.lock();
   }
 }

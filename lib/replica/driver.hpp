@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -64,10 +65,11 @@ class Driver {
   bool is_wanted() const { return is_inside_ || is_ending_; }
 
   std::shared_ptr<peer::FabricThread> thread_;
-  std::mutex engine_mutex_;              // held by the thread that runs the engine
-  std::atomic<bool> is_inside_ = false;  // the program is inside a call, or wants to be
-  std::atomic<bool> stands_in_ = false;  // the driver's thread runs the engine, or is about to
-  std::atomic<std::uint64_t> calls_ = 0;
+  // The engine belongs to the thread that has set its own flag and has then found the other flag unset. A
+  // mutex would cost each call three times as much.
+  std::atomic<bool> is_inside_ = false;   // the program is inside a call, or wants to be
+  std::atomic<bool> stands_in_ = false;   // the driver's thread runs the engine, or wants to
+  std::atomic<std::uint64_t> calls_ = 0;  // only the program's thread writes it
   std::mutex ending_mutex_;
   std::condition_variable ending_;
   std::atomic<bool> is_ending_ = false;  // changed with ending_mutex_

@@ -20,10 +20,12 @@ struct Pending {
   std::vector<std::size_t> indices;
 };
 
-Result<Job::Completed> take(JobState& job, std::span<Request> requests, std::size_t index) {
-  const auto delivery = job.take(JobState::id_of(std::exchange(requests[index], Request())));
-  if (!delivery) return std::unexpected(delivery.error());
-  return Job::Completed{.index = index, .info = info_of(*delivery)};
+Result<Job::Completed> completed(std::span<Request> requests, const Pending& pending,
+                                 JobState::Completion completion) {
+  const std::size_t index = pending.indices[completion.index];
+  requests[index] = Request();
+  if (!completion.result) return std::unexpected(std::move(completion.result.error()));
+  return Job::Completed{.index = index, .info = info_of(*completion.result)};
 }
 
 }  // namespace
@@ -49,12 +51,8 @@ int Job::replica() const {
 
 Result<MessageInfo> Job::wait(Request& request) {
   if (request.is_empty()) return MessageInfo{};
-  const RequestId id = JobState::id_of(request);
-  if (auto complete = state_->wait_any(std::span(&id, 1)); !complete)
-    return std::unexpected(complete.error());
-  auto completed = take(*state_, std::span(&request, 1), 0);
-  if (!completed) return std::unexpected(completed.error());
-  return completed->info;
+  const RequestId id = JobState::id_of(std::exchange(request, Request()));
+  return info_of(state_->wait(id));
 }
 
 Result<void> Job::wait_all(std::span<Request> requests) {
@@ -67,26 +65,26 @@ Result<void> Job::wait_all(std::span<Request> requests) {
 Result<std::optional<Job::Completed>> Job::wait_any(std::span<Request> requests) {
   const Pending pending(requests);
   if (pending.ids.empty()) return std::nullopt;
-  const auto complete = state_->wait_any(pending.ids);
+  auto complete = state_->wait_any(pending.ids);
   if (!complete) return std::unexpected(complete.error());
-  return take(*state_, requests, pending.indices[*complete]);
+  return completed(requests, pending, std::move(*complete));
 }
 
 Result<std::optional<Job::Completed>> Job::test_any(std::span<Request> requests) {
   const Pending pending(requests);
   if (pending.ids.empty()) return std::nullopt;
-  const auto complete = state_->test_any(pending.ids);
+  auto complete = state_->test_any(pending.ids);
   if (!complete) return std::unexpected(complete.error());
   if (!*complete) return std::nullopt;
-  return take(*state_, requests, pending.indices[**complete]);
+  return completed(requests, pending, std::move(**complete));
 }
 
 Result<std::optional<MessageInfo>> Job::test(Request& request) {
   if (request.is_empty()) return MessageInfo{};
-  auto completed = test_any(std::span(&request, 1));
-  if (!completed) return std::unexpected(completed.error());
-  if (!*completed) return std::nullopt;
-  return (*completed)->info;
+  const auto complete = test_any(std::span(&request, 1));
+  if (!complete) return std::unexpected(complete.error());
+  if (!*complete) return std::nullopt;
+  return (*complete)->info;
 }
 
 void Job::progress() {

@@ -182,7 +182,7 @@ Result<RequestId> JobState::send(ContextId context, std::span<const std::byte> b
   if (auto may = check(); !may) return std::unexpected(may.error());
   const Call call(*this);
   const RequestId request = messenger_->send(context, bytes, static_cast<std::uint32_t>(to), tag);
-  if (network_.links) network_.links->flush();
+  if (network_.links) network_.links->flush_when_due();
   return request;
 }
 
@@ -190,15 +190,20 @@ Result<RequestId> JobState::receive(ContextId context, std::span<std::byte> byte
   if (auto may = check(); !may) return std::unexpected(may.error());
   const Call call(*this);
   const RequestId request = messenger_->receive(context, bytes, from, tag);
-  if (network_.links) network_.links->flush();
+  if (network_.links) network_.links->flush_when_due();
   return request;
 }
 
-Result<std::size_t> JobState::wait_any(std::span<const RequestId> requests) {
-  Call call(*this);
+std::optional<JobState::Completion> JobState::find_complete(std::span<const RequestId> requests) {
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (messenger_->is_complete(requests[i])) return Completion{i, messenger_->take(requests[i])};
+  return std::nullopt;
+}
+
+Result<JobState::Completion> JobState::wait_any(Call& call, std::span<const RequestId> requests) {
+  if (network_.links) network_.links->flush();
   while (true) {
-    for (std::size_t i = 0; i < requests.size(); ++i)
-      if (messenger_->is_complete(requests[i])) return i;
+    if (auto complete = find_complete(requests)) return std::move(*complete);
     if (auto may = check(); !may) return std::unexpected(may.error());
     if (!network_.driver)
       return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
@@ -206,29 +211,58 @@ Result<std::size_t> JobState::wait_any(std::span<const RequestId> requests) {
   }
 }
 
-Result<std::optional<std::size_t>> JobState::test_any(std::span<const RequestId> requests) {
+Result<JobState::Completion> JobState::wait_any(std::span<const RequestId> requests) {
   Call call(*this);
-  for (const bool is_last : {false, true}) {
-    for (std::size_t i = 0; i < requests.size(); ++i)
-      if (messenger_->is_complete(requests[i])) return i;
-    if (!is_last) call.turn(*this, {});
-  }
+  return wait_any(call, requests);
+}
+
+Result<std::optional<JobState::Completion>> JobState::test_any(std::span<const RequestId> requests) {
+  Call call(*this);
+  if (network_.links) network_.links->flush();
+  if (auto complete = find_complete(requests)) return complete;
+  call.turn(*this, {});
+  if (auto complete = find_complete(requests)) return complete;
   if (auto may = check(); !may) return std::unexpected(may.error());
   return std::nullopt;
 }
 
-Result<Delivery> JobState::take(RequestId request) {
-  const Call call(*this);
-  return messenger_->take(request);
+Result<Delivery> JobState::wait(Call& call, RequestId request) {
+  auto complete = wait_any(call, std::span(&request, 1));
+  if (complete) return std::move(complete->result);
+  cancel(call, request);
+  return std::unexpected(std::move(complete.error()));
 }
 
-void JobState::cancel(RequestId request) {
-  const Call call(*this);
+Result<Delivery> JobState::wait(RequestId request) {
+  Call call(*this);
+  return wait(call, request);
+}
+
+Result<Delivery> JobState::send_and_wait(ContextId context, std::span<const std::byte> bytes, int to,
+                                         int tag) {
+  if (auto may = check(); !may) return std::unexpected(may.error());
+  Call call(*this);
+  return wait(call, messenger_->send(context, bytes, static_cast<std::uint32_t>(to), tag));
+}
+
+Result<Delivery> JobState::receive_and_wait(ContextId context, std::span<std::byte> bytes, int from,
+                                            int tag) {
+  if (auto may = check(); !may) return std::unexpected(may.error());
+  Call call(*this);
+  return wait(call, messenger_->receive(context, bytes, from, tag));
+}
+
+void JobState::cancel(Call&, RequestId request) {
   if (const auto process = messenger_->cancel(request)) {
     const Error cause{Errc::cancelled, "a message was cancelled while it was being sent"};
     if (network_.links) network_.links->fail(*process, cause);
     static_cast<void>(messenger_->take(request));
   }
+}
+
+void JobState::cancel(RequestId request) {
+  Call call(*this);
+  cancel(call, request);
 }
 
 Result<std::optional<Delivery>> JobState::probe(ContextId context, int from, int tag, bool waits) {

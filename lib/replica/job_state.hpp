@@ -60,13 +60,21 @@ class JobState {
   /// Begins to send or to receive. The arguments have been checked. Errors: that of the Job, if it has ended.
   Result<RequestId> send(ContextId context, std::span<const std::byte> bytes, int to, int tag);
   Result<RequestId> receive(ContextId context, std::span<std::byte> bytes, int from, int tag);
-  /// Waits until one of the requests is complete, and returns its index. At least one is necessary. Errors:
-  /// that of the Job; invalid_argument if this process is the only one and can only wait forever.
-  Result<std::size_t> wait_any(std::span<const RequestId> requests);
+  /// A request that is complete, and its result.
+  struct Completion {
+    std::size_t index = 0;
+    Result<Delivery> result;
+  };
+  /// Waits until one of the requests is complete, and forgets this request. At least one is necessary.
+  /// Errors: that of the Job; invalid_argument if this process is the only one and can only wait forever.
+  Result<Completion> wait_any(std::span<const RequestId> requests);
   /// Like wait_any(), but takes only one turn. Returns nullopt if none is complete after that.
-  Result<std::optional<std::size_t>> test_any(std::span<const RequestId> requests);
-  /// Returns the result of a complete request.
-  Result<Delivery> take(RequestId request);
+  Result<std::optional<Completion>> test_any(std::span<const RequestId> requests);
+  /// Waits until the request is complete. If the Job ends before, cancels the request.
+  Result<Delivery> wait(RequestId request);
+  /// Does the same as send() or receive() and wait().
+  Result<Delivery> send_and_wait(ContextId context, std::span<const std::byte> bytes, int to, int tag);
+  Result<Delivery> receive_and_wait(ContextId context, std::span<std::byte> bytes, int from, int tag);
   /// Gives up a request. The connection to the process that takes part in it ends, if that is necessary.
   void cancel(RequestId request);
   /// Takes a turn, and returns the message that a receive with these arguments would get.
@@ -115,6 +123,11 @@ class JobState {
   Result<void> join(const Assignment& assignment);
   void make_first_communicators();
   void handle_events();
+  // These functions are called inside of a call.
+  Result<Completion> wait_any(Call& call, std::span<const RequestId> requests);
+  Result<Delivery> wait(Call& call, RequestId request);
+  void cancel(Call& call, RequestId request);
+  std::optional<Completion> find_complete(std::span<const RequestId> requests);
   Result<void> check() const;
 
   Assignment assignment_;

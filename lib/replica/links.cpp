@@ -91,7 +91,7 @@ std::span<std::byte> Links::room(ProcessId to, std::size_t least) {
 
 void Links::fill(ProcessId to, std::size_t bytes) {
   Entry& peer = entry(to);
-  peer.link->fill(bytes);
+  peer.link->fill(bytes, true);
   if (!std::exchange(peer.is_dirty, true)) dirty_.push_back(to);
 }
 
@@ -108,6 +108,14 @@ std::size_t Links::flush() {
       fail(to, flushed.error());
   }
   return sent;
+}
+
+void Links::flush_when_due() {
+  for (const ProcessId to : dirty_) {
+    Entry& peer = entry(to);
+    // An error shows up as the failure of the queue pair.
+    if (peer.state == State::open) static_cast<void>(peer.link->flush_when_due(false));
+  }
 }
 
 bool Links::can_write(ProcessId to) {

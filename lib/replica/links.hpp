@@ -47,8 +47,11 @@ class Links final : public Carrier, public engine::Poller {
   /// Ends the link. What depends on the process fails with `cause`.
   void fail(ProcessId process, const Error& cause);
 
-  /// Sends what has been filled since the last call. Returns the number of frames.
+  /// Sends what has been filled. Returns the number of frames.
   std::size_t flush();
+  /// Does the same, except for frames that may wait (FrameLink::flush_when_due). So a program that begins
+  /// many sends fills its frames.
+  void flush_when_due();
   /// True if everything that was sent has arrived.
   bool is_quiet() const;
   /// The number of processes to which this one has been connected.
