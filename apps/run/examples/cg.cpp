@@ -97,7 +97,7 @@ class Solver {
   double dot(std::span<const double> a, std::span<const double> b) {
     double sum = 0;
     for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-    need(world_.all_reduce(std::span(&sum, 1), Operation::sum));
+    need(world_.all_reduce(std::span<double>(&sum, 1), Operation::sum));
     return sum;
   }
 

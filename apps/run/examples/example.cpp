@@ -82,7 +82,7 @@ double scattered(std::uint64_t number) {
 int conclude(replica::Job& job, std::uint64_t own_checksum, bool is_right) {
   replica::Communicator& world = job.world();
   std::array<std::uint64_t, 2> sums{own_checksum, is_right ? 0U : 1U};
-  need(world.all_reduce(std::span(sums), replica::Operation::sum));
+  need(world.all_reduce(std::span<std::uint64_t>(sums), replica::Operation::sum));
   const auto [whole_checksum, wrong_ranks] = sums;
   if (wrong_ranks == 0 && world.rank() == 0) {
     std::printf("checksum %016llx\n", static_cast<unsigned long long>(whole_checksum));
