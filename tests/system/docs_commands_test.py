@@ -73,6 +73,11 @@ class ThisHost(Documented):
                      "rdmc_sim bcast --members 4096 --size 256M --rate 20g"):
             self.assertRegex(self.run_documented(text), r"(?m)^trace_hash +\S+")
 
+    @scenario("rank_program")
+    def test_an_example_of_a_rank_program_finds_its_result_right(self):
+        text = "build/apps/run/rdmc_run -n 4 -r 1 build/apps/run/rdmc_example_cg --size 500 --iterations 200"
+        self.assertRegex(self.run_documented(text), r"\Achecksum [0-9a-f]{16}\n\Z")
+
     @scenario("perf")
     def test_two_processes_are_measured_over_a_memif(self):
         if os.environ["RDMC_HAS_DPDK"] != "1":

@@ -77,6 +77,8 @@ COMMANDS = {
     "rdmc_sim bcast --seed 8 --members 8 --size 1M --faults all": Here("sim"),
     "rdmc_sim bcast --members 4096 --size 256M --rate 20g": Here("sim", {"4096": "512", "256M": "32M"}),
     "build/bench/rdmc_perf unicast --fabric dpdk": Here("perf", {"dpdk": "dpdk --size 64K --iterations 5"}),
+    # A rank program.
+    "build/apps/run/rdmc_run -n 4 -r 1 build/apps/run/rdmc_example_cg --size 500 --iterations 200": Here("rank_program"),
     # Applications.
     "cc echo.c $(pkg-config --cflags-only-I --libs rdmc) -o echo": Here("sockets"),
     "rdmc_bcast keygen ~/.config/rdmc/key": Here("sockets"),
