@@ -89,8 +89,8 @@ void Connections::begin(ProcessId to, fabric::ConnectionBlob blob) {
 }
 
 void Connections::on_answer(ProcessId to, Result<control::Channel> channel, peer::Offer theirs) {
-  // The other process's own dial is used instead of this one.
-  if (!channel && channel.error().code == Errc::already_exists) return;
+  // The other process's own dial is used instead of this one, and must come.
+  if (!channel && channel.error().code == Errc::already_exists) return await_ready(to);
   if (!channel) return give_up(to, channel.error());
   if (const auto process = read_greeting(theirs.greeting, processes_); !process || *process != to)
     return give_up(to, {Errc::protocol_error, "another process has answered"});
@@ -130,11 +130,19 @@ void Connections::answer(ProcessId from, const std::shared_ptr<peer::Request>& r
   }
   auto channel = request->accept({greeting(own_), std::move(*blob)});
   if (!channel) return give_up(from, channel.error());
-  entries_[from].patience = peers_.loop().after(kPatience, [weak = weak_from_this(), from] {
-    if (const auto self = weak.lock())
-      self->give_up(from, {Errc::timed_out, "the other process does not get ready"});
-  });
+  await_ready(from);
   start(from, std::move(*channel));
+}
+
+/// Gives up a link that is not open in time.
+void Connections::await_ready(ProcessId process) {
+  entries_[process].patience = peers_.loop().after(kPatience, [weak = weak_from_this(), process] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->on_engine([process](Connections& own) {
+      own.links_.give_up(process, {Errc::timed_out, "the other process does not get ready"});
+    });
+  });
 }
 
 void Connections::start(ProcessId process, control::Channel channel) {

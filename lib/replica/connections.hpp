@@ -55,6 +55,7 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   void answer(ProcessId from, const std::shared_ptr<peer::Request>& request,
               Result<fabric::ConnectionBlob> blob);
   void start(ProcessId process, control::Channel channel);
+  void await_ready(ProcessId process);
   void set_ready(ProcessId process);
   void give_up(ProcessId process, const Error& cause);
 

@@ -40,7 +40,6 @@ Driver::~Driver() {
 // one of them sees the other one. The driver's thread gives way.
 void Driver::enter() {
   is_inside_ = true;
-  calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (stands_in_) {
     thread_->wake();
     stands_in_.wait(true);
@@ -52,6 +51,12 @@ void Driver::leave() {
   is_inside_.store(false, std::memory_order_release);
 }
 
+// A call without a turn does not count. A program that makes only such calls does not answer its peers.
+void Driver::turn(Duration longest) {
+  turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  static_cast<void>(thread_->turn(longest));
+}
+
 void Driver::stand_in() {
   std::uint64_t seen = 0;
   std::unique_lock lock(ending_mutex_);
@@ -59,8 +64,8 @@ void Driver::stand_in() {
     // A program that waits in a call for long needs no look at it every few milliseconds.
     const Duration pause = is_inside_ ? kAway * 10 : kAway;
     ending_.wait_for(lock, std::chrono::nanoseconds(pause.ns), [&] { return is_ending_.load(); });
-    if (is_wanted() || calls_ != seen) {
-      seen = calls_;
+    if (is_wanted() || turns_ != seen) {
+      seen = turns_;
       continue;
     }
     lock.unlock();

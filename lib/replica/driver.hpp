@@ -1,7 +1,7 @@
 // Decides which thread runs the engine of a rank program. While the program is inside a call, its own thread
 // does that, because handing a message to another thread and back would take longer than the message itself.
-// While the program computes, nobody would answer its peers. So if the program has not called for a while, a
-// thread of the driver runs the engine until the next call. The program's thread and that thread never run
+// While the program computes, nobody would answer its peers. So if the program has taken no turn for a while,
+// a thread of the driver runs the engine until the next call. The program's thread and that thread never run
 // the engine at the same time.
 #pragma once
 
@@ -18,7 +18,8 @@ namespace rdmc::replica {
 
 class Driver {
  public:
-  /// If the program has not called for this time, the driver's own thread begins to run the engine.
+  /// If the program has taken no turn for this time, the driver's own thread begins to run the engine. After
+  /// the program has waited for long, this can take up to eleven times as long once.
   static constexpr Duration kAway = milliseconds(10);
 
   /// Opens the fabric. The caller becomes the program's thread. `options.own_thread` is ignored. Errors:
@@ -44,7 +45,7 @@ class Driver {
 
     /// Takes one turn of the engine. If there was nothing to do in it, waits for at most `longest`.
     void turn(Duration longest) {
-      if (driver_) static_cast<void>(driver_->thread_->turn(longest));
+      if (driver_) driver_->turn(longest);
     }
 
    private:
@@ -61,6 +62,7 @@ class Driver {
   Driver() = default;
   void enter();
   void leave();
+  void turn(Duration longest);
   void stand_in();
   bool is_wanted() const { return is_inside_ || is_ending_; }
 
@@ -69,7 +71,7 @@ class Driver {
   // mutex would cost each call three times as much.
   std::atomic<bool> is_inside_ = false;   // the program is inside a call, or wants to be
   std::atomic<bool> stands_in_ = false;   // the driver's thread runs the engine, or wants to
-  std::atomic<std::uint64_t> calls_ = 0;  // only the program's thread writes it
+  std::atomic<std::uint64_t> turns_ = 0;  // the program's turns; only the program's thread writes it
   std::mutex ending_mutex_;
   std::condition_variable ending_;
   std::atomic<bool> is_ending_ = false;  // changed with ending_mutex_

@@ -270,6 +270,7 @@ Result<std::optional<Delivery>> JobState::probe(ContextId context, int from, int
   while (true) {
     call.turn(*this, {});
     if (const auto found = messenger_->probe(context, from, tag)) return found;
+    if (const auto failure = messenger_->failure_of(context, from)) return std::unexpected(*failure);
     if (auto may = check(); !may) return std::unexpected(may.error());
     if (!waits) return std::nullopt;
     if (!network_.driver)
@@ -292,6 +293,7 @@ Result<void> JobState::finish() {
     const auto latest = now() + std::chrono::nanoseconds(kQuietPatience.ns);
     while (!network_.links->is_quiet() && now() < latest) call.turn(*this, milliseconds(1));
     for (peer::LastTurns last; !last.are_over(0);) call.turn(*this, {});
+    network_.links->close({Errc::cancelled, "the Job has been finished"});
   }
   end_ = Error{Errc::cancelled, "the Job has been finished"};
   if (!network_.run) return {};
@@ -305,6 +307,10 @@ Result<void> JobState::finish() {
 
 void JobState::abort(int code) {
   end_ = Error{Errc::cancelled, "the run has been aborted"};
+  if (network_.links) {
+    const Call call(*this);
+    network_.links->close(*end_);
+  }
   if (network_.run) network_.run->abort(code, kFinishPatience);
 }
 

@@ -73,6 +73,16 @@ void Links::fail(ProcessId process, const Error& cause) {
   failed.link.reset();
 }
 
+void Links::give_up(ProcessId process, const Error& cause) {
+  const State state = entry(process).state;
+  if (state == State::dialing || state == State::connected) fail(process, cause);
+}
+
+void Links::close(const Error& cause) {
+  for (std::uint32_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].state != State::none) fail(ProcessId{i}, cause);
+}
+
 std::span<std::byte> Links::room(ProcessId to, std::size_t least) {
   Entry& peer = entry(to);
   if (peer.state == State::open) {
@@ -103,9 +113,10 @@ std::size_t Links::flush() {
     Entry& peer = entry(to);
     peer.is_dirty = false;
     if (peer.state != State::open) continue;
-    ++sent;
-    if (auto flushed = peer.link->flush(); !flushed && flushed.error().code != Errc::would_block)
-      fail(to, flushed.error());
+    const auto before = peer.link->frames_sent();
+    const auto flushed = peer.link->flush();
+    sent += peer.link->frames_sent() - before;
+    if (!flushed && flushed.error().code != Errc::would_block) fail(to, flushed.error());
   }
   return sent;
 }
@@ -171,9 +182,11 @@ std::size_t Links::poll(ProcessId from, Entry& peer) {
     }
   }
   if (peer.link->has_failed()) {
-    fail(from, {Errc::peer_failed, peer.link->error_cause()});
-  } else if (count != 0 && peer.state == State::open && std::exchange(peer.lacks_room, false)) {
-    messenger_->on_room(from);
+    // If more has arrived, it is handled first.
+    if (count < polled_.size()) fail(from, {Errc::peer_failed, peer.link->error_cause()});
+  } else if (count != 0 && peer.state == State::open) {
+    if (!std::exchange(peer.is_dirty, true)) dirty_.push_back(from);  // A report of credit may be due.
+    if (std::exchange(peer.lacks_room, false)) messenger_->on_room(from);
   }
   return count;
 }

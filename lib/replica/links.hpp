@@ -47,7 +47,12 @@ class Links final : public Carrier, public engine::Poller {
   /// Ends the link. What depends on the process fails with `cause`.
   void fail(ProcessId process, const Error& cause);
 
-  /// Sends what has been filled. Returns the number of frames.
+  /// Does the same, but only if the link is not open yet.
+  void give_up(ProcessId process, const Error& cause);
+  /// Ends all links. After that, no peer reads or writes any memory here.
+  void close(const Error& cause);
+
+  /// Sends what has been filled, and the reports of credit that are due. Returns the number of frames.
   std::size_t flush();
   /// Does the same, except for frames that may wait (FrameLink::flush_when_due). So a program that begins
   /// many sends fills its frames.

@@ -22,7 +22,8 @@ std::optional<std::uint32_t> Messenger::index_of(RequestId id) const {
 }
 
 std::uint32_t Messenger::new_request(Request request) {
-  request.generation = ++generation_;
+  if (++generation_ == 0) ++generation_;  // No request has the number 0.
+  request.generation = generation_;
   return requests_.add(std::move(request));
 }
 
@@ -84,6 +85,12 @@ void Messenger::remove_context(ContextId context) {
       refuse(arrival);
     arrivals_.remove(index);
   }
+  for (std::uint32_t i = 0; i < requests_.end(); ++i) {
+    const Request* const request = requests_.find(i);
+    if (!request || request->kind != Kind::receive || request->context != context) continue;
+    if (removed->queue.cancel(i, request->from))
+      fail_request(i, {Errc::cancelled, "the communicator has ended"});
+  }
   cached_ = nullptr;
   contexts_.erase(context);
 }
@@ -126,12 +133,9 @@ RequestId Messenger::receive(ContextId context, std::span<std::byte> bytes, std:
   Context& own = *context_of(context);
   if (const auto arrival = own.queue.post(request, from, tag)) {
     deliver(*arrival, request);
-  } else if (from != kAny) {
-    const Peer& sender = peer(own.members[static_cast<std::uint32_t>(from)]);
-    if (sender.failure) {
-      own.queue.cancel(request, from);
-      fail_request(request, *sender.failure);
-    }
+  } else if (auto failure = failure_of(context, from)) {
+    own.queue.cancel(request, from);
+    fail_request(request, std::move(*failure));
   }
   return id_of(request);
 }
@@ -144,8 +148,9 @@ std::optional<ProcessId> Messenger::cancel(RequestId request) {
     requests_.remove(*index);
     return std::nullopt;
   }
-  if (cancelled.kind == Kind::receive &&
-      context_of(cancelled.context)->queue.cancel(*index, cancelled.from)) {
+  // A receive that has matched a message may outlive its communicator.
+  Context* const context = cancelled.kind == Kind::receive ? context_of(cancelled.context) : nullptr;
+  if (context && context->queue.cancel(*index, cancelled.from)) {
     requests_.remove(*index);
     return std::nullopt;
   }
@@ -184,6 +189,20 @@ std::optional<Delivery> Messenger::probe(ContextId context, std::int32_t from, s
   return Delivery{.source = arrival.envelope.source, .tag = arrival.envelope.tag, .bytes = arrival.bytes};
 }
 
+std::optional<Error> Messenger::failure_of(ContextId context, std::int32_t from) const {
+  const auto found = contexts_.find(context);
+  if (found == contexts_.end()) return std::nullopt;
+  const auto failure = [&](ProcessId process) { return peers_[static_cast<std::uint32_t>(process)].failure; };
+  const auto& members = found->second.members;
+  if (from != kAny) return failure(members[static_cast<std::uint32_t>(from)]);
+  std::optional<Error> last;
+  for (const ProcessId member : members) {
+    if (member == own_) continue;
+    if (last = failure(member); !last) return std::nullopt;
+  }
+  return last;
+}
+
 void Messenger::on_failed(ProcessId process, const Error& cause) {
   Peer& failed = peer(process);
   if (failed.failure) return;
@@ -202,10 +221,10 @@ void Messenger::on_failed(ProcessId process, const Error& cause) {
   }
   for (std::uint32_t i = 0; i < requests_.end(); ++i) {
     const Request* const request = requests_.find(i);
-    if (!request || request->is_complete || request->kind != Kind::receive || request->from == kAny) continue;
-    Context& context = *context_of(request->context);
-    if (context.members[static_cast<std::uint32_t>(request->from)] != process) continue;
-    if (context.queue.cancel(i, request->from)) fail_request(i, cause);
+    if (!request || request->is_complete || request->kind != Kind::receive) continue;
+    Context* const context = context_of(request->context);
+    if (!context || !failure_of(request->context, request->from)) continue;
+    if (context->queue.cancel(i, request->from)) fail_request(i, cause);
   }
 }
 

@@ -4,7 +4,7 @@
 // receive, and the sender writes the bytes directly into it. So a long message is not copied in between.
 //
 // The memory of a send or a receive belongs to the program until the request is complete. A core without I/O
-// and without a clock; the thread of the program uses it.
+// and without a clock; the thread that runs the engine uses it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace rdmc::replica {
 
-/// A request of the program. Numbers are not used again.
+/// A request of the program. A number is used again only after 2^32 other requests.
 enum class RequestId : std::uint64_t {};
 
 /// What a completed request tells.
@@ -48,6 +48,8 @@ class Messenger {
   static constexpr std::size_t kPieceBytes = 4 << 20;
   /// The largest number of announced messages for which this process grants memory to one peer at a time.
   static constexpr std::uint32_t kMostGrants = 64;
+  /// The largest number of messages that are announced to one peer and that it has not answered.
+  static constexpr std::uint32_t kMostAnnounced = 4096;
   /// The largest number of communicators whose messages have arrived before the communicator was made here.
   static constexpr std::size_t kMostEarlyContexts = 1024;
 
@@ -65,7 +67,8 @@ class Messenger {
   /// Makes a communicator. `members[i]` is the process of rank i. This process has the rank `rank`. The id
   /// must be greater than those of all communicators that were made before.
   void add_context(ContextId context, std::vector<ProcessId> members, std::uint32_t rank);
-  /// Ends a communicator. Messages that arrive for it from now on are dropped.
+  /// Ends a communicator. Messages that arrive for it from now on are dropped. Receives that have not matched
+  /// a message fail with cancelled.
   void remove_context(ContextId context);
 
   // -- The program. The caller has checked that the context exists, and that ranks and tags are possible. --
@@ -84,6 +87,8 @@ class Messenger {
   std::optional<ProcessId> cancel(RequestId request);
   /// Returns the message that a receive with these arguments would get now.
   std::optional<Delivery> probe(ContextId context, std::int32_t from, std::int32_t tag) const;
+  /// Returns why no message can come from `from` any more. For kAny, all other members must have failed.
+  std::optional<Error> failure_of(ContextId context, std::int32_t from) const;
 
   // -- The driver. --
 
@@ -150,6 +155,9 @@ class Messenger {
     std::deque<Grant> grants;             ///< grants that wait for space in a frame
     std::uint32_t granted = 0;            ///< arrivals that are being written
     std::uint64_t eager_outstanding = 0;  ///< counts against kEagerWindow
+    std::uint32_t announced = 0;          ///< announcements that the peer has not answered
+    std::uint32_t unanswered = 0;         ///< announcements of the peer that were not answered here
+    std::uint64_t unreported = 0;         ///< eager bytes that have arrived and are not reported as consumed
     std::uint64_t consumed = 0;           ///< what this process has consumed and not reported yet
     std::optional<Error> failure;
   };

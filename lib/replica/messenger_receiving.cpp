@@ -42,6 +42,9 @@ Result<Messenger::Context*> Messenger::arrival_context(const Envelope& envelope,
 Result<void> Messenger::handle(ProcessId from, const Eager& eager) {
   const auto context = arrival_context(eager.envelope, from);
   if (!context) return std::unexpected(context.error());
+  peer(from).unreported += eager.bytes.size() + kEagerOverhead;
+  if (peer(from).unreported > kEagerWindow)
+    return fail(Errc::protocol_error, "more eager messages than the window permits");
   counters_.bytes_received += eager.bytes.size();
   if (!*context) {
     note_consumed(from, eager.bytes.size());
@@ -63,6 +66,8 @@ Result<void> Messenger::handle(ProcessId from, const Eager& eager) {
 Result<void> Messenger::handle(ProcessId from, const Announcement& announcement) {
   const auto context = arrival_context(announcement.envelope, from);
   if (!context) return std::unexpected(context.error());
+  if (++peer(from).unanswered > kMostAnnounced)
+    return fail(Errc::protocol_error, "more announced messages than the limit permits");
   Arrival arrival{.from = from,
                   .envelope = announcement.envelope,
                   .bytes = announcement.bytes,
@@ -92,6 +97,7 @@ void Messenger::note_consumed(ProcessId from, std::size_t bytes) {
 void Messenger::refuse(const Arrival& arrival) {
   Peer& sender = peer(arrival.from);
   if (sender.failure) return;
+  --sender.unanswered;
   sender.grants.push_back({.transfer = *arrival.transfer});
   pump(arrival.from);
 }
@@ -119,7 +125,10 @@ void Messenger::fill_receive(std::uint32_t request, const Envelope& envelope,
 void Messenger::deliver(std::uint32_t arrival, std::uint32_t request) {
   Arrival& message = arrivals_[arrival];
   if (!message.transfer) {
-    fill_receive(request, message.envelope, message.stored);
+    if (message.stored.size() == message.bytes)
+      fill_receive(request, message.envelope, message.stored);
+    else
+      fail_request(request, {Errc::resource_limit, "there was no memory for the message when it arrived"});
     note_consumed(message.from, message.stored.size());
     arrivals_.remove(arrival);
   } else if (message.from == own_) {
@@ -163,6 +172,7 @@ void Messenger::grant(std::uint32_t arrival) {
     fail_request(*message.request, std::move(exposed.error()));
     grant.bytes = 0;
   }
+  --peer(message.from).unanswered;
   peer(message.from).grants.push_back(grant);
   if (grant.bytes == 0) arrivals_.remove(arrival);
 }

@@ -30,8 +30,10 @@ bool Messenger::send_first(Peer& peer) {
     finish_transfer(index);
     return true;
   }
+  if (peer.announced == kMostAnnounced) return false;
   const auto room = carrier_.room(transfer.to, kLongestRecordBytes);
   if (room.empty()) return false;
+  ++peer.announced;
   const Announcement announcement{
       .envelope = transfer.envelope, .transfer = index, .bytes = transfer.bytes.size()};
   carrier_.fill(transfer.to, encode(announcement, room));
@@ -75,6 +77,7 @@ void Messenger::pump(ProcessId to) {
     const auto room = carrier_.room(to, kLongestRecordBytes);
     if (room.empty()) return;
     carrier_.fill(to, encode(Consumed{receiver.consumed}, room));
+    receiver.unreported -= receiver.consumed;
     receiver.consumed = 0;
   }
   while (!receiver.unsent.empty() && send_first(receiver)) {
@@ -106,6 +109,7 @@ Result<void> Messenger::handle(ProcessId from, const Grant& grant) {
   if (!transfer || transfer->to != from || !transfer->is_announced || transfer->grant ||
       grant.bytes > transfer->bytes.size())
     return fail(Errc::protocol_error, "a grant for no announced message");
+  if (peer(from).announced-- == kMostAnnounced) pump(from);
   if (grant.bytes == 0) {
     finish_transfer(grant.transfer);
     return {};

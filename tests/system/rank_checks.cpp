@@ -10,6 +10,7 @@
 #include <map>
 #include <rdmc/replica.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -74,6 +75,46 @@ void exchange() {
                     pattern(kSizes[i], static_cast<std::uint64_t>(from * 100 + world.rank())),
                 "a message arrives as it was sent");
   }
+}
+
+/// All messages go in one direction, and are far more than a ring of frames can hold.
+void stream() {
+  Communicator& world = the_job->world();
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{100}, std::size_t{8192}}) {
+    const std::uint64_t count = 2'000'000 / (bytes + 50);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (world.rank() == 0) {
+        for (int to = 1; to < world.size(); ++to) need(world.send(pattern(bytes, i), to, 0));
+      } else {
+        std::vector<std::byte> into(bytes);
+        need(world.recv(into, 0, 0));
+        require(into == pattern(bytes, i), "a message of a stream");
+      }
+    }
+  }
+}
+
+/// Requests that are not complete when their communicator, or the Job, ends.
+void abandons() {
+  Communicator& world = the_job->world();
+  static std::vector<std::byte> never(1000), late(20 << 20);
+  std::optional<Communicator> copy = need(world.dup());
+  auto request = need(copy->irecv(never, kAnySource, 0));
+  copy.reset();
+  const auto ended = the_job->wait(request);
+  require(!ended && ended.error().code == Errc::cancelled, "a receive of a communicator that has ended");
+  // Nobody waits for these long messages, so they are still on their way when the Job ends.
+  if (world.rank() == 0)
+    for (int from = 1; from < world.size(); ++from) need(world.irecv(late, from, 0));
+  else
+    need(world.isend(late, 0, 0));
+  need(the_job->finish());
+  const auto changed = late = std::vector<std::byte>(late.size(), std::byte{0x55});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // A late write would come now.
+  require(late == changed, "nothing is written after the end of the Job");
+  std::printf("right\n");
+  std::fflush(stdout);
+  std::_Exit(0);
 }
 
 /// Rank 0 receives from anybody, with waitany and with probe, and answers.
@@ -242,6 +283,8 @@ int main(int count, char** arguments) {
   if (count == 3) the_file = arguments[2];
   const std::map<std::string, void (*)()> scenarios{{"exchange", exchange},
                                                     {"farm", farm},
+                                                    {"stream", stream},
+                                                    {"abandons", abandons},
                                                     {"communicators", communicators},
                                                     {"mistakes", mistakes},
                                                     {"computes", computes},

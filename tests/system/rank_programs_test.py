@@ -30,6 +30,16 @@ class RankPrograms(unittest.TestCase):
             for ranks in 1, 2, 3, 5:
                 self.assert_right(ranks, "exchange", fabric)
 
+    def test_a_stream_in_one_direction_does_not_stop(self):
+        for fabric in FABRICS:
+            for ranks in 2, 3:
+                self.assert_right(ranks, "stream", fabric)
+
+    def test_requests_end_with_their_communicator_and_with_the_job(self):
+        for fabric in FABRICS:
+            result = run(3, "abandons", "--fabric", fabric)
+            self.assertEqual((result.returncode, result.stdout), (0, "right\nright\nright\n"), result.stderr)
+
     def test_a_farm_receives_from_anybody(self):
         for fabric in FABRICS:
             for ranks in 1, 2, 4:

@@ -1,8 +1,6 @@
-// Rank programs. A rank program consists of `size` ranks that exchange messages. rdmc_run starts the program,
-// and can start several copies of each rank, which are called replicas. The program does not notice the
-// replicas: each copy calls the same functions, and gets the same results, as if it were the only one. So the
-// program continues when a replica dies, as long as each rank has another replica. docs/replication.md
-// describes the protocols that make this possible.
+// Rank programs. A rank program consists of `size` ranks that exchange messages. rdmc_run starts the program.
+// In this version, each rank has one process: Job::start() refuses to run several replicas of a rank.
+// docs/replication.md is the guide.
 //
 // The functions follow the message passing interface (MPI), so most of them need no explanation for those who
 // know it. Unlike in MPI, a failure is returned as an error and does not end the process.
@@ -109,7 +107,10 @@ constexpr Combine combine_of(Operation operation) {
 /// Messages from one rank to another rank, in one communicator, match receives in the order in which they
 /// were sent. All functions have these errors, in addition to those that they name: invalid_argument if a
 /// rank, a tag or a length is impossible; peer_failed if all replicas of a rank that is needed are dead;
-/// cancelled if the job has been finished or aborted; resource_limit.
+/// cancelled if the job has been finished or aborted, or the communicator has ended; resource_limit. All
+/// functions of a Job and of its communicators throw std::bad_alloc if the process has no memory.
+///
+/// A communicator ends with its last handle. Receives that have not matched a message by then are cancelled.
 class Communicator {
  public:
   int rank() const;
@@ -174,16 +175,16 @@ class Communicator {
   Result<void> reduce_scatter(std::span<std::byte> values, std::span<std::byte> mine, std::size_t element,
                               Combine combine);
 
-  template <typename T>
-  Result<void> reduce(std::span<T> values, Operation operation, int root) {
+  template <typename T, std::size_t Extent>
+  Result<void> reduce(std::span<T, Extent> values, Operation operation, int root) {
     return reduce(std::as_writable_bytes(values), sizeof(T), combine_of<T>(operation), root);
   }
-  template <typename T>
-  Result<void> all_reduce(std::span<T> values, Operation operation) {
+  template <typename T, std::size_t Extent>
+  Result<void> all_reduce(std::span<T, Extent> values, Operation operation) {
     return all_reduce(std::as_writable_bytes(values), sizeof(T), combine_of<T>(operation));
   }
-  template <typename T>
-  Result<void> scan(std::span<T> values, Operation operation) {
+  template <typename T, std::size_t Extent>
+  Result<void> scan(std::span<T, Extent> values, Operation operation) {
     return scan(std::as_writable_bytes(values), sizeof(T), combine_of<T>(operation));
   }
 
@@ -219,7 +220,8 @@ class Job {
  public:
   /// Must be called at the beginning of the program, on the thread that will use the Job. A process can have
   /// one Job. A program that rdmc_run has not started gets a Job with one rank. Errors: invalid_argument if
-  /// the environment that rdmc_run has set is damaged, already_exists if this process has or had a Job,
+  /// the environment that rdmc_run has set is damaged, unsupported if a rank has several replicas,
+  /// already_exists if this process has or had a Job,
   /// timed_out or peer_failed if rdmc_run does not answer, and the errors of opening the fabric.
   static Result<std::unique_ptr<Job>> start();
   /// Ends the Job. Unless finish() has succeeded, rdmc_run considers this replica as failed.
@@ -245,7 +247,8 @@ class Job {
     MessageInfo info;
   };
   /// Waits for one of the requests, and returns it. Returns nullopt if all requests are empty. If the
-  /// operation has failed, its request becomes empty, and its error is returned.
+  /// operation has failed, its request becomes empty, and its error is returned. If the Job has been aborted,
+  /// the requests stay as they are. The first complete request in the list is returned.
   Result<std::optional<Completed>> wait_any(std::span<Request> requests);
   /// Completes the request if that is possible without waiting, and returns nullopt otherwise.
   Result<std::optional<MessageInfo>> test(Request& request);

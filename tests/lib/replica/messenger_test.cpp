@@ -190,6 +190,56 @@ BOOST_AUTO_TEST_CASE(messages_wait_for_a_communicator_that_is_not_made_yet_and_a
   BOOST_TEST(network.messenger(0).take(third).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(receives_of_a_communicator_that_ends_are_cancelled_unless_they_have_matched) {
+  FakeNetwork network(2, 3);
+  constexpr ContextId kNew{2};
+  for (const std::uint32_t process : {0U, 1U})
+    network.messenger(process).add_context(kNew, {ProcessId{0}, ProcessId{1}}, process);
+  const auto large = pattern(kLong, 2);
+  std::vector<std::byte> matched(kLong), unmatched(10), also(10);
+  auto& own = network.messenger(1);
+  const auto first = own.receive(kNew, matched, 0, 4);
+  const auto second = own.receive(kNew, unmatched, Messenger::kAny, 5);
+  const auto third = own.receive(kNew, also, 0, 6);
+  network.messenger(0).send(kNew, large, 1, 4);
+  while (network.exposed() == 0) BOOST_REQUIRE(network.step());
+  own.remove_context(kNew);
+  BOOST_TEST((own.take(second).error().code == Errc::cancelled));
+  BOOST_TEST((own.take(third).error().code == Errc::cancelled));
+  network.run();
+  BOOST_TEST(own.take(first)->bytes == kLong);
+  BOOST_TEST((matched == large));
+}
+
+BOOST_AUTO_TEST_CASE(a_receiver_has_a_limited_number_of_announcements) {
+  FakeNetwork network(2, 7);
+  const auto large = pattern(kLong, 1);
+  std::vector<RequestId> sends;
+  const std::uint32_t count = Messenger::kMostAnnounced + 50;
+  for (std::uint32_t i = 0; i < count; ++i) sends.push_back(network.messenger(0).send(kWorld, large, 1, 0));
+  network.run();
+  BOOST_TEST(network.messenger(1).counters().unexpected == Messenger::kMostAnnounced);
+  std::vector<std::byte> into(kLong);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto receive = network.messenger(1).receive(kWorld, into, 0, 0);
+    network.run();
+    BOOST_REQUIRE(network.messenger(1).take(receive).has_value());
+  }
+  for (const auto send : sends) BOOST_REQUIRE(network.messenger(0).take(send).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_from_anybody_fails_when_all_others_are_dead) {
+  FakeNetwork network(3, 1);
+  std::vector<std::byte> into(10);
+  auto& own = network.messenger(0);
+  const auto receive = own.receive(kWorld, into, Messenger::kAny, 0);
+  network.kill(1);
+  BOOST_TEST(!own.is_complete(receive));
+  BOOST_TEST((own.failure_of(kWorld, 1).has_value() && !own.failure_of(kWorld, Messenger::kAny)));
+  network.kill(2);
+  BOOST_TEST((own.take(receive).error().code == Errc::peer_failed));
+}
+
 BOOST_AUTO_TEST_CASE(what_depends_on_a_dead_process_fails_and_nothing_else_does) {
   for (std::uint64_t seed = 0; seed < all_or(200U, 20U); ++seed) {
     FakeNetwork network(3, seed);
