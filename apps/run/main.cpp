@@ -19,11 +19,11 @@ using namespace rdmc::run;
 constexpr unsigned kLastWords = 1;
 
 int run_program(const RunOptions& options) {
-  const auto surroundings = prepare_process();
-  if (!surroundings) return complain(surroundings.error(), kCannotStart);
+  const auto settings = prepare_process();
+  if (!settings) return complain(settings.error(), kCannotStart);
   auto guardian = Guardian::start();
   if (!guardian) return complain(guardian.error(), kCannotStart);
-  auto runner = Runner::create(options, *surroundings, *guardian);
+  auto runner = Runner::create(options, *settings, *guardian);
   if (!runner) return complain(runner.error(), kCannotStart);
   const int code = (*runner)->run();
   if ((*runner)->was_interrupted()) {

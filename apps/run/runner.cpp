@@ -50,8 +50,8 @@ std::string host_name() {
 
 }  // namespace
 
-Result<Surroundings> prepare_process() {
-  Surroundings before;
+Result<ProcessSettings> prepare_process() {
+  ProcessSettings before;
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&signals, signal);
@@ -66,7 +66,7 @@ Result<Surroundings> prepare_process() {
   return before;
 }
 
-Result<std::unique_ptr<Runner>> Runner::create(const RunOptions& options, const Surroundings& surroundings,
+Result<std::unique_ptr<Runner>> Runner::create(const RunOptions& options, const ProcessSettings& settings,
                                                Guardian& guardian) {
   auto poller = Poller::create();
   if (!poller) return std::unexpected(std::move(poller.error()));
@@ -76,15 +76,15 @@ Result<std::unique_ptr<Runner>> Runner::create(const RunOptions& options, const 
       Reporter::start({options.json, options.label}, [fd = woken.get()] { ::eventfd_write(fd, 1); });
   if (!reporter) return std::unexpected(std::move(reporter.error()));
   std::unique_ptr<Runner> runner(
-      new Runner(options, surroundings, guardian, std::move(*poller), std::move(*reporter)));
+      new Runner(options, settings, guardian, std::move(*poller), std::move(*reporter)));
   runner->woken_ = std::move(woken);
   return runner;
 }
 
-Runner::Runner(const RunOptions& options, const Surroundings& surroundings, Guardian& guardian, Poller poller,
+Runner::Runner(const RunOptions& options, const ProcessSettings& settings, Guardian& guardian, Poller poller,
                Reporter reporter)
     : options_(options),
-      surroundings_(surroundings),
+      settings_(settings),
       guardian_(guardian),
       poller_(std::move(poller)),
       reporter_(std::move(reporter)),
@@ -162,9 +162,9 @@ Result<void> Runner::spawn_all() {
   SpawnPlan plan{.command = options_.command,
                  .environment = {},
                  .key_descriptor = key_.get(),
-                 .signal_mask = surroundings_.signal_mask,
-                 .ignores_broken_pipes = surroundings_.ignores_broken_pipes,
-                 .descriptors = surroundings_.descriptors};
+                 .signal_mask = settings_.signal_mask,
+                 .ignores_broken_pipes = settings_.ignores_broken_pipes,
+                 .descriptors = settings_.descriptors};
   const std::string host = host_name();
   input_ = std::make_unique<InputFeed>(poller_, STDIN_FILENO, [this](const Error& error) {
     post([this, error] { state_.give_up(error.what); });
@@ -191,7 +191,7 @@ Result<void> Runner::spawn_all() {
 int Runner::run() {
   const Time begin = monotonic_now();
   poller_.add(woken_.get(), EPOLLIN, [this] { run_posted(); });
-  poller_.add(surroundings_.signals.get(), EPOLLIN, [this] { on_signal(); });
+  poller_.add(settings_.signals.get(), EPOLLIN, [this] { on_signal(); });
   auto started = open_server();
   if (started) started = spawn_all();
   if (!started) {
@@ -227,7 +227,7 @@ int Runner::run() {
 
 void Runner::on_signal() {
   signalfd_siginfo info;
-  while (::read(surroundings_.signals.get(), &info, sizeof info) == sizeof info) {
+  while (::read(settings_.signals.get(), &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal != SIGUSR1 && signal != SIGUSR2) {
       was_interrupted_ = true;

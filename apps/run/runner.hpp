@@ -24,8 +24,8 @@
 
 namespace rdmc::run {
 
-/// What the process was like before rdmc_run has changed it for itself.
-struct Surroundings {
+/// The state of the process before rdmc_run changes it for its own work.
+struct ProcessSettings {
   sigset_t signal_mask{};
   bool ignores_broken_pipes = false;
   rlimit descriptors{};
@@ -34,12 +34,12 @@ struct Surroundings {
 
 /// Blocks the signals, ignores SIGPIPE, and raises the limit of descriptors. Must be called before there are
 /// other threads. Errors: resource_limit.
-Result<Surroundings> prepare_process();
+Result<ProcessSettings> prepare_process();
 
 class Runner {
  public:
   /// Errors: those of the parts. The references must stay valid.
-  static Result<std::unique_ptr<Runner>> create(const RunOptions& options, const Surroundings& surroundings,
+  static Result<std::unique_ptr<Runner>> create(const RunOptions& options, const ProcessSettings& settings,
                                                 Guardian& guardian);
   ~Runner();
 
@@ -62,7 +62,7 @@ class Runner {
     std::function<void()> task;
   };
 
-  Runner(const RunOptions& options, const Surroundings& surroundings, Guardian& guardian, Poller poller,
+  Runner(const RunOptions& options, const ProcessSettings& settings, Guardian& guardian, Poller poller,
          Reporter reporter);
   // runner.cpp
   Result<void> open_server();
@@ -94,7 +94,7 @@ class Runner {
   void print_merged(Rank rank);
 
   const RunOptions& options_;
-  const Surroundings& surroundings_;
+  const ProcessSettings& settings_;
   Guardian& guardian_;
   Poller poller_;
   Reporter reporter_;

@@ -1,6 +1,7 @@
-// What a process of a run is: its rank, its replica, and the settings of the run. rdmc_run passes this to
-// each process in the environment, and the process reads it when its Job starts. The functions are pure, and
-// any thread may call them. The environment has these variables, and all of them are set or none:
+// An Assignment says which rank and which replica a process of a run is, and has the settings of the run.
+// rdmc_run passes it to each process in the environment, and the process reads it when its Job starts. The
+// functions are pure, and any thread may call them. The environment has these variables, and all of them are
+// set or none:
 //
 //     RDMC_RUN_LAUNCHER   the address at which rdmc_run listens: "127.0.0.1:40123"
 //     RDMC_RUN_NAME       the name of the run: 32 hexadecimal digits, different for each run

@@ -1,11 +1,9 @@
 #include "lib/replica/connections.hpp"
 
-#include <new>
 #include <string>
 #include <utility>
 
 #include "dataplane/base/bytes.hpp"
-#include "dataplane/base/no_memory.hpp"
 
 namespace rdmc::replica {
 namespace {
@@ -152,7 +150,10 @@ void Connections::start(ProcessId process, control::Channel channel) {
       [weak = weak_from_this(), process](const peer::Bytes&) {
         if (const auto self = weak.lock()) self->set_ready(process);
       },
-      [](const Error&) {});
+      [weak = weak_from_this(), process](const Error&) {
+        if (const auto self = weak.lock())
+          self->on_engine([process](Connections& own) { own.links_.leave(process); });
+      });
 }
 
 void Connections::set_ready(ProcessId process) {

@@ -2,7 +2,8 @@
 // connection blob with its request for a channel. The other side connects its own link, and answers with its
 // blob. The dialing side connects its link too, and sends Ready on the channel, because the other side must
 // not send before that. If two processes dial each other at the same time, Links decides whose dial is used.
-// A channel stays open as long as the link. Its end says nothing about the process: rdmc_run reports deaths.
+// A channel stays open as long as the link. When it ends, the other process has ended its link or has died.
+// The link then ends here too, after everything that has arrived was handled.
 #pragma once
 
 #include <atomic>

@@ -17,8 +17,9 @@ namespace {
 constexpr Duration kLook = milliseconds(100);
 /// The limits for the steps in which a process waits for rdmc_run.
 constexpr Duration kJoinPatience = seconds(60), kFinishPatience = seconds(10);
-/// The time for which finish() waits until the last messages have been acknowledged.
-constexpr Duration kQuietPatience = seconds(2);
+/// The longest time for which finish() waits until the last messages have been acknowledged. A process that
+/// is alive may be stopped for a while. A link to a dead process fails earlier.
+constexpr Duration kQuietPatience = Links::kSilence + seconds(8);
 
 std::atomic<bool> has_job = false;
 

@@ -1,5 +1,5 @@
-// What is behind a Job: the parts of a process of a rank program, and the calls of the program on them. All
-// functions are for the program's thread.
+// The implementation of a Job. It has the parts of a process of a rank program, and the calls of the program
+// on them. All functions are for the program's thread.
 #pragma once
 
 #include <memory>
@@ -100,9 +100,6 @@ class JobState {
     return Request(static_cast<std::uint64_t>(*id));
   }
   static RequestId id_of(const Request& request) { return RequestId{request.number_}; }
-  static const std::shared_ptr<CommunicatorState>& state_of(const Communicator& communicator) {
-    return communicator.state_;
-  }
 
  private:
   /// The engine and what stands on it. A process that rdmc_run has not started has none, because it only
@@ -138,7 +135,6 @@ class JobState {
   std::uint64_t next_context_ = 0;
   std::optional<Communicator> world_, self_;
   std::optional<Error> end_;  ///< why nothing can be done any more
-  bool is_finished_ = false;
 };
 
 }  // namespace rdmc::replica

@@ -1,7 +1,6 @@
 #include "lib/replica/links.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 namespace rdmc::replica {
@@ -39,7 +38,7 @@ Result<fabric::ConnectionBlob> Links::accept(ProcessId from, std::span<const std
       (peer.state == State::dialing && own_ < from))
     return rdmc::fail(Errc::already_exists, "the two processes are being connected already");
   if (peer.state == State::failed) return rdmc::fail(Errc::peer_failed, "that process counts as dead here");
-  if (peer.state == State::none)
+  if (!peer.link)
     if (auto made = make_link(peer); !made) return std::unexpected(made.error());
   auto ours = peer.link->local_blob();
   peer.state = State::dialing;
@@ -184,6 +183,8 @@ std::size_t Links::poll(ProcessId from, Entry& peer) {
   if (peer.link->has_failed()) {
     // If more has arrived, it is handled first.
     if (count < polled_.size()) fail(from, {Errc::peer_failed, peer.link->error_cause()});
+  } else if (count == 0 && peer.is_leaving) {
+    fail(from, {Errc::peer_failed, "the other process has ended"});
   } else if (count != 0 && peer.state == State::open) {
     if (!std::exchange(peer.is_dirty, true)) dirty_.push_back(from);  // A report of credit may be due.
     if (std::exchange(peer.lacks_room, false)) messenger_->on_room(from);

@@ -49,6 +49,8 @@ class Links final : public Carrier, public engine::Poller {
 
   /// Does the same, but only if the link is not open yet.
   void give_up(ProcessId process, const Error& cause);
+  /// The other process has ended its side of the link. The link ends when nothing more has arrived.
+  void leave(ProcessId process) { entry(process).is_leaving = true; }
   /// Ends all links. After that, no peer reads or writes any memory here.
   void close(const Error& cause);
 
@@ -78,6 +80,7 @@ class Links final : public Carrier, public engine::Poller {
   struct Entry {
     State state = State::none;
     bool is_dirty = false;    ///< something was filled and not flushed
+    bool is_leaving = false;  ///< see leave()
     bool lacks_room = false;  ///< the Messenger waits for space
     std::unique_ptr<fabric::FrameLink> link;
   };

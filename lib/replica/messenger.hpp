@@ -25,7 +25,7 @@ namespace rdmc::replica {
 /// A request of the program. A number is used again only after 2^32 other requests.
 enum class RequestId : std::uint64_t {};
 
-/// What a completed request tells.
+/// The result of a completed request.
 struct Delivery {
   std::uint32_t source = 0;  ///< the sender's rank in the communicator
   std::int32_t tag = 0;

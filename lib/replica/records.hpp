@@ -18,7 +18,7 @@ namespace rdmc::replica {
 /// Identifies a communicator. All its members have agreed on the number.
 enum class ContextId : std::uint32_t {};
 
-/// What a receive matches. `source` is the sender's rank in the communicator.
+/// The part of a message that a receive must match. `source` is the sender's rank in the communicator.
 struct Envelope {
   ContextId context{};
   std::uint32_t source = 0;

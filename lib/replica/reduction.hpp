@@ -42,7 +42,8 @@ class Grouping {
   int pairs_;
 };
 
-/// What is combined, and in blocks of at most which length.
+/// Describes a reduction: the length of an element, the function that combines elements, and the largest
+/// length of a block. The lengths are in bytes.
 struct Reduction {
   std::size_t element = 1;
   Combine combine = nullptr;

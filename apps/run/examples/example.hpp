@@ -1,4 +1,4 @@
-// What the examples of rank programs have in common: their options, the division of work among the ranks, the
+// The examples of rank programs share this code: the options, the division of work among the ranks, the
 // checksum of a result, and the end of the program. An example shows how a rank program is written, and it
 // checks its own result, so it also tests the library on a machine.
 //
