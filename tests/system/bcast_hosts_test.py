@@ -32,10 +32,14 @@ class Hosts(LabCase):
 
     def test_a_host_gets_the_file_from_the_network_once(self):
         before = [self.entered(host) for host in self.receivers]
-        self.assert_code(self.start_to_all().wait(), ExitCode.SUCCESS)
+        transfer = self.start_to_all().wait()
+        self.assert_code(transfer, ExitCode.SUCCESS)
+        # On a busy machine, a receiver can become a straggler. The plan then changes, and blocks that were in
+        # flight travel again. Each plan brings the file to a host at most once.
+        plans = len(transfer.of_kind("plan"))
         for host, octets in zip(self.receivers, before):
             self.assertGreater(self.entered(host) - octets, SIZE)
-            self.assertLess(self.entered(host) - octets, HEADERS * SIZE)
+            self.assertLess(self.entered(host) - octets, plans * HEADERS * SIZE, str(transfer))
         for agent in self.everybody:
             self.assert_copy(self.source, agent.root / "copy")
 

@@ -217,9 +217,11 @@ class SideBySide {
   void settle();
 
  private:
-  // The time limit of a failing test. The kernel is fast, but it does not always act at once.
-  static constexpr Duration kPatience = seconds(5);
-  static constexpr timeval kShortly{.tv_sec = 0, .tv_usec = 1000}, kLong{.tv_sec = 5, .tv_usec = 0};
+  // The time limit of a failing test. It is long, because this process may get no processor time for seconds.
+  static constexpr Duration kPatience = seconds(60);
+  // Bytes stay undelivered for longer than this only if the receiver has no space for them.
+  static constexpr Duration kLatestDelivery = milliseconds(200);
+  static constexpr timeval kShortly{.tv_sec = 0, .tv_usec = 1000}, kLong{.tv_sec = 60, .tv_usec = 0};
 
   /// Consecutive parts of one memory.
   struct Pieces {
@@ -252,6 +254,7 @@ class SideBySide {
   static std::size_t waiting(const Slot& slot);
   static bool has_the_same(const Slot& slot);
   static bool has_peer_alike(const Slot& slot);
+  static bool has_delivered(const Slot& slot);
 
   Met& met_;
   const in_addr_t host_;
