@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kService = "rank program";
 /// It increases when the greeting or the records change.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kGreetingBytes = 8;
 
 peer::Bytes greeting(ProcessId own) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
-#include <chrono>
 #include <thread>
 #include <utility>
 
 #include "controlplane/launch/key_file.hpp"
 #include "controlplane/peer/last_turns.hpp"
+#include "dataplane/base/clock.hpp"
 
 namespace rdmc::replica {
 namespace {
@@ -20,13 +20,15 @@ constexpr Duration kJoinPatience = seconds(60), kFinishPatience = seconds(10);
 /// The longest time for which finish() waits until the last messages have been acknowledged. A process that
 /// is alive may be stopped for a while. A link to a dead process fails earlier.
 constexpr Duration kQuietPatience = Links::kSilence + seconds(8);
+/// The longest time that rdmc_run may take to report the death of a process whose link has failed.
+constexpr Duration kLossPatience = seconds(30);
 
 std::atomic<bool> has_job = false;
 
 }  // namespace
 
 CommunicatorState::CommunicatorState(std::shared_ptr<JobState*> its_job, ContextId first,
-                                     std::vector<ProcessId> its_members, int its_rank)
+                                     std::vector<Rank> its_members, int its_rank)
     : job(std::move(its_job)), context(first), members(std::move(its_members)), rank(its_rank) {}
 
 CommunicatorState::~CommunicatorState() {
@@ -50,6 +52,7 @@ class JobState::Call {
   void turn(JobState& job, Duration longest) {
     call_.turn(longest);
     if (job.network_.run && job.network_.run->has_events()) job.handle_events();
+    if (job.network_.links && !job.network_.links->lost().empty()) job.handle_losses();
   }
 
  private:
@@ -67,15 +70,17 @@ Result<std::unique_ptr<JobState>> JobState::start() {
     if (auto joined = self->join(**assignment); !joined) return std::unexpected(joined.error());
   } else {
     self->no_carrier_ = std::make_unique<NoCarrier>();
-    self->messenger_.emplace(*self->no_carrier_, ProcessId{0}, 1);
+    auto alone = make_protocol("sdr", Layout(), ReplicaId());
+    if (!alone) return std::unexpected(alone.error());
+    self->messenger_.emplace(*self->no_carrier_, std::move(*alone));
   }
   self->make_first_communicators();
   return self;
 }
 
 Result<void> JobState::join(const Assignment& assignment) {
-  if (assignment.layout.most_degree() > 1)
-    return fail(Errc::unsupported, "ranks cannot have replicas yet: start the program by rdmc_run -r 1");
+  auto protocol = make_protocol(assignment.protocol, assignment.layout, assignment.self);
+  if (!protocol) return std::unexpected(protocol.error());
   assignment_ = assignment;
   const ProcessId own = assignment.process();
   const std::uint32_t processes = assignment.layout.processes();
@@ -101,7 +106,8 @@ Result<void> JobState::join(const Assignment& assignment) {
                                              [this](ProcessId to, fabric::ConnectionBlob blob) {
                                                network_.connections->dial(to, std::move(blob));
                                              });
-    messenger_.emplace(*network_.links, own, processes);
+    messenger_.emplace(*network_.links, std::move(*protocol),
+                       Messenger::Options{.is_strict = assignment.option(option::kStrict) == "1"});
     network_.links->serve(*messenger_);
   }
   network_.connections =
@@ -115,13 +121,11 @@ Result<void> JobState::join(const Assignment& assignment) {
 }
 
 void JobState::make_first_communicators() {
-  const Layout& layout = assignment_.layout;
-  std::vector<ProcessId> all;
-  for (std::uint32_t rank = 0; rank < layout.ranks(); ++rank)
-    all.push_back(layout.process({.rank = Rank{rank}, .replica = 0}));
+  std::vector<Rank> all;
+  for (std::uint32_t rank = 0; rank < assignment_.layout.ranks(); ++rank) all.push_back(Rank{rank});
   const int rank = static_cast<int>(value_of(assignment_.self.rank));
   world_ = make_communicator(next_context_, std::move(all), rank);
-  self_ = make_communicator(next_context_, {assignment_.process()}, 0);
+  self_ = make_communicator(next_context_, {assignment_.self.rank}, 0);
 }
 
 JobState::~JobState() {
@@ -133,7 +137,7 @@ JobState::~JobState() {
   }
 }
 
-Communicator JobState::make_communicator(std::uint64_t first, std::vector<ProcessId> members, int rank) {
+Communicator JobState::make_communicator(std::uint64_t first, std::vector<Rank> members, int rank) {
   assert(first >= next_context_);
   const Call call(*this);
   const ContextId context{static_cast<std::uint32_t>(first)};
@@ -149,7 +153,7 @@ std::optional<Communicator> JobState::make_communicator_of(std::uint64_t first,
                                                            std::span<const int> ranks) {
   const auto own = std::ranges::find(ranks, parent.rank);
   if (own == ranks.end()) return std::nullopt;
-  std::vector<ProcessId> members;
+  std::vector<Rank> members;
   for (const int rank : ranks) members.push_back(parent.members[static_cast<std::size_t>(rank)]);
   return make_communicator(first, std::move(members), static_cast<int>(own - ranks.begin()));
 }
@@ -168,7 +172,7 @@ Result<void> JobState::check() const {
 void JobState::handle_events() {
   for (const auto& event : network_.run->take_events()) {
     if (const auto* const died = std::get_if<Died>(&event.what)) {
-      network_.links->fail(
+      network_.links->on_died(
           died->process, {Errc::peer_failed, "rank " + to_string(assignment_.layout.replica(died->process)) +
                                                  " has died: " + died->cause});
     } else if (std::holds_alternative<Aborted>(event.what)) {
@@ -177,6 +181,21 @@ void JobState::handle_events() {
       end_ = Error{Errc::peer_failed, "rdmc_run is gone: " + lost->cause.what};
     }
   }
+}
+
+// A process whose link has failed is dead in most cases, and rdmc_run will say so. If it is not, this process
+// cannot go on: it would miss messages, while the other replicas get them.
+void JobState::handle_losses() {
+  const Time now = monotonic_now();
+  if (lost_since_ == Time::never()) lost_since_ = now;
+  for (const auto& [process, cause] : std::vector(network_.links->lost())) {
+    if (is_finishing_)
+      network_.links->on_died(process, cause);
+    else if (!end_ && (cause.code != Errc::peer_failed || now - lost_since_ > kLossPatience))
+      end_ = Error{cause.code, "the link to rank " + to_string(assignment_.layout.replica(process)) +
+                                   " has failed: " + cause.what};
+  }
+  if (network_.links->lost().empty()) lost_since_ = Time::never();
 }
 
 Result<RequestId> JobState::send(ContextId context, std::span<const std::byte> bytes, int to, int tag) {
@@ -256,7 +275,9 @@ Result<Delivery> JobState::receive_and_wait(ContextId context, std::span<std::by
 void JobState::cancel(Call&, RequestId request) {
   if (const auto process = messenger_->cancel(request)) {
     const Error cause{Errc::cancelled, "a message was cancelled while it was being sent"};
-    if (network_.links) network_.links->fail(*process, cause);
+    if (network_.links) network_.links->on_died(*process, cause);
+    // The process is not dead, so this replica does not do any more what the others do.
+    if (!end_ && assignment_.layout.most_degree() > 1) end_ = cause;
     static_cast<void>(messenger_->take(request));
   }
 }
@@ -285,14 +306,20 @@ void JobState::progress() {
   call.turn(*this, {});
 }
 
+// The first barrier waits until the program has ended everywhere, and the second one until all messages have
+// arrived: as long as one has not, its sender may be needed.
 Result<void> JobState::finish() {
   if (auto may = check(); !may) return may;
+  const bool has_replicas = assignment_.layout.most_degree() > 1;
   if (auto all_here = world_->barrier(); !all_here) return all_here;
+  if (has_replicas) {
+    wait_until_quiet();
+    if (auto all_quiet = world_->barrier(); !all_quiet) return all_quiet;
+  }
+  is_finishing_ = true;
   if (network_.driver) {
+    wait_until_quiet();
     Call call(*this);
-    const auto now = [] { return std::chrono::steady_clock::now(); };
-    const auto latest = now() + std::chrono::nanoseconds(kQuietPatience.ns);
-    while (!network_.links->is_quiet() && now() < latest) call.turn(*this, milliseconds(1));
     for (peer::LastTurns last; !last.are_over(0);) call.turn(*this, {});
     network_.links->close({Errc::cancelled, "the Job has been finished"});
   }
@@ -304,6 +331,15 @@ Result<void> JobState::finish() {
                                .syncs = sent.syncs,
                                .connections = sent.connections},
                               kFinishPatience);
+}
+
+void JobState::wait_until_quiet() {
+  Call call(*this);
+  const Time latest = monotonic_now() + kQuietPatience;
+  while (!(network_.links->is_quiet() && messenger_->is_settled()) && !end_ && monotonic_now() < latest) {
+    messenger_->send_acknowledgements();
+    call.turn(*this, milliseconds(1));
+  }
 }
 
 void JobState::abort(int code) {
@@ -319,7 +355,7 @@ JobCounters JobState::counters() const {
   const Call call(*this);
   const auto& sent = messenger_->counters();
   return {.messages = sent.messages,
-          .acknowledgements = 0,
+          .acknowledgements = sent.acknowledgements,
           .syncs = 0,
           .connections = network_.links ? network_.links->connections() : 0,
           .unexpected = sent.unexpected,

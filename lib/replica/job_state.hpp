@@ -22,7 +22,7 @@ namespace rdmc::replica {
 /// One communicator. It has two contexts: one for the messages of the program, and one for those of
 /// collective operations.
 struct CommunicatorState {
-  CommunicatorState(std::shared_ptr<JobState*> its_job, ContextId first, std::vector<ProcessId> its_members,
+  CommunicatorState(std::shared_ptr<JobState*> its_job, ContextId first, std::vector<Rank> its_members,
                     int its_rank);
   ~CommunicatorState();
   CommunicatorState(const CommunicatorState&) = delete;
@@ -33,7 +33,7 @@ struct CommunicatorState {
 
   const std::shared_ptr<JobState*> job;  ///< points to null when the Job has ended
   const ContextId context;
-  const std::vector<ProcessId> members;
+  const std::vector<Rank> members;  ///< the world's rank of each rank
   const int rank;
 };
 
@@ -85,7 +85,7 @@ class JobState {
   /// has the largest of the numbers of its members.
   std::uint64_t next_context() const { return next_context_; }
   /// Makes a communicator of these processes. `first` must not be below next_context().
-  Communicator make_communicator(std::uint64_t first, std::vector<ProcessId> members, int rank);
+  Communicator make_communicator(std::uint64_t first, std::vector<Rank> members, int rank);
   /// Makes a communicator of these ranks of `parent`. Returns nullopt if this process is not among them.
   std::optional<Communicator> make_communicator_of(std::uint64_t first, const CommunicatorState& parent,
                                                    std::span<const int> ranks);
@@ -120,6 +120,8 @@ class JobState {
   Result<void> join(const Assignment& assignment);
   void make_first_communicators();
   void handle_events();
+  void handle_losses();
+  void wait_until_quiet();
   // These functions are called inside of a call.
   Result<Completion> wait_any(Call& call, std::span<const RequestId> requests);
   Result<Delivery> wait(Call& call, RequestId request);
@@ -135,6 +137,8 @@ class JobState {
   std::uint64_t next_context_ = 0;
   std::optional<Communicator> world_, self_;
   std::optional<Error> end_;  ///< why nothing can be done any more
+  bool is_finishing_ = false;
+  Time lost_since_ = Time::never();  ///< when Links::lost() has got its first process
 };
 
 }  // namespace rdmc::replica

@@ -37,7 +37,8 @@ Result<fabric::ConnectionBlob> Links::accept(ProcessId from, std::span<const std
   if (peer.state == State::connected || peer.state == State::open ||
       (peer.state == State::dialing && own_ < from))
     return rdmc::fail(Errc::already_exists, "the two processes are being connected already");
-  if (peer.state == State::failed) return rdmc::fail(Errc::peer_failed, "that process counts as dead here");
+  if (peer.state == State::failed || peer.state == State::lost)
+    return rdmc::fail(Errc::peer_failed, "that process counts as dead here");
   if (!peer.link)
     if (auto made = make_link(peer); !made) return std::unexpected(made.error());
   auto ours = peer.link->local_blob();
@@ -64,12 +65,22 @@ void Links::open(ProcessId process) {
 }
 
 void Links::fail(ProcessId process, const Error& cause) {
+  if (messenger_->protocol().layout().most_degree() == 1) return on_died(process, cause);
   Entry& failed = entry(process);
-  if (failed.state == State::failed) return;
-  failed.state = State::failed;
+  if (failed.state == State::failed || failed.state == State::lost) return;
+  failed.state = State::lost;
   std::erase(active_, process);
+  lost_.push_back({process, cause});
+}
+
+void Links::on_died(ProcessId process, const Error& cause) {
+  Entry& dead = entry(process);
+  if (dead.state == State::failed) return;
+  dead.state = State::failed;
+  std::erase(active_, process);
+  std::erase_if(lost_, [&](const Lost& lost) { return lost.process == process; });
   messenger_->on_failed(process, cause);
-  failed.link.reset();
+  dead.link.reset();
 }
 
 void Links::give_up(ProcessId process, const Error& cause) {
@@ -79,7 +90,7 @@ void Links::give_up(ProcessId process, const Error& cause) {
 
 void Links::close(const Error& cause) {
   for (std::uint32_t i = 0; i < entries_.size(); ++i)
-    if (entries_[i].state != State::none) fail(ProcessId{i}, cause);
+    if (entries_[i].state != State::none) on_died(ProcessId{i}, cause);
 }
 
 std::span<std::byte> Links::room(ProcessId to, std::size_t least) {
@@ -161,13 +172,21 @@ void Links::withdraw(std::uint64_t handle) {
   exposed_.remove(static_cast<std::uint32_t>(handle));
 }
 
-std::size_t Links::work(Time) {
+std::size_t Links::work(Time now) {
   std::size_t done = failing_.size();
   for (const auto& [process, cause] : std::exchange(failing_, {})) fail(process, cause);
   for (std::size_t i = 0; i < active_.size(); ++i) {
     const ProcessId from = active_[i];
     done += poll(from, entry(from));
     if (i < active_.size() && active_[i] != from) --i;  // The link has failed.
+  }
+  if (!messenger_->has_acknowledgements()) {
+    acknowledge_at_ = Time::never();
+  } else if (acknowledge_at_ == Time::never()) {
+    acknowledge_at_ = now + kAcknowledgementDelay;
+  } else if (now >= acknowledge_at_) {
+    acknowledge_at_ = Time::never();
+    messenger_->send_acknowledgements();
   }
   return done + flush();
 }

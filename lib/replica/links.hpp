@@ -25,6 +25,8 @@ class Links final : public Carrier, public engine::Poller {
   /// A peer that gives no sign of life for this time has failed. This is long, because a process may be
   /// stopped for a while. rdmc_run reports a death much earlier.
   static constexpr Duration kSilence = seconds(32);
+  /// Acknowledgements wait for this time, so that one of them can stand for many messages.
+  static constexpr Duration kAcknowledgementDelay = microseconds(200);
   /// The largest number of writes in flight on one link.
   static constexpr std::uint32_t kMostWrites = 64;
 
@@ -44,11 +46,19 @@ class Links final : public Carrier, public engine::Poller {
   Result<void> connect(ProcessId to, std::span<const std::byte> blob);
   /// Both sides are connected. From now on, records may be sent.
   void open(ProcessId process);
-  /// Ends the link. What depends on the process fails with `cause`.
+  /// The link has failed. If no rank has replicas, the process counts as dead from now on. Otherwise this
+  /// process must not decide that alone: lost() has the process until on_died() is called for it.
   void fail(ProcessId process, const Error& cause);
-
   /// Does the same, but only if the link is not open yet.
   void give_up(ProcessId process, const Error& cause);
+  /// The process is dead. What depends on it fails with `cause`, or other replicas take its place.
+  void on_died(ProcessId process, const Error& cause);
+  /// A process whose link has failed, though nobody has said that the process is dead.
+  struct Lost {
+    ProcessId process{};
+    Error cause;
+  };
+  const std::vector<Lost>& lost() const { return lost_; }
   /// The other process has ended its side of the link. The link ends when nothing more has arrived.
   void leave(ProcessId process) { entry(process).is_leaving = true; }
   /// Ends all links. After that, no peer reads or writes any memory here.
@@ -72,11 +82,11 @@ class Links final : public Carrier, public engine::Poller {
   void withdraw(std::uint64_t handle) override;
 
   std::size_t work(Time now) override;
-  Time next_deadline() const override { return failing_.empty() ? Time::never() : Time{}; }
+  Time next_deadline() const override { return failing_.empty() ? acknowledge_at_ : Time{}; }
   void on_out_of_memory() override;
 
  private:
-  enum class State : std::uint8_t { none, dialing, connected, open, failed };
+  enum class State : std::uint8_t { none, dialing, connected, open, lost, failed };
   struct Entry {
     State state = State::none;
     bool is_dirty = false;    ///< something was filled and not flushed
@@ -100,6 +110,8 @@ class Links final : public Carrier, public engine::Poller {
   /// Links that could not be made. The Messenger learns of them in the next turn, because it must not change
   /// in the middle of a call of room().
   std::vector<std::pair<ProcessId, Error>> failing_;
+  std::vector<Lost> lost_;
+  Time acknowledge_at_ = Time::never();
   Slab<std::unique_ptr<fabric::MemoryRegion>> exposed_;
   std::uint64_t connections_ = 0;
   std::array<fabric::Completion, 64> polled_;

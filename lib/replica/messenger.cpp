@@ -1,5 +1,5 @@
-// Requests and communicators. messenger_sending.cpp has the way of a message out, and messenger_receiving.cpp
-// its way in.
+// Requests and communicators. messenger_sending.cpp has the way of a message out, messenger_receiving.cpp has
+// its way in, and messenger_replicas.cpp has what replicas need in addition.
 #include "lib/replica/messenger.hpp"
 
 #include <cassert>
@@ -7,8 +7,16 @@
 
 namespace rdmc::replica {
 
-Messenger::Messenger(Carrier& carrier, ProcessId own, std::uint32_t processes)
-    : carrier_(carrier), own_(own), peers_(processes) {}
+Messenger::Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol, Options options)
+    : carrier_(carrier),
+      protocol_(std::move(protocol)),
+      options_(options),
+      own_(protocol_->layout().process(protocol_->self())),
+      own_rank_(protocol_->self().rank),
+      is_replicated_(protocol_->layout().degree(own_rank_) > 1),
+      peers_(protocol_->layout().processes()),
+      rank_failures_(protocol_->layout().ranks()),
+      kept_bytes_(protocol_->layout().ranks()) {}
 
 RequestId Messenger::id_of(std::uint32_t index) const {
   return RequestId{std::uint64_t{requests_[index].generation} << 32 | index};
@@ -60,9 +68,9 @@ Messenger::Context* Messenger::context_of(ContextId id) {
   return cached_ = &found->second;
 }
 
-void Messenger::add_context(ContextId context, std::vector<ProcessId> members, std::uint32_t rank) {
+void Messenger::add_context(ContextId context, std::vector<Rank> members, std::uint32_t rank) {
   assert(static_cast<std::uint32_t>(context) >= made_end_ && rank < members.size());
-  const auto all = static_cast<std::uint32_t>(peers_.size());
+  const auto all = static_cast<std::uint32_t>(rank_failures_.size());
   const auto [made, is_new] =
       contexts_.try_emplace(context, Context{.members = {}, .rank = 0, .queue = MatchQueue(all)});
   if (!is_new) --early_contexts_;
@@ -76,14 +84,16 @@ void Messenger::remove_context(ContextId context) {
   assert(removed);
   while (removed->queue.messages() != 0) {  // Their senders must not wait for ever.
     const std::uint32_t index = *removed->queue.post(0, kAny, kAny);
-    Arrival& arrival = arrivals_[index];
-    if (!arrival.transfer)
-      note_consumed(arrival.from, arrival.stored.size());
-    else if (arrival.from == own_)
-      finish_transfer(*arrival.transfer);
-    else
-      refuse(arrival);
-    arrivals_.remove(index);
+    const Arrival& arrival = arrivals_[index];
+    const ProcessId from = arrival.from;
+    const auto transfer = arrival.transfer;
+    if (from == own_ && transfer)
+      finish_transfer(*transfer);
+    else if (transfer)
+      refuse(from, *transfer);
+    else if (!arrival.is_orphan)
+      note_consumed(from, arrival.stored.size());
+    remove_arrival(index);
   }
   for (std::uint32_t i = 0; i < requests_.end(); ++i) {
     const Request* const request = requests_.find(i);
@@ -93,37 +103,52 @@ void Messenger::remove_context(ContextId context) {
   }
   cached_ = nullptr;
   contexts_.erase(context);
+  close_channels(context);
 }
 
 RequestId Messenger::send(ContextId context, std::span<const std::byte> bytes, std::uint32_t to,
                           std::int32_t tag) {
   const Context& own = *context_of(context);
-  const ProcessId process = own.members[to];
-  const Envelope envelope{.context = context, .source = own.rank, .tag = tag};
+  const Rank rank = own.members[to];
+  Envelope envelope{.context = context, .source = own.rank, .tag = tag};
   const std::uint32_t request =
       new_request({.kind = Kind::send,
                    .context = context,
                    .tag = tag,
                    .delivery = {.source = own.rank, .tag = tag, .bytes = bytes.size()}});
-  if (process == own_) {
+  const RequestId id = id_of(request);
+  if (rank == own_rank_) {
     send_to_self(request, envelope, bytes);
-    return id_of(request);
+    return id;
   }
-  Peer& receiver = peer(process);
-  if (receiver.failure) {
-    fail_request(request, *receiver.failure);
-    return id_of(request);
+  if (const auto& failure = failure_of_rank(rank)) {
+    fail_request(request, *failure);
+    return id;
   }
-  ++counters_.messages;
-  counters_.bytes_sent += bytes.size();
-  if (receiver.unsent.empty() && send_now(receiver, process, envelope, bytes)) {
+  const ReplicaSet awaited = is_replicated_ ? number_message(envelope, rank) : 0;
+  ReplicaSet unsent = 0;
+  for_each_replica(protocol_->toward(rank).receivers, [&](std::uint32_t replica) {
+    const ProcessId process = protocol_->process(rank, replica);
+    Peer& receiver = peer(process);
+    ++counters_.messages;
+    counters_.bytes_sent += bytes.size();
+    if (!receiver.unsent.empty() || !send_now(receiver, process, envelope, bytes)) unsent |= set_of(replica);
+  });
+  if (unsent == 0 && awaited == 0) {
     requests_[request].is_complete = true;
-    return id_of(request);
+    return id;
   }
-  receiver.unsent.push_back(
-      transfers_.add({.to = process, .envelope = envelope, .bytes = bytes, .request = request}));
-  pump(process);
-  return id_of(request);
+  const std::uint32_t index = outgoing_.add({.to = rank,
+                                             .envelope = envelope,
+                                             .bytes = bytes,
+                                             .request = request,
+                                             .awaited = awaited,
+                                             .number = ++sends_});
+  if (awaited != 0) keep(index);
+  for_each_replica(unsent,
+                   [&](std::uint32_t replica) { add_transfer(index, protocol_->process(rank, replica)); });
+  for_each_replica(unsent, [&](std::uint32_t replica) { pump(protocol_->process(rank, replica)); });
+  return id;
 }
 
 RequestId Messenger::receive(ContextId context, std::span<std::byte> bytes, std::int32_t from,
@@ -154,17 +179,30 @@ std::optional<ProcessId> Messenger::cancel(RequestId request) {
     requests_.remove(*index);
     return std::nullopt;
   }
-  for (std::uint32_t i = 0; i < arrivals_.end(); ++i)
-    if (const Arrival* const arrival = arrivals_.find(i); arrival && arrival->request == *index)
-      return arrival->from;
+  for (std::uint32_t i = 0; i < arrivals_.end(); ++i) {
+    const Arrival* const arrival = arrivals_.find(i);
+    if (!arrival || arrival->request != *index) continue;
+    if (!arrival->is_orphan) return arrival->from;
+    remove_arrival(i);
+    requests_.remove(*index);
+    return std::nullopt;
+  }
   for (std::uint32_t i = 0; i < transfers_.end(); ++i) {
     const Transfer* const transfer = transfers_.find(i);
-    if (!transfer || transfer->request != *index) continue;
+    if (!transfer || outgoing_[transfer->outgoing].request != *index) continue;
     if (transfer->to != own_) return transfer->to;
     keep_for_self(i);
     requests_.remove(*index);
     return std::nullopt;
   }
+  // The message was sent, and only waits for acknowledgements. From now on, a copy waits.
+  for (std::uint32_t i = 0; i < outgoing_.end(); ++i) {
+    Outgoing* const message = outgoing_.find(i);
+    if (!message || message->request != *index) continue;
+    copy(*message);
+    message->request.reset();
+  }
+  requests_.remove(*index);
   return std::nullopt;
 }
 
@@ -173,10 +211,11 @@ void Messenger::keep_for_self(std::uint32_t transfer) {
   for (std::uint32_t i = 0; i < arrivals_.end(); ++i) {
     Arrival* const arrival = arrivals_.find(i);
     if (!arrival || arrival->from != own_ || arrival->transfer != transfer) continue;
-    const auto bytes = transfers_[transfer].bytes;
+    const auto bytes = outgoing_[transfers_[transfer].outgoing].bytes;
     arrival->stored.assign(bytes.begin(), bytes.end());
     arrival->transfer.reset();
   }
+  outgoing_.remove(transfers_[transfer].outgoing);
   transfers_.remove(transfer);
 }
 
@@ -192,13 +231,12 @@ std::optional<Delivery> Messenger::probe(ContextId context, std::int32_t from, s
 std::optional<Error> Messenger::failure_of(ContextId context, std::int32_t from) const {
   const auto found = contexts_.find(context);
   if (found == contexts_.end()) return std::nullopt;
-  const auto failure = [&](ProcessId process) { return peers_[static_cast<std::uint32_t>(process)].failure; };
   const auto& members = found->second.members;
-  if (from != kAny) return failure(members[static_cast<std::uint32_t>(from)]);
+  if (from != kAny) return failure_of_rank(members[static_cast<std::uint32_t>(from)]);
   std::optional<Error> last;
-  for (const ProcessId member : members) {
-    if (member == own_) continue;
-    if (last = failure(member); !last) return std::nullopt;
+  for (const Rank member : members) {
+    if (member == own_rank_) continue;
+    if (last = failure_of_rank(member); !last) return std::nullopt;
   }
   return last;
 }
@@ -207,18 +245,20 @@ void Messenger::on_failed(ProcessId process, const Error& cause) {
   Peer& failed = peer(process);
   if (failed.failure) return;
   failed = Peer{.failure = cause};
+  std::erase(acknowledging_, process);
+  const ReplicaId dead = protocol_->replica(process);
+  protocol_->on_died(dead);
+  const bool is_last = protocol_->living(dead.rank) == 0;
+  if (is_last) rank_failures_[value_of(dead.rank)] = cause;
   for (std::uint32_t i = 0; i < transfers_.end(); ++i) {
     if (!transfers_.find(i) || transfers_[i].to != process) continue;
-    fail_request(transfers_[i].request, cause);
+    --outgoing_[transfers_[i].outgoing].transfers;
     transfers_.remove(i);
   }
-  // An announced message that no receive has matched yet stays in its queue. Its receive will fail.
-  for (std::uint32_t i = 0; i < arrivals_.end(); ++i) {
-    if (!arrivals_.find(i) || arrivals_[i].from != process || !arrivals_[i].request) continue;
-    if (arrivals_[i].exposed) carrier_.withdraw(*arrivals_[i].exposed);
-    fail_request(*arrivals_[i].request, cause);
-    arrivals_.remove(i);
-  }
+  fail_outgoing(dead, is_last ? std::optional(cause) : std::nullopt);
+  drop_arrivals(process, is_last, cause);
+  if (dead.rank == own_rank_) take_over();
+  if (!is_last) return;
   for (std::uint32_t i = 0; i < requests_.end(); ++i) {
     const Request* const request = requests_.find(i);
     if (!request || request->is_complete || request->kind != Kind::receive) continue;

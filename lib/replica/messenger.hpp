@@ -3,6 +3,11 @@
 // one is announced first. When a receive has matched the announcement, the receiver grants the memory of the
 // receive, and the sender writes the bytes directly into it. So a long message is not copied in between.
 //
+// If ranks have replicas, a ReplicationProtocol says to which replicas a message goes. Messages then carry
+// sequence numbers, so a receiver gets each message once, whoever sends it. A process keeps the messages that
+// another replica of its rank sends, until their receivers have acknowledged them. When that replica dies,
+// the process sends what is missing (SDR-MPI, Algorithm 1). messenger_replicas.cpp has this part.
+//
 // The memory of a send or a receive belongs to the program until the request is complete. A core without I/O
 // and without a clock; the thread that runs the engine uses it.
 #pragma once
@@ -10,14 +15,17 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "dataplane/base/error.hpp"
 #include "lib/replica/carrier.hpp"
+#include "lib/replica/channels.hpp"
 #include "lib/replica/match_queue.hpp"
 #include "lib/replica/records.hpp"
+#include "lib/replica/replication.hpp"
 #include "lib/replica/slab.hpp"
 
 namespace rdmc::replica {
@@ -53,20 +61,36 @@ class Messenger {
   /// The largest number of communicators whose messages have arrived before the communicator was made here.
   static constexpr std::size_t kMostEarlyContexts = 1024;
 
+  /// The largest number of channels in which other replicas have sent messages, and this process has not.
+  static constexpr std::size_t kMostEarlyChannels = 65536;
+  /// A process keeps copies of at most this many bytes of messages to one rank, until they are acknowledged.
+  /// A message that is not copied is complete only when it has been acknowledged.
+  static constexpr std::size_t kMostKept = kEagerWindow;
+
   struct Counters {
     std::uint64_t messages = 0;    ///< messages sent to other processes
     std::uint64_t unexpected = 0;  ///< messages that arrived before a receive for them was posted
     std::uint64_t bytes_sent = 0, bytes_received = 0;
+    std::uint64_t acknowledgements = 0;  ///< acknowledgements sent; one may stand for many messages
+    std::uint64_t repeated = 0;          ///< messages that had arrived before from another replica
+    std::uint64_t sent_for_dead = 0;     ///< messages sent in place of a dead replica of this rank
   };
 
-  /// `own` is this process, and `processes` is the number of all processes.
-  Messenger(Carrier& carrier, ProcessId own, std::uint32_t processes);
+  struct Options {
+    /// If true, a send is complete only when all replicas of the receiver have the message (SDR-MPI,
+    /// Algorithm 1, line 11). Otherwise a short message is copied, and is complete at once.
+    bool is_strict = false;
+  };
+
+  Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol, Options options);
+  Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol)
+      : Messenger(carrier, std::move(protocol), Options()) {}
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
-  /// Makes a communicator. `members[i]` is the process of rank i. This process has the rank `rank`. The id
-  /// must be greater than those of all communicators that were made before.
-  void add_context(ContextId context, std::vector<ProcessId> members, std::uint32_t rank);
+  /// Makes a communicator. `members[i]` is the world's rank of its rank i. This process has the rank `rank`.
+  /// The id must be greater than those of all communicators that were made before.
+  void add_context(ContextId context, std::vector<Rank> members, std::uint32_t rank);
   /// Ends a communicator. Messages that arrive for it from now on are dropped. Receives that have not matched
   /// a message fail with cancelled.
   void remove_context(ContextId context);
@@ -102,16 +126,25 @@ class Messenger {
   /// There may be space for records again, or can_write() may be true again. Must also be called when the
   /// processes have been connected.
   void on_room(ProcessId to);
-  /// The process is dead, or has broken the protocol. All that depends on it fails with `cause`.
+  /// The process is dead, or has broken the protocol. If its rank has no other replica, all that depends on
+  /// it fails with `cause`.
   void on_failed(ProcessId process, const Error& cause);
+  /// Acknowledgements are sent when many are due, or when a sender waits for them. The driver must call
+  /// send_acknowledgements() a short time after has_acknowledgements() has become true, so that the others
+  /// can come.
+  bool has_acknowledgements() const { return !acknowledging_.empty(); }
+  void send_acknowledgements();
 
   /// True if nothing waits to be sent to `to`.
   bool is_quiet(ProcessId to) const;
+  /// True if all messages whose sends are complete have arrived, and no acknowledgement is due.
+  bool is_settled() const;
+  const ReplicationProtocol& protocol() const { return *protocol_; }
   const Counters& counters() const { return counters_; }
 
  private:
   struct Context {
-    std::vector<ProcessId> members;  ///< empty while the communicator has not been made here
+    std::vector<Rank> members;  ///< empty while the communicator has not been made here
     std::uint32_t rank = 0;
     MatchQueue queue;
   };
@@ -126,16 +159,35 @@ class Messenger {
     Delivery delivery{};
     std::optional<Error> error{};
   };
-  /// A message that this process sends and that is not complete.
+  /// A message of the program that some replica of the receiver may not have.
+  struct Outgoing {
+    Rank to{};
+    Envelope envelope;
+    std::span<const std::byte> bytes;        ///< the program's memory, or `copy`
+    std::optional<std::uint32_t> request{};  ///< the request, if it is not complete
+    std::vector<std::byte> copy{};
+    bool is_copied = false;
+    ReplicaSet awaited = 0;       ///< the replicas of `to` that have to acknowledge the message
+    std::uint32_t transfers = 0;  ///< the number of transfers of this message
+    std::uint64_t number = 0;     ///< increases in the order of sending
+    bool is_kept = false;         ///< it is in the list of its channel
+    std::uint32_t next_kept = kNoIndex;
+  };
+  /// The way of an Outgoing message to one process.
   struct Transfer {
     ProcessId to{};
-    Envelope envelope;
-    std::span<const std::byte> bytes;
-    std::uint32_t request = 0;
+    std::uint32_t outgoing = 0;
     bool is_announced = false;
     std::optional<Grant> grant{};
     std::uint64_t posted = 0;     ///< The bytes whose writes were posted.
     std::uint32_t in_flight = 0;  ///< The number of writes in flight.
+  };
+  /// A message that another replica has announced before. This process has announced it too, or has sent its
+  /// bytes at once.
+  struct Alternate {
+    ProcessId from{};
+    std::optional<std::uint32_t> transfer{};
+    std::vector<std::byte> bytes{};  ///< if `transfer` is empty
   };
   /// A message that arrives and is not delivered.
   struct Arrival {
@@ -146,7 +198,10 @@ class Messenger {
     std::optional<std::uint32_t> transfer{};  ///< the sender's number, if the message was announced
     std::optional<std::uint32_t> request{};   ///< the receive that has matched
     std::optional<std::uint64_t> exposed{};
-    std::uint64_t missing = 0;  ///< the bytes that were granted and have not arrived
+    std::uint64_t missing = 0;            ///< the bytes that were granted and have not arrived
+    bool is_orphan = false;               ///< `from` is dead, and another replica will send the message
+    std::uint32_t channel = kNoIndex;     ///< of an announced message, if the sender's rank has replicas
+    std::vector<Alternate> alternates{};  ///< who else can send the message
   };
   struct Peer {
     std::deque<std::uint32_t> unsent;     ///< transfers that wait for space in a frame, in order
@@ -159,6 +214,9 @@ class Messenger {
     std::uint32_t unanswered = 0;         ///< announcements of the peer that were not answered here
     std::uint64_t unreported = 0;         ///< eager bytes that have arrived and are not reported as consumed
     std::uint64_t consumed = 0;           ///< what this process has consumed and not reported yet
+    std::vector<std::uint32_t> due;       ///< channels with an acknowledgement that is due to this peer
+    std::size_t due_bytes = 0;            ///< the length of the messages that they acknowledge
+    bool is_due_now = false;              ///< the acknowledgements must be sent as soon as there is space
     std::optional<Error> failure;
   };
 
@@ -170,12 +228,39 @@ class Messenger {
   void fail_request(std::uint32_t request, Error error);
 
   Context* context_of(ContextId id);
+  bool has_ended(ContextId id) { return static_cast<std::uint32_t>(id) < made_end_ && !context_of(id); }
+  Rank rank_of(ProcessId process) const { return protocol_->replica(process).rank; }
+  const std::optional<Error>& failure_of_rank(Rank rank) const { return rank_failures_[value_of(rank)]; }
   bool send_now(Peer& peer, ProcessId to, const Envelope& envelope, std::span<const std::byte> bytes);
   bool send_first(Peer& peer);
   void send_to_self(std::uint32_t request, const Envelope& envelope, std::span<const std::byte> bytes);
   bool may_be_eager(const Peer& peer, std::size_t bytes) const;
+  void add_transfer(std::uint32_t outgoing, ProcessId to);
   void finish_transfer(std::uint32_t transfer);
   void keep_for_self(std::uint32_t transfer);
+
+  // Messages whose receiver or sender has replicas.
+  ReplicaSet number_message(Envelope& envelope, Rank to);
+  void keep(std::uint32_t outgoing);
+  void copy(Outgoing& message);
+  void settle(std::uint32_t outgoing);
+  void release_kept(std::uint32_t channel);
+  void fail_outgoing(const ReplicaId& dead, const std::optional<Error>& cause);
+  void take_over();
+  std::uint32_t channel_from(ProcessId from, const Envelope& envelope);
+  Result<bool> note_number(std::uint32_t channel, const Envelope& envelope, bool has_context);
+  void acknowledge(std::uint32_t channel, ProcessId from, std::size_t bytes, bool is_urgent);
+  bool send_due(ProcessId to);
+  std::optional<std::uint32_t> open_arrival(std::uint32_t channel, std::uint32_t sequence) const;
+  Result<void> repeat(std::uint32_t channel, ProcessId from, const Eager& eager);
+  Result<void> repeat(std::uint32_t channel, ProcessId from, const Announcement& announcement);
+  void give_bytes(std::uint32_t arrival, ProcessId from, std::span<const std::byte> bytes);
+  void adopt(std::uint32_t arrival, const Alternate& other);
+  void drop(const Alternate& other);
+  void drop_arrivals(ProcessId dead, bool is_last, const Error& cause);
+  void close_channels(ContextId context);
+  void close(std::uint32_t arrival);
+  void remove_arrival(std::uint32_t arrival);
   void pump(ProcessId to);
   void post_pieces(ProcessId to);
 
@@ -184,17 +269,23 @@ class Messenger {
   Result<void> handle(ProcessId from, const Announcement& announcement);
   Result<void> handle(ProcessId from, const Grant& grant);
   Result<void> handle(ProcessId from, const Consumed& consumed);
+  Result<void> handle(ProcessId from, const Acknowledgement& acknowledgement);
   void note_consumed(ProcessId from, std::size_t bytes);
   void fill_receive(std::uint32_t request, const Envelope& envelope, std::span<const std::byte> bytes);
   void complete_receive(std::uint32_t request, const Envelope& envelope, std::uint64_t bytes);
   void deliver(std::uint32_t arrival, std::uint32_t request);
-  void refuse(const Arrival& arrival);
+  void refuse(ProcessId from, std::uint32_t transfer);
   void grant_next(ProcessId from);
   void grant(std::uint32_t arrival);
 
   Carrier& carrier_;
+  const std::unique_ptr<ReplicationProtocol> protocol_;
+  const Options options_;
   const ProcessId own_;
+  const Rank own_rank_;
+  const bool is_replicated_;  ///< this rank has replicas
   std::vector<Peer> peers_;
+  std::vector<std::optional<Error>> rank_failures_;  ///< set when no replica of the rank lives
   std::map<ContextId, Context> contexts_;
   std::uint32_t made_end_ = 0;  ///< The ids of all communicators that were made here are below this one.
   std::size_t early_contexts_ = 0;
@@ -202,8 +293,15 @@ class Messenger {
   Context* cached_ = nullptr;  ///< The communicator that was used last.
   Slab<Request> requests_;
   std::uint32_t generation_ = 0;
+  Slab<Outgoing> outgoing_;
+  std::uint64_t sends_ = 0;
   Slab<Transfer> transfers_;
   Slab<Arrival> arrivals_;
+  ChannelTable<OutgoingChannel> to_;
+  ChannelTable<IncomingChannel> from_;
+  std::size_t early_channels_ = 0;
+  std::vector<std::size_t> kept_bytes_;   ///< by rank; counts against kMostKept
+  std::vector<ProcessId> acknowledging_;  ///< the peers to which acknowledgements are due
   Counters counters_;
 };
 

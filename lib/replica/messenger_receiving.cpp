@@ -23,18 +23,18 @@ Result<void> Messenger::on_records(ProcessId from, std::span<const std::byte> re
 Result<Messenger::Context*> Messenger::arrival_context(const Envelope& envelope, ProcessId from) {
   Context* context = context_of(envelope.context);
   if (!context) {
-    if (static_cast<std::uint32_t>(envelope.context) < made_end_) return nullptr;
+    if (has_ended(envelope.context)) return nullptr;
     if (early_contexts_ == kMostEarlyContexts)
       return fail(Errc::protocol_error, "messages for too many communicators that do not exist yet");
     ++early_contexts_;
-    const auto all = static_cast<std::uint32_t>(peers_.size());
+    const auto all = static_cast<std::uint32_t>(rank_failures_.size());
     context =
         &contexts_.emplace(envelope.context, Context{.members = {}, .rank = 0, .queue = MatchQueue(all)})
              .first->second;
   }
-  const bool is_member = context->members.empty() ? envelope.source < peers_.size()
+  const bool is_member = context->members.empty() ? envelope.source < rank_failures_.size()
                                                   : envelope.source < context->members.size() &&
-                                                        context->members[envelope.source] == from;
+                                                        context->members[envelope.source] == rank_of(from);
   if (!is_member) return fail(Errc::protocol_error, "a message from a rank that the sender is not");
   return context;
 }
@@ -46,6 +46,12 @@ Result<void> Messenger::handle(ProcessId from, const Eager& eager) {
   if (peer(from).unreported > kEagerWindow)
     return fail(Errc::protocol_error, "more eager messages than the window permits");
   counters_.bytes_received += eager.bytes.size();
+  if (const std::uint32_t channel = channel_from(from, eager.envelope); channel != kNoIndex) {
+    const auto is_new = note_number(channel, eager.envelope, *context != nullptr);
+    if (!is_new) return std::unexpected(is_new.error());
+    if (!*is_new) return repeat(channel, from, eager);
+    acknowledge(channel, from, eager.bytes.size(), options_.is_strict);
+  }
   if (!*context) {
     note_consumed(from, eager.bytes.size());
     return {};
@@ -68,15 +74,23 @@ Result<void> Messenger::handle(ProcessId from, const Announcement& announcement)
   if (!context) return std::unexpected(context.error());
   if (++peer(from).unanswered > kMostAnnounced)
     return fail(Errc::protocol_error, "more announced messages than the limit permits");
-  Arrival arrival{.from = from,
-                  .envelope = announcement.envelope,
-                  .bytes = announcement.bytes,
-                  .transfer = announcement.transfer};
+  const std::uint32_t channel = channel_from(from, announcement.envelope);
+  if (channel != kNoIndex) {
+    const auto is_new = note_number(channel, announcement.envelope, *context != nullptr);
+    if (!is_new) return std::unexpected(is_new.error());
+    if (!*is_new) return repeat(channel, from, announcement);
+  }
   if (!*context) {
-    refuse(arrival);
+    if (channel != kNoIndex) acknowledge(channel, from, 0, true);
+    refuse(from, announcement.transfer);
     return {};
   }
-  const std::uint32_t index = arrivals_.add(std::move(arrival));
+  const std::uint32_t index = arrivals_.add({.from = from,
+                                             .envelope = announcement.envelope,
+                                             .bytes = announcement.bytes,
+                                             .transfer = announcement.transfer,
+                                             .channel = channel});
+  if (channel != kNoIndex) from_[channel].open.push_back(index);
   const auto request =
       (*context)->queue.arrive(index, announcement.envelope.source, announcement.envelope.tag);
   if (request)
@@ -94,12 +108,12 @@ void Messenger::note_consumed(ProcessId from, std::size_t bytes) {
 }
 
 // Tells the sender of an announced message that it need not write the message.
-void Messenger::refuse(const Arrival& arrival) {
-  Peer& sender = peer(arrival.from);
+void Messenger::refuse(ProcessId from, std::uint32_t transfer) {
+  Peer& sender = peer(from);
   if (sender.failure) return;
   --sender.unanswered;
-  sender.grants.push_back({.transfer = *arrival.transfer});
-  pump(arrival.from);
+  sender.grants.push_back({.transfer = transfer});
+  pump(from);
 }
 
 void Messenger::complete_receive(std::uint32_t request, const Envelope& envelope, std::uint64_t bytes) {
@@ -124,20 +138,27 @@ void Messenger::fill_receive(std::uint32_t request, const Envelope& envelope,
 // A message that is in the queue, or was about to enter it, has matched a receive.
 void Messenger::deliver(std::uint32_t arrival, std::uint32_t request) {
   Arrival& message = arrivals_[arrival];
-  if (!message.transfer) {
+  if (message.is_orphan && !failure_of_rank(rank_of(message.from))) {
+    message.request = request;
+  } else if (message.is_orphan) {
+    fail_request(request, *failure_of_rank(rank_of(message.from)));
+    remove_arrival(arrival);
+  } else if (!message.transfer) {
     if (message.stored.size() == message.bytes)
       fill_receive(request, message.envelope, message.stored);
     else
       fail_request(request, {Errc::resource_limit, "there was no memory for the message when it arrived"});
-    note_consumed(message.from, message.stored.size());
+    const ProcessId from = message.from;
+    const std::size_t bytes = message.stored.size();
     arrivals_.remove(arrival);
+    note_consumed(from, bytes);
   } else if (message.from == own_) {
-    fill_receive(request, message.envelope, transfers_[*message.transfer].bytes);
+    fill_receive(request, message.envelope, outgoing_[transfers_[*message.transfer].outgoing].bytes);
     finish_transfer(*message.transfer);
     arrivals_.remove(arrival);
   } else if (const auto& failure = peer(message.from).failure) {
     fail_request(request, *failure);
-    arrivals_.remove(arrival);
+    remove_arrival(arrival);
   } else {
     message.request = request;
     peer(message.from).ungranted.push_back(arrival);
@@ -174,7 +195,7 @@ void Messenger::grant(std::uint32_t arrival) {
   }
   --peer(message.from).unanswered;
   peer(message.from).grants.push_back(grant);
-  if (grant.bytes == 0) arrivals_.remove(arrival);
+  if (grant.bytes == 0) remove_arrival(arrival);
 }
 
 Result<void> Messenger::on_write_arrived(ProcessId from, std::uint32_t arrival, std::size_t bytes) {
@@ -187,7 +208,7 @@ Result<void> Messenger::on_write_arrived(ProcessId from, std::uint32_t arrival, 
   if (message->missing != 0) return {};
   carrier_.withdraw(*message->exposed);
   complete_receive(*message->request, message->envelope, message->bytes);
-  arrivals_.remove(arrival);
+  remove_arrival(arrival);
   --peer(from).granted;
   if (!peer(from).ungranted.empty()) grant_next(from);
   return {};

@@ -24,8 +24,9 @@ bool Messenger::send_now(Peer& peer, ProcessId to, const Envelope& envelope,
 bool Messenger::send_first(Peer& peer) {
   const std::uint32_t index = peer.unsent.front();
   Transfer& transfer = transfers_[index];
-  if (may_be_eager(peer, transfer.bytes.size())) {
-    if (!send_now(peer, transfer.to, transfer.envelope, transfer.bytes)) return false;
+  const Outgoing& message = outgoing_[transfer.outgoing];
+  if (may_be_eager(peer, message.bytes.size())) {
+    if (!send_now(peer, transfer.to, message.envelope, message.bytes)) return false;
     peer.unsent.pop_front();
     finish_transfer(index);
     return true;
@@ -35,7 +36,7 @@ bool Messenger::send_first(Peer& peer) {
   if (room.empty()) return false;
   ++peer.announced;
   const Announcement announcement{
-      .envelope = transfer.envelope, .transfer = index, .bytes = transfer.bytes.size()};
+      .envelope = message.envelope, .transfer = index, .bytes = message.bytes.size()};
   carrier_.fill(transfer.to, encode(announcement, room));
   transfer.is_announced = true;
   peer.unsent.pop_front();
@@ -46,8 +47,11 @@ void Messenger::send_to_self(std::uint32_t request, const Envelope& envelope,
                              std::span<const std::byte> bytes) {
   const bool is_short = bytes.size() <= kMostEagerBytes;
   Arrival arrival{.from = own_, .envelope = envelope, .bytes = bytes.size()};
-  if (!is_short)
-    arrival.transfer = transfers_.add({.to = own_, .envelope = envelope, .bytes = bytes, .request = request});
+  if (!is_short) {
+    const std::uint32_t outgoing = outgoing_.add(
+        {.to = own_rank_, .envelope = envelope, .bytes = bytes, .request = request, .transfers = 1});
+    arrival.transfer = transfers_.add({.to = own_, .outgoing = outgoing});
+  }
   const std::uint32_t index = arrivals_.add(std::move(arrival));
   const auto receive = context_of(envelope.context)->queue.arrive(index, envelope.source, envelope.tag);
   if (is_short) {
@@ -60,9 +64,27 @@ void Messenger::send_to_self(std::uint32_t request, const Envelope& envelope,
     ++counters_.unexpected;
 }
 
+void Messenger::add_transfer(std::uint32_t outgoing, ProcessId to) {
+  ++outgoing_[outgoing].transfers;
+  peer(to).unsent.push_back(transfers_.add({.to = to, .outgoing = outgoing}));
+}
+
 void Messenger::finish_transfer(std::uint32_t transfer) {
-  requests_[transfers_[transfer].request].is_complete = true;
+  const std::uint32_t outgoing = transfers_[transfer].outgoing;
   transfers_.remove(transfer);
+  --outgoing_[outgoing].transfers;
+  settle(outgoing);
+}
+
+// Completes the request of a message that all replicas of the receiver have, and forgets the message.
+void Messenger::settle(std::uint32_t outgoing) {
+  Outgoing& message = outgoing_[outgoing];
+  if (message.transfers != 0 || message.awaited != 0) return;
+  if (message.request) requests_[*message.request].is_complete = true;
+  message.request.reset();
+  if (message.is_kept) return;
+  if (message.is_copied) kept_bytes_[value_of(message.to)] -= message.copy.size() + kEagerOverhead;
+  outgoing_.remove(outgoing);
 }
 
 void Messenger::pump(ProcessId to) {
@@ -80,6 +102,7 @@ void Messenger::pump(ProcessId to) {
     receiver.unreported -= receiver.consumed;
     receiver.consumed = 0;
   }
+  if (receiver.is_due_now && !send_due(to)) return;
   while (!receiver.unsent.empty() && send_first(receiver)) {
   }
   post_pieces(to);
@@ -93,7 +116,7 @@ void Messenger::post_pieces(ProcessId to) {
     receiver.writing.pop_front();
     Transfer& transfer = transfers_[index];
     const std::size_t bytes = std::min<std::uint64_t>(kPieceBytes, transfer.grant->bytes - transfer.posted);
-    carrier_.write(to, {.bytes = transfer.bytes.subspan(transfer.posted, bytes),
+    carrier_.write(to, {.bytes = outgoing_[transfer.outgoing].bytes.subspan(transfer.posted, bytes),
                         .remote_address = transfer.grant->remote_address + transfer.posted,
                         .remote_key = transfer.grant->remote_key,
                         .arrival = transfer.grant->arrival,
@@ -107,7 +130,7 @@ void Messenger::post_pieces(ProcessId to) {
 Result<void> Messenger::handle(ProcessId from, const Grant& grant) {
   Transfer* const transfer = transfers_.find(grant.transfer);
   if (!transfer || transfer->to != from || !transfer->is_announced || transfer->grant ||
-      grant.bytes > transfer->bytes.size())
+      grant.bytes > outgoing_[transfer->outgoing].bytes.size())
     return fail(Errc::protocol_error, "a grant for no announced message");
   if (peer(from).announced-- == kMostAnnounced) pump(from);
   if (grant.bytes == 0) {

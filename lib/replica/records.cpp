@@ -8,10 +8,10 @@
 namespace rdmc::replica {
 namespace {
 
-enum class Kind : std::uint8_t { eager = 1, announcement, grant, consumed };
+enum class Kind : std::uint8_t { eager = 1, announcement, grant, consumed, acknowledgement };
 
 constexpr std::size_t kEnvelopeBytes = 16, kAnnouncementBytes = kEnvelopeBytes + 16, kGrantBytes = 32,
-                      kConsumedBytes = 8;
+                      kConsumedBytes = 8, kAcknowledgementBytes = 16;
 static_assert(kEagerHeadBytes == kRecordHeadBytes + kEnvelopeBytes);
 static_assert(kLongestRecordBytes == kRecordHeadBytes + kAnnouncementBytes &&
               kAnnouncementBytes >= kGrantBytes);
@@ -64,6 +64,14 @@ std::size_t put_body(std::byte* out, const Consumed& consumed) {
   return kConsumedBytes;
 }
 
+std::size_t put_body(std::byte* out, const Acknowledgement& acknowledgement) {
+  store_be(out, static_cast<std::uint32_t>(acknowledgement.context));
+  store_be(out + 4, static_cast<std::uint32_t>(acknowledgement.tag));
+  store_be(out + 8, acknowledgement.sequence);
+  store_be(out + 12, std::uint32_t{0});
+  return kAcknowledgementBytes;
+}
+
 std::unexpected<Error> bad(const char* what) {
   return fail(Errc::protocol_error, what);
 }
@@ -72,7 +80,8 @@ std::unexpected<Error> bad(const char* what) {
 
 std::size_t encoded_bytes(const Record& record) {
   if (const auto* eager = std::get_if<Eager>(&record)) return kEagerHeadBytes + eager->bytes.size();
-  constexpr std::size_t kBodies[] = {0, kAnnouncementBytes, kGrantBytes, kConsumedBytes};
+  constexpr std::size_t kBodies[] = {0, kAnnouncementBytes, kGrantBytes, kConsumedBytes,
+                                     kAcknowledgementBytes};
   return kRecordHeadBytes + kBodies[record.index()];
 }
 
@@ -122,6 +131,16 @@ Result<Record> RecordReader::next() {
     case Kind::consumed:
       if (bytes != kConsumedBytes) break;
       return Consumed{load_be<std::uint64_t>(&body[0])};
+    case Kind::acknowledgement: {
+      if (bytes != kAcknowledgementBytes) break;
+      const Acknowledgement acknowledgement{
+          .context = ContextId{load_be<std::uint32_t>(&body[0])},
+          .tag = static_cast<std::int32_t>(load_be<std::uint32_t>(&body[4])),
+          .sequence = load_be<std::uint32_t>(&body[8])};
+      if (acknowledgement.tag < 0) return bad("record: an acknowledgement with an impossible tag");
+      if (load_be<std::uint32_t>(&body[12]) != 0) return bad("record: padding is not zero");
+      return acknowledgement;
+    }
     default: return bad("record: of an unknown kind");
   }
   return bad("record: of a wrong length");

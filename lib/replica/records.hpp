@@ -66,7 +66,17 @@ struct Consumed {
   friend bool operator==(const Consumed&, const Consumed&) = default;
 };
 
-using Record = std::variant<Eager, Announcement, Grant, Consumed>;
+/// A replica of the receiver has all messages of the channel (source, destination, context, tag) whose
+/// numbers are before `sequence`. The source is the rank that gets this record, and the destination is the
+/// rank that sends it.
+struct Acknowledgement {
+  ContextId context{};
+  std::int32_t tag = 0;
+  std::uint32_t sequence = 0;
+  friend bool operator==(const Acknowledgement&, const Acknowledgement&) = default;
+};
+
+using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 /// The length of an Eager record with an empty message.

@@ -22,7 +22,7 @@ constexpr ContextId kWorld{1};
 class Play final : public Carrier {
  public:
   explicit Play(std::uint8_t how) : is_tight_(how % 2 == 1) {
-    messenger_.add_context(kWorld, {ProcessId{0}, ProcessId{1}, ProcessId{2}}, 0);
+    messenger_.add_context(kWorld, {Rank{0}, Rank{1}, Rank{2}}, 0);
   }
 
   void step(Input& input) {
@@ -131,7 +131,7 @@ class Play final : public Carrier {
   std::vector<std::byte> memory_ = std::vector<std::byte>(40'000, std::byte{5}), into_ = memory_, frame_;
   std::map<std::uint64_t, std::span<std::byte>> exposed_;
   std::vector<RequestId> requests_;
-  Messenger messenger_{*this, ProcessId{0}, kProcesses};
+  Messenger messenger_{*this, *make_protocol("sdr", *Layout::uniform(kProcesses, 1), ReplicaId())};
 };
 
 }  // namespace

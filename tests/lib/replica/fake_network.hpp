@@ -17,14 +17,19 @@ namespace rdmc::replica::testing {
 
 class FakeNetwork {
  public:
-  FakeNetwork(std::uint32_t processes, std::uint64_t seed) : random_(seed) {
-    for (std::uint32_t i = 0; i < processes; ++i) {
-      carriers_.push_back(std::make_unique<End>(*this, ProcessId{i}, processes));
-      carriers_.back()->messenger.emplace(*carriers_.back(), ProcessId{i}, processes);
+  /// A network of ranks without replicas.
+  FakeNetwork(std::uint32_t ranks, std::uint64_t seed)
+      : FakeNetwork(*Layout::uniform(ranks, 1), "sdr", {}, seed) {}
+  FakeNetwork(const Layout& layout, const char* protocol, Messenger::Options options, std::uint64_t seed)
+      : random_(seed) {
+    std::vector<Rank> all;
+    for (std::uint32_t rank = 0; rank < layout.ranks(); ++rank) all.push_back(Rank{rank});
+    for (std::uint32_t i = 0; i < layout.processes(); ++i) {
+      const ReplicaId id = layout.replica(ProcessId{i});
+      carriers_.push_back(std::make_unique<End>(*this, ProcessId{i}, layout.processes()));
+      carriers_.back()->messenger.emplace(*carriers_.back(), *make_protocol(protocol, layout, id), options);
+      messenger(i).add_context(ContextId{1}, all, value_of(id.rank));
     }
-    std::vector<ProcessId> all;
-    for (std::uint32_t i = 0; i < processes; ++i) all.push_back(ProcessId{i});
-    for (std::uint32_t i = 0; i < processes; ++i) messenger(i).add_context(ContextId{1}, all, i);
   }
 
   Messenger& messenger(std::uint32_t process) { return *carriers_[process]->messenger; }
@@ -35,6 +40,11 @@ class FakeNetwork {
   std::size_t exposed() const {
     std::size_t all = 0;
     for (const auto& end : carriers_) all += end->exposed.size();
+    return all;
+  }
+  std::size_t exposed_of_living() const {
+    std::size_t all = 0;
+    for (const auto& end : carriers_) all += end->is_dead ? 0 : end->exposed.size();
     return all;
   }
   std::size_t writes() const { return writes_; }
@@ -60,15 +70,37 @@ class FakeNetwork {
   }
   /// The process dies: nothing of it arrives any more, and everybody learns of its death.
   void kill(std::uint32_t process) {
+    stop(process);
+    for (std::uint32_t other = 0; other < carriers_.size(); ++other) report(process, other);
+  }
+  /// The process does nothing any more. What it has sent may still arrive.
+  void stop(std::uint32_t process) {
+    carriers_[process]->is_dead = true;
     for (std::uint32_t other = 0; other < carriers_.size(); ++other) {
-      for (auto* end : {carriers_[process].get(), carriers_[other].get()}) {
-        const auto to = end == carriers_[process].get() ? other : process;
-        end->frames[to].clear();
-        end->writes[to].clear();
-        end->is_blocked[to] = false;
+      carriers_[other]->frames[process].clear();
+      carriers_[other]->writes[process].clear();
+      carriers_[other]->is_blocked[process] = false;
+      carriers_[process]->is_blocked[other] = false;
+    }
+  }
+  /// `other` learns that the process is dead. Nothing of it arrives there any more.
+  void report(std::uint32_t process, std::uint32_t other) {
+    carriers_[process]->frames[other].clear();
+    carriers_[process]->writes[other].clear();
+    if (!carriers_[other]->is_dead)
+      messenger(other).on_failed(ProcessId{process}, {Errc::peer_failed, "the process is dead"});
+  }
+  bool is_dead(std::uint32_t process) const { return carriers_[process]->is_dead; }
+  /// Everything that is due is sent, and arrives.
+  void settle() {
+    for (bool is_busy = true; is_busy;) {
+      run();
+      is_busy = false;
+      for (auto& end : carriers_) {
+        if (end->is_dead || !end->messenger->has_acknowledgements()) continue;
+        end->messenger->send_acknowledgements();
+        is_busy = true;
       }
-      if (other != process)
-        messenger(other).on_failed(ProcessId{process}, {Errc::peer_failed, "the process is dead"});
     }
   }
 
@@ -87,6 +119,7 @@ class FakeNetwork {
       return open;
     }
     void fill(ProcessId to, std::size_t bytes) override {
+      if (network.carriers_[static_cast<std::uint32_t>(to)]->is_dead) return;
       open.resize(bytes);
       frames[static_cast<std::uint32_t>(to)].push_back(open);
     }
@@ -97,6 +130,7 @@ class FakeNetwork {
       return can;
     }
     void write(ProcessId to, const Write& write) override {
+      if (network.carriers_[static_cast<std::uint32_t>(to)]->is_dead) return;
       writes[static_cast<std::uint32_t>(to)].push_back(write);
     }
     Result<Exposed> expose(ProcessId, std::span<std::byte> memory, std::size_t) override {
@@ -117,6 +151,7 @@ class FakeNetwork {
     std::vector<bool> is_blocked;
     std::map<std::uint64_t, std::span<std::byte>> exposed;
     std::uint64_t next_handle = 0;
+    bool is_dead = false;
   };
 
   void move(End& from, std::uint32_t to) {
@@ -144,7 +179,7 @@ class FakeNetwork {
             std::ranges::copy(write.bytes, region->second.subspan(offset, write.bytes.size()).begin());
             if (!there.messenger->on_write_arrived(from.self, write.arrival, write.bytes.size()))
               throw std::logic_error("a write is refused");
-            from.messenger->on_written(there.self, write.transfer);
+            if (!from.is_dead) from.messenger->on_written(there.self, write.transfer);
           }
           return;
         default:

@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_sender_that_nobody_receives_from_fills_only_its_window) {
 BOOST_AUTO_TEST_CASE(messages_wait_for_a_communicator_that_is_not_made_yet_and_are_dropped_after_its_end) {
   FakeNetwork network(2, 3);
   constexpr ContextId kNew{2};
-  const std::vector<ProcessId> members{ProcessId{1}, ProcessId{0}};  // The ranks are exchanged.
+  const std::vector<Rank> members{Rank{1}, Rank{0}};  // The ranks are exchanged.
   network.messenger(0).add_context(kNew, members, 1);
   const auto small = pattern(10, 1), large = pattern(kLong, 2);
   const auto first = network.messenger(0).send(kNew, small, 0, 4);
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(receives_of_a_communicator_that_ends_are_cancelled_unless_t
   FakeNetwork network(2, 3);
   constexpr ContextId kNew{2};
   for (const std::uint32_t process : {0U, 1U})
-    network.messenger(process).add_context(kNew, {ProcessId{0}, ProcessId{1}}, process);
+    network.messenger(process).add_context(kNew, {Rank{0}, Rank{1}}, process);
   const auto large = pattern(kLong, 2);
   std::vector<std::byte> matched(kLong), unmatched(10), also(10);
   auto& own = network.messenger(1);

@@ -20,7 +20,7 @@ Envelope any_envelope() {
 
 /// `bytes` is the memory of the message of an Eager record.
 Record any_record(std::vector<std::byte>& bytes) {
-  switch (*rc::gen::inRange(0, 4)) {
+  switch (*rc::gen::inRange(0, 5)) {
     case 0:
       bytes.resize(*rc::gen::inRange<std::size_t>(0, 100), std::byte{7});
       return Eager{any_envelope(), bytes};
@@ -34,6 +34,10 @@ Record any_record(std::vector<std::byte>& bytes) {
                    .bytes = *rc::gen::arbitrary<std::uint64_t>(),
                    .remote_address = *rc::gen::arbitrary<std::uint64_t>(),
                    .remote_key = RemoteKey{*rc::gen::arbitrary<std::uint32_t>()}};
+    case 3:
+      return Acknowledgement{.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
+                             .tag = *rc::gen::inRange(0, 1 << 30),
+                             .sequence = *rc::gen::arbitrary<std::uint32_t>()};
     default: return Consumed{*rc::gen::arbitrary<std::uint64_t>()};
   }
 }
