@@ -55,6 +55,14 @@ struct IncomingChannel {
   /// The arrivals that were announced and are not complete, in order.
   std::vector<std::uint32_t> open;
   ReplicaSet due = 0;  ///< the replicas of the sender to which an acknowledgement is due
+  /// For each replica of this rank that has said so: it has seen all messages before this one.
+  std::vector<std::uint32_t> seen;
+  /// A replica of this rank that waits until this process has seen all messages before this one.
+  struct Waiting {
+    ProcessId process{};
+    std::uint32_t sequence = 0;
+  };
+  std::vector<Waiting> waiting;
 };
 
 /// Finds a channel by its key. A channel keeps its index until it is removed.

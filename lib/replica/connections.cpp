@@ -111,22 +111,23 @@ void Connections::on_request(peer::Request request) {
   if (!from) return request.refuse(from.error());
   if (*from == own_) return request.refuse({Errc::protocol_error, "a process that greets itself"});
   auto blob = std::move(request.offer().blob);
-  const auto kept = std::make_shared<peer::Request>(std::move(request));
-  on_engine([from = *from, kept, blob = std::move(blob)](Connections& self) {
-    self.on_loop([from, kept, ours = self.links_.accept(from, blob)](Connections& own) mutable {
-      own.answer(from, kept, std::move(ours));
+  const std::uint64_t number = ++last_request_;
+  requests_.emplace(number, std::move(request));
+  on_engine([from = *from, number, blob = std::move(blob)](Connections& self) {
+    self.on_loop([from, number, ours = self.links_.accept(from, blob)](Connections& own) mutable {
+      auto asked = own.requests_.extract(number);
+      own.answer(from, asked.mapped(), std::move(ours));
     });
   });
 }
 
-void Connections::answer(ProcessId from, const std::shared_ptr<peer::Request>& request,
-                         Result<fabric::ConnectionBlob> blob) {
+void Connections::answer(ProcessId from, peer::Request& request, Result<fabric::ConnectionBlob> blob) {
   if (!blob) {
-    request->refuse(blob.error());
+    request.refuse(blob.error());
     if (blob.error().code != Errc::already_exists) give_up(from, blob.error());
     return;
   }
-  auto channel = request->accept({greeting(own_), std::move(*blob)});
+  auto channel = request.accept({greeting(own_), std::move(*blob)});
   if (!channel) return give_up(from, channel.error());
   await_ready(from);
   start(from, std::move(*channel));
@@ -170,7 +171,10 @@ void Connections::close() {
   is_closed_ = true;
   service_ = {};
   listener_.reset();
-  peers_.loop().call([this] { entries_.clear(); });
+  peers_.loop().call([this] {
+    entries_.clear();
+    requests_.clear();
+  });
 }
 
 }  // namespace rdmc::replica

@@ -53,8 +53,7 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   void begin(ProcessId to, fabric::ConnectionBlob blob);
   void on_answer(ProcessId to, Result<control::Channel> channel, peer::Offer theirs);
   void on_request(peer::Request request);
-  void answer(ProcessId from, const std::shared_ptr<peer::Request>& request,
-              Result<fabric::ConnectionBlob> blob);
+  void answer(ProcessId from, peer::Request& request, Result<fabric::ConnectionBlob> blob);
   void start(ProcessId process, control::Channel channel);
   void await_ready(ProcessId process);
   void set_ready(ProcessId process);
@@ -72,6 +71,9 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   // Only the control loop uses the following members.
   std::vector<std::optional<Address>> addresses_;
   std::map<ProcessId, Entry> entries_;
+  /// The requests that wait for the engine. A request must end on the loop's thread.
+  std::map<std::uint64_t, peer::Request> requests_;
+  std::uint64_t last_request_ = 0;
 };
 
 }  // namespace rdmc::replica

@@ -23,6 +23,11 @@ constexpr Duration kQuietPatience = Links::kSilence + seconds(8);
 /// The longest time that rdmc_run may take to report the death of a process whose link has failed.
 constexpr Duration kLossPatience = seconds(30);
 
+/// True if a link has failed for a reason that has nothing to do with the life of the peer.
+bool is_fault(Errc code) {
+  return code == Errc::protocol_error || code == Errc::resource_limit;
+}
+
 std::atomic<bool> has_job = false;
 
 }  // namespace
@@ -191,7 +196,7 @@ void JobState::handle_losses() {
   for (const auto& [process, cause] : std::vector(network_.links->lost())) {
     if (is_finishing_)
       network_.links->on_died(process, cause);
-    else if (!end_ && (cause.code != Errc::peer_failed || now - lost_since_ > kLossPatience))
+    else if (!end_ && (is_fault(cause.code) || now - lost_since_ > kLossPatience))
       end_ = Error{cause.code, "the link to rank " + to_string(assignment_.layout.replica(process)) +
                                    " has failed: " + cause.what};
   }
@@ -273,12 +278,11 @@ Result<Delivery> JobState::receive_and_wait(ContextId context, std::span<std::by
 }
 
 void JobState::cancel(Call&, RequestId request) {
-  if (const auto process = messenger_->cancel(request)) {
+  while (const auto process = messenger_->cancel(request)) {
     const Error cause{Errc::cancelled, "a message was cancelled while it was being sent"};
-    if (network_.links) network_.links->on_died(*process, cause);
+    network_.links->on_died(*process, cause);
     // The process is not dead, so this replica does not do any more what the others do.
     if (!end_ && assignment_.layout.most_degree() > 1) end_ = cause;
-    static_cast<void>(messenger_->take(request));
   }
 }
 
@@ -314,7 +318,10 @@ Result<void> JobState::finish() {
   if (auto all_here = world_->barrier(); !all_here) return all_here;
   if (has_replicas) {
     wait_until_quiet();
-    if (auto all_quiet = world_->barrier(); !all_quiet) return all_quiet;
+    // A process that is ready earlier ends its links. Then the barrier fails here, but it is not needed any
+    // more.
+    is_finishing_ = true;
+    static_cast<void>(world_->barrier());
   }
   is_finishing_ = true;
   if (network_.driver) {

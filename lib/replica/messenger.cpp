@@ -56,7 +56,9 @@ Result<Delivery> Messenger::take(RequestId request) {
   assert(requests_[*index].is_complete);
   Result<Delivery> result = requests_[*index].delivery;
   if (auto& error = requests_[*index].error) result = std::unexpected(std::move(*error));
+  const auto sight = requests_[*index].sight;
   requests_.remove(*index);
+  if (sight) hold_until_seen(*sight);
   return result;
 }
 
@@ -125,14 +127,15 @@ RequestId Messenger::send(ContextId context, std::span<const std::byte> bytes, s
     fail_request(request, *failure);
     return id;
   }
-  const ReplicaSet awaited = is_replicated_ ? number_message(envelope, rank) : 0;
+  const ReplicaSet awaited = has_numbers(rank) ? number_message(envelope, rank) : 0;
   ReplicaSet unsent = 0;
   for_each_replica(protocol_->toward(rank).receivers, [&](std::uint32_t replica) {
     const ProcessId process = protocol_->process(rank, replica);
     Peer& receiver = peer(process);
     ++counters_.messages;
     counters_.bytes_sent += bytes.size();
-    if (!receiver.unsent.empty() || !send_now(receiver, process, envelope, bytes)) unsent |= set_of(replica);
+    if (!holds_.empty() || !receiver.unsent.empty() || !send_now(receiver, process, envelope, bytes))
+      unsent |= set_of(replica);
   });
   if (unsent == 0 && awaited == 0) {
     requests_[request].is_complete = true;
@@ -219,13 +222,17 @@ void Messenger::keep_for_self(std::uint32_t transfer) {
   transfers_.remove(transfer);
 }
 
-std::optional<Delivery> Messenger::probe(ContextId context, std::int32_t from, std::int32_t tag) const {
+std::optional<Delivery> Messenger::probe(ContextId context, std::int32_t from, std::int32_t tag) {
   const auto found = contexts_.find(context);
   if (found == contexts_.end()) return std::nullopt;
   const auto index = found->second.queue.find(from, tag);
   if (!index) return std::nullopt;
   const Arrival& arrival = arrivals_[*index];
-  return Delivery{.source = arrival.envelope.source, .tag = arrival.envelope.tag, .bytes = arrival.bytes};
+  const Delivery found_now{
+      .source = arrival.envelope.source, .tag = arrival.envelope.tag, .bytes = arrival.bytes};
+  if (const auto sight = sight_of(arrival.envelope, arrival.from); sight && from == kAny)
+    hold_until_seen(*sight);
+  return found_now;
 }
 
 std::optional<Error> Messenger::failure_of(ContextId context, std::int32_t from) const {
@@ -255,6 +262,7 @@ void Messenger::on_failed(ProcessId process, const Error& cause) {
     --outgoing_[transfers_[i].outgoing].transfers;
     transfers_.remove(i);
   }
+  end_holds();
   fail_outgoing(dead, is_last ? std::optional(cause) : std::nullopt);
   drop_arrivals(process, is_last, cause);
   if (dead.rank == own_rank_) take_over();

@@ -74,6 +74,7 @@ class Messenger {
     std::uint64_t acknowledgements = 0;  ///< acknowledgements sent; one may stand for many messages
     std::uint64_t repeated = 0;          ///< messages that had arrived before from another replica
     std::uint64_t sent_for_dead = 0;     ///< messages sent in place of a dead replica of this rank
+    std::uint64_t questions = 0;         ///< questions to other replicas of this rank
   };
 
   struct Options {
@@ -107,10 +108,11 @@ class Messenger {
   /// message was longer than the receive, or if there is no such request; peer_failed; resource_limit.
   Result<Delivery> take(RequestId request);
   /// Gives up a request that is not complete, and forgets it. Its memory is used no more, unless a process is
-  /// returned: with that process the transfer has begun, and the caller must then report it by on_failed().
+  /// returned: with that process the transfer has begun. The caller must then report this process by
+  /// on_failed(), and call cancel() again.
   std::optional<ProcessId> cancel(RequestId request);
   /// Returns the message that a receive with these arguments would get now.
-  std::optional<Delivery> probe(ContextId context, std::int32_t from, std::int32_t tag) const;
+  std::optional<Delivery> probe(ContextId context, std::int32_t from, std::int32_t tag);
   /// Returns why no message can come from `from` any more. For kAny, all other members must have failed.
   std::optional<Error> failure_of(ContextId context, std::int32_t from) const;
 
@@ -149,6 +151,11 @@ class Messenger {
     MatchQueue queue;
   };
   enum class Kind : std::uint8_t { send, receive };
+  /// A message as another replica of this rank knows it.
+  struct Sight {
+    ChannelKey channel;
+    std::uint32_t sequence = 0;
+  };
   struct Request {
     Kind kind = Kind::send;
     bool is_complete = false;
@@ -158,6 +165,8 @@ class Messenger {
     std::span<std::byte> into{};  ///< of a receive
     Delivery delivery{};
     std::optional<Error> error{};
+    /// Of a receive from any source that has matched a message: what other replicas have to see.
+    std::optional<Sight> sight{};
   };
   /// A message of the program that some replica of the receiver may not have.
   struct Outgoing {
@@ -217,6 +226,8 @@ class Messenger {
     std::vector<std::uint32_t> due;       ///< channels with an acknowledgement that is due to this peer
     std::size_t due_bytes = 0;            ///< the length of the messages that they acknowledge
     bool is_due_now = false;              ///< the acknowledgements must be sent as soon as there is space
+    std::deque<Record> notices;           ///< questions and sightings that wait for space
+    bool is_held = false;                 ///< it is in `held_`
     std::optional<Error> failure;
   };
 
@@ -259,6 +270,17 @@ class Messenger {
   void drop(const Alternate& other);
   void drop_arrivals(ProcessId dead, bool is_last, const Error& cause);
   void close_channels(ContextId context);
+
+  // The order of messages from any source.
+  bool has_numbers(Rank other) const { return is_replicated_ || protocol_->layout().degree(other) > 1; }
+  std::optional<Sight> sight_of(const Envelope& envelope, ProcessId from) const;
+  void hold_until_seen(const Sight& sight);
+  bool is_held(std::uint64_t number) const { return !holds_.empty() && number > holds_.front().after; }
+  void end_holds();
+  void note(ProcessId to, const Record& notice);
+  void answer_waiting(std::uint32_t channel);
+  Result<void> handle(ProcessId from, const Question& question);
+  Result<void> handle(ProcessId from, const Sighting& sighting);
   void close(std::uint32_t arrival);
   void remove_arrival(std::uint32_t arrival);
   void pump(ProcessId to);
@@ -302,6 +324,14 @@ class Messenger {
   std::size_t early_channels_ = 0;
   std::vector<std::size_t> kept_bytes_;   ///< by rank; counts against kMostKept
   std::vector<ProcessId> acknowledging_;  ///< the peers to which acknowledgements are due
+  /// A message that other replicas of this rank have to see before this process sends anything more.
+  struct Hold {
+    Sight sight;
+    std::uint64_t after = 0;  ///< messages with larger numbers are held back
+    ReplicaSet waits_for = 0;
+  };
+  std::vector<Hold> holds_;
+  std::vector<ProcessId> held_;  ///< the peers whose messages are held back
   Counters counters_;
 };
 

@@ -60,6 +60,7 @@ Result<void> Messenger::handle(ProcessId from, const Eager& eager) {
       arrivals_.add({.from = from, .envelope = eager.envelope, .bytes = eager.bytes.size()});
   if (const auto request = (*context)->queue.arrive(index, eager.envelope.source, eager.envelope.tag)) {
     arrivals_.remove(index);
+    if (requests_[*request].from == kAny) requests_[*request].sight = sight_of(eager.envelope, from);
     fill_receive(*request, eager.envelope, eager.bytes);
     note_consumed(from, eager.bytes.size());
     return {};
@@ -138,6 +139,7 @@ void Messenger::fill_receive(std::uint32_t request, const Envelope& envelope,
 // A message that is in the queue, or was about to enter it, has matched a receive.
 void Messenger::deliver(std::uint32_t arrival, std::uint32_t request) {
   Arrival& message = arrivals_[arrival];
+  if (requests_[request].from == kAny) requests_[request].sight = sight_of(message.envelope, message.from);
   if (message.is_orphan && !failure_of_rank(rank_of(message.from))) {
     message.request = request;
   } else if (message.is_orphan) {

@@ -150,10 +150,10 @@ void Messenger::take_over() {
 
 // -- The receiver. --
 
-// Returns the channel of a message, or kNoIndex if the sender's rank has no replicas.
+// Returns the channel of a message, or kNoIndex if neither the sender's rank nor this one has replicas.
 std::uint32_t Messenger::channel_from(ProcessId from, const Envelope& envelope) {
   const Rank rank = rank_of(from);
-  if (protocol_->layout().degree(rank) == 1) return kNoIndex;
+  if (!has_numbers(rank)) return kNoIndex;
   return from_.find_or_add({.context = envelope.context, .rank = rank, .tag = envelope.tag});
 }
 
@@ -166,6 +166,7 @@ Result<bool> Messenger::note_number(std::uint32_t index, const Envelope& envelop
   if (envelope.sequence != channel.expected && has_context)
     return diverged(envelope, "has come before message " + std::to_string(channel.expected));
   channel.expected = envelope.sequence + 1;
+  if (!channel.waiting.empty()) answer_waiting(index);
   return true;
 }
 
@@ -336,7 +337,8 @@ void Messenger::close_channels(ContextId context) {
     to_.remove(index);
   }
   from_.for_each([&](const ChannelKey& key, std::uint32_t index, const IncomingChannel& channel) {
-    if (key.context == context && channel.due == 0 && channel.open.empty()) ended.push_back(index);
+    if (key.context == context && channel.due == 0 && channel.open.empty() && channel.waiting.empty())
+      ended.push_back(index);
   });
   for (const std::uint32_t index : ended) from_.remove(index);
 }
@@ -367,7 +369,7 @@ void Messenger::remove_arrival(std::uint32_t index) {
 }
 
 bool Messenger::is_settled() const {
-  if (!acknowledging_.empty()) return false;
+  if (!acknowledging_.empty() || !holds_.empty()) return false;
   for (std::uint32_t i = 0; i < outgoing_.end(); ++i)
     if (const Outgoing* const message = outgoing_.find(i); message && !message->request) return false;
   return true;

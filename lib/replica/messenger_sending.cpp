@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "lib/replica/messenger.hpp"
 
@@ -103,7 +104,18 @@ void Messenger::pump(ProcessId to) {
     receiver.consumed = 0;
   }
   if (receiver.is_due_now && !send_due(to)) return;
-  while (!receiver.unsent.empty() && send_first(receiver)) {
+  while (!receiver.notices.empty()) {
+    const auto room = carrier_.room(to, kLongestRecordBytes);
+    if (room.empty()) return;
+    carrier_.fill(to, encode(receiver.notices.front(), room));
+    receiver.notices.pop_front();
+  }
+  while (!receiver.unsent.empty()) {
+    if (is_held(outgoing_[transfers_[receiver.unsent.front()].outgoing].number)) {
+      if (!std::exchange(receiver.is_held, true)) held_.push_back(to);
+      break;
+    }
+    if (!send_first(receiver)) break;
   }
   post_pieces(to);
 }

@@ -8,10 +8,18 @@
 namespace rdmc::replica {
 namespace {
 
-enum class Kind : std::uint8_t { eager = 1, announcement, grant, consumed, acknowledgement };
+enum class Kind : std::uint8_t {
+  eager = 1,
+  announcement,
+  grant,
+  consumed,
+  acknowledgement,
+  question,
+  sighting
+};
 
 constexpr std::size_t kEnvelopeBytes = 16, kAnnouncementBytes = kEnvelopeBytes + 16, kGrantBytes = 32,
-                      kConsumedBytes = 8, kAcknowledgementBytes = 16;
+                      kConsumedBytes = 8, kAcknowledgementBytes = 16, kQuestionBytes = 16;
 static_assert(kEagerHeadBytes == kRecordHeadBytes + kEnvelopeBytes);
 static_assert(kLongestRecordBytes == kRecordHeadBytes + kAnnouncementBytes &&
               kAnnouncementBytes >= kGrantBytes);
@@ -72,6 +80,30 @@ std::size_t put_body(std::byte* out, const Acknowledgement& acknowledgement) {
   return kAcknowledgementBytes;
 }
 
+// A Question and a Sighting have the same fields.
+template <typename Either>
+std::size_t put_question(std::byte* out, const Either& question) {
+  store_be(out, static_cast<std::uint32_t>(question.context));
+  store_be(out + 4, value_of(question.source));
+  store_be(out + 8, static_cast<std::uint32_t>(question.tag));
+  store_be(out + 12, question.sequence);
+  return kQuestionBytes;
+}
+std::size_t put_body(std::byte* out, const Question& question) {
+  return put_question(out, question);
+}
+std::size_t put_body(std::byte* out, const Sighting& sighting) {
+  return put_question(out, sighting);
+}
+
+template <typename Either>
+Either question_at(const std::byte* from) {
+  return {.context = ContextId{load_be<std::uint32_t>(from)},
+          .source = Rank{load_be<std::uint32_t>(from + 4)},
+          .tag = static_cast<std::int32_t>(load_be<std::uint32_t>(from + 8)),
+          .sequence = load_be<std::uint32_t>(from + 12)};
+}
+
 std::unexpected<Error> bad(const char* what) {
   return fail(Errc::protocol_error, what);
 }
@@ -80,8 +112,13 @@ std::unexpected<Error> bad(const char* what) {
 
 std::size_t encoded_bytes(const Record& record) {
   if (const auto* eager = std::get_if<Eager>(&record)) return kEagerHeadBytes + eager->bytes.size();
-  constexpr std::size_t kBodies[] = {0, kAnnouncementBytes, kGrantBytes, kConsumedBytes,
-                                     kAcknowledgementBytes};
+  constexpr std::size_t kBodies[] = {0,
+                                     kAnnouncementBytes,
+                                     kGrantBytes,
+                                     kConsumedBytes,
+                                     kAcknowledgementBytes,
+                                     kQuestionBytes,
+                                     kQuestionBytes};
   return kRecordHeadBytes + kBodies[record.index()];
 }
 
@@ -141,6 +178,12 @@ Result<Record> RecordReader::next() {
       if (load_be<std::uint32_t>(&body[12]) != 0) return bad("record: padding is not zero");
       return acknowledgement;
     }
+    case Kind::question:
+      if (bytes != kQuestionBytes) break;
+      return question_at<Question>(body.data());
+    case Kind::sighting:
+      if (bytes != kQuestionBytes) break;
+      return question_at<Sighting>(body.data());
     default: return bad("record: of an unknown kind");
   }
   return bad("record: of a wrong length");

@@ -76,7 +76,27 @@ struct Acknowledgement {
   friend bool operator==(const Acknowledgement&, const Acknowledgement&) = default;
 };
 
-using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement>;
+/// Asks another replica of the same rank for a Sighting as soon as it has seen all messages of the channel
+/// (source, this rank, context, tag) whose numbers are before `sequence`. `source` is a rank of the world.
+struct Question {
+  ContextId context{};
+  Rank source{};
+  std::int32_t tag = 0;
+  std::uint32_t sequence = 0;
+  friend bool operator==(const Question&, const Question&) = default;
+};
+
+/// The answer to a Question: this replica has seen all messages of the channel before `sequence`, or their
+/// announcements.
+struct Sighting {
+  ContextId context{};
+  Rank source{};
+  std::int32_t tag = 0;
+  std::uint32_t sequence = 0;
+  friend bool operator==(const Sighting&, const Sighting&) = default;
+};
+
+using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement, Question, Sighting>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 /// The length of an Eager record with an empty message.

@@ -111,11 +111,11 @@ class Play final : public Carrier {
     const RequestId request = requests_[index];
     if (messenger_.is_complete(request)) {
       static_cast<void>(messenger_.take(request));
-    } else if (const auto peer = messenger_.cancel(request)) {
-      require(*peer != ProcessId{0} && value_of(*peer) < kProcesses);
-      messenger_.on_failed(*peer, {Errc::cancelled, "a request was cancelled"});
-      require(messenger_.is_complete(request));
-      static_cast<void>(messenger_.take(request));
+    } else {
+      for (std::uint32_t lost = 0; const auto peer = messenger_.cancel(request); ++lost) {
+        require(*peer != ProcessId{0} && value_of(*peer) < kProcesses && lost < kProcesses);
+        messenger_.on_failed(*peer, {Errc::cancelled, "a request was cancelled"});
+      }
     }
     requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(index));
   }

@@ -20,7 +20,7 @@ Envelope any_envelope() {
 
 /// `bytes` is the memory of the message of an Eager record.
 Record any_record(std::vector<std::byte>& bytes) {
-  switch (*rc::gen::inRange(0, 5)) {
+  switch (*rc::gen::inRange(0, 7)) {
     case 0:
       bytes.resize(*rc::gen::inRange<std::size_t>(0, 100), std::byte{7});
       return Eager{any_envelope(), bytes};
@@ -38,6 +38,16 @@ Record any_record(std::vector<std::byte>& bytes) {
       return Acknowledgement{.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
                              .tag = *rc::gen::inRange(0, 1 << 30),
                              .sequence = *rc::gen::arbitrary<std::uint32_t>()};
+    case 4:
+      return Question{.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
+                      .source = Rank{*rc::gen::arbitrary<std::uint32_t>()},
+                      .tag = *rc::gen::arbitrary<std::int32_t>(),
+                      .sequence = *rc::gen::arbitrary<std::uint32_t>()};
+    case 5:
+      return Sighting{.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
+                      .source = Rank{*rc::gen::arbitrary<std::uint32_t>()},
+                      .tag = *rc::gen::arbitrary<std::int32_t>(),
+                      .sequence = *rc::gen::arbitrary<std::uint32_t>()};
     default: return Consumed{*rc::gen::arbitrary<std::uint64_t>()};
   }
 }
