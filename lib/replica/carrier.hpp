@@ -41,7 +41,8 @@ class Carrier {
     std::uint64_t remote_address = 0;
     RemoteKey remote_key{};
   };
-  /// Lets `from` write `memory`, in pieces of `piece` bytes. Errors: resource_limit, peer_failed.
+  /// Lets `from` write `memory`, in pieces of `piece` bytes. Errors: resource_limit, peer_failed; would_block
+  /// if the link has failed and nobody knows yet whether the process is dead.
   virtual Result<Exposed> expose(ProcessId from, std::span<std::byte> memory, std::size_t piece) = 0;
   /// Ends the access. After that, nothing changes the memory any more.
   virtual void withdraw(std::uint64_t handle) = 0;

@@ -79,16 +79,28 @@ void Connections::begin(ProcessId to, fabric::ConnectionBlob blob) {
   const auto address = index < addresses_.size() ? addresses_[index] : std::nullopt;
   if (!address) return give_up(to, {Errc::peer_failed, "that process has never joined, or is dead"});
   Entry& entry = entries_[to];
-  entry.dialing = peers_.open(
-      host_string(*address), address->port, kPatience, kService, {greeting(own_), std::move(blob)},
-      [weak = weak_from_this(), to](Result<control::Channel> channel, peer::Offer theirs) {
-        if (const auto self = weak.lock()) self->on_answer(to, std::move(channel), std::move(theirs));
-      });
+  entry.blob = std::move(blob);
+  entry.dialing =
+      peers_.open(host_string(*address), address->port, kPatience, kService, {greeting(own_), entry.blob},
+                  [weak = weak_from_this(), to](Result<control::Channel> channel, peer::Offer theirs) {
+                    if (const auto self = weak.lock())
+                      self->on_answer(to, std::move(channel), std::move(theirs));
+                  });
 }
 
 void Connections::on_answer(ProcessId to, Result<control::Channel> channel, peer::Offer theirs) {
   // The other process's own dial is used instead of this one, and must come.
   if (!channel && channel.error().code == Errc::already_exists) return await_ready(to);
+  Entry& entry = entries_[to];
+  const bool has_ended =
+      !channel && (channel.error().code == Errc::cancelled || channel.error().code == Errc::peer_failed);
+  if (has_ended && ++entry.dials < kMostDials) {
+    entry.redial = peers_.loop().after(kRedialDelay * (1 << entry.dials), [weak = weak_from_this(), to] {
+      const auto self = weak.lock();
+      if (self && !self->is_closed_) self->begin(to, self->entries_[to].blob);
+    });
+    return;
+  }
   if (!channel) return give_up(to, channel.error());
   if (const auto process = read_greeting(theirs.greeting, processes_); !process || *process != to)
     return give_up(to, {Errc::protocol_error, "another process has answered"});

@@ -22,6 +22,11 @@ class Connections final : public std::enable_shared_from_this<Connections> {
  public:
   /// A connection that is not ready after this time has failed.
   static constexpr Duration kPatience = seconds(20);
+  /// If a dial fails because a control connection has ended, it is tried again. When two processes dial each
+  /// other at the same time, one of their control connections ends, perhaps with a dial on it. The delay
+  /// before the second dial is kRedialDelay. It doubles each time.
+  static constexpr Duration kRedialDelay = milliseconds(20);
+  static constexpr std::uint32_t kMostDials = 9;
 
   /// `driver`, `links` and `peers` must exist until close() has returned. `own` is this process, and
   /// `processes` is the number of all processes.
@@ -43,7 +48,9 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   struct Entry {
     std::optional<control::Channel> channel;
     peer::Peers::Handle dialing;
-    control::Timer patience;
+    fabric::ConnectionBlob blob;  ///< of the dial
+    std::uint32_t dials = 0;      ///< the number of dials that have failed
+    control::Timer patience, redial;
   };
 
   template <typename Work>

@@ -121,6 +121,11 @@ Result<void> JobState::join(const Assignment& assignment) {
   if (!address) return std::unexpected(address.error());
   auto started = network_.run->join(*address, kJoinPatience);
   if (!started) return std::unexpected(started.error());
+  {
+    const Driver::Call call(network_.driver.get());
+    for (std::uint32_t i = 0; i < processes; ++i)
+      if (!started->addresses[i]) note_death(ProcessId{i}, "it has not joined the run");
+  }
   network_.connections->set_addresses(std::move(started->addresses));
   return {};
 }
@@ -174,12 +179,15 @@ Result<void> JobState::check() const {
   return {};
 }
 
+void JobState::note_death(ProcessId process, const std::string& cause) {
+  const std::string name = to_string(assignment_.layout.replica(process));
+  network_.links->on_died(process, {Errc::peer_failed, "rank " + name + " has died: " + cause});
+}
+
 void JobState::handle_events() {
   for (const auto& event : network_.run->take_events()) {
     if (const auto* const died = std::get_if<Died>(&event.what)) {
-      network_.links->on_died(
-          died->process, {Errc::peer_failed, "rank " + to_string(assignment_.layout.replica(died->process)) +
-                                                 " has died: " + died->cause});
+      note_death(died->process, died->cause);
     } else if (std::holds_alternative<Aborted>(event.what)) {
       end_ = Error{Errc::cancelled, "the run has been aborted"};
     } else if (const auto* const lost = std::get_if<LauncherLost>(&event.what)) {

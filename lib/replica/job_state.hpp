@@ -120,6 +120,7 @@ class JobState {
   Result<void> join(const Assignment& assignment);
   void make_first_communicators();
   void handle_events();
+  void note_death(ProcessId process, const std::string& cause);
   void handle_losses();
   void wait_until_quiet();
   // These functions are called inside of a call.

@@ -155,6 +155,7 @@ void Links::write(ProcessId to, const Write& write) {
 
 Result<Links::Exposed> Links::expose(ProcessId from, std::span<std::byte> memory, std::size_t piece) {
   Entry& peer = entry(from);
+  if (peer.state == State::lost) return rdmc::fail(Errc::would_block, "the link has failed");
   if (peer.state != State::open) return rdmc::fail(Errc::peer_failed, "the link has ended");
   auto region = peer.link->register_memory(memory, RemoteAccess::write);
   if (!region) return std::unexpected(region.error());

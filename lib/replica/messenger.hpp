@@ -298,7 +298,7 @@ class Messenger {
   void deliver(std::uint32_t arrival, std::uint32_t request);
   void refuse(ProcessId from, std::uint32_t transfer);
   void grant_next(ProcessId from);
-  void grant(std::uint32_t arrival);
+  bool grant(std::uint32_t arrival);
 
   Carrier& carrier_;
   const std::unique_ptr<ReplicationProtocol> protocol_;

@@ -172,13 +172,14 @@ void Messenger::grant_next(ProcessId from) {
   Peer& sender = peer(from);
   while (!sender.ungranted.empty() && sender.granted < kMostGrants) {
     const std::uint32_t arrival = sender.ungranted.front();
+    if (!grant(arrival)) break;
     sender.ungranted.pop_front();
-    grant(arrival);
   }
   pump(from);
 }
 
-void Messenger::grant(std::uint32_t arrival) {
+// Returns false if the sender may be dead. Then another replica may send the message.
+bool Messenger::grant(std::uint32_t arrival) {
   Arrival& message = arrivals_[arrival];
   const auto into = requests_[*message.request].into;
   const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(message.bytes, into.size()));
@@ -191,6 +192,8 @@ void Messenger::grant(std::uint32_t arrival) {
     message.exposed = exposed->handle;
     message.missing = bytes;
     ++peer(message.from).granted;
+  } else if (exposed.error().code == Errc::would_block) {
+    return false;
   } else {
     fail_request(*message.request, std::move(exposed.error()));
     grant.bytes = 0;
@@ -198,6 +201,7 @@ void Messenger::grant(std::uint32_t arrival) {
   --peer(message.from).unanswered;
   peer(message.from).grants.push_back(grant);
   if (grant.bytes == 0) remove_arrival(arrival);
+  return true;
 }
 
 Result<void> Messenger::on_write_arrived(ProcessId from, std::uint32_t arrival, std::size_t bytes) {

@@ -15,7 +15,8 @@ FABRICS = "auto", "udp"
 
 
 def run(ranks, scenario, *options, words=()):
-    return subprocess.run([RUN, "-n", str(ranks), "-r", "1", *options, CHECKS, scenario, *words], text=True, capture_output=True,
+    degree = () if "-r" in options else ("-r", "1")
+    return subprocess.run([RUN, "-n", str(ranks), *degree, *options, CHECKS, scenario, *words], text=True, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=2 * PATIENCE)
 
 
@@ -80,11 +81,18 @@ class RankPrograms(unittest.TestCase):
             result = subprocess.run([CHECKS, scenario], text=True, capture_output=True, timeout=PATIENCE)
             self.assertEqual((result.returncode, result.stdout), (0, "right\n"), result.stderr)
 
-    def test_replicas_are_refused_by_name(self):
-        result = subprocess.run([RUN, "-n", "2", "-r", "2", CHECKS, "exchange"], text=True, capture_output=True,
-                                stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    def test_replicas_exchange_the_same_messages(self):
+        for fabric in FABRICS:
+            for scenario in "exchange", "stream", "collectives", "communicators", "mistakes":
+                for protocol in ("--protocol", "sdr"), ("--protocol", "sdr", "--strict"), ("--protocol", "mirror"):
+                    with self.subTest(scenario=scenario, fabric=fabric, protocol=protocol):
+                        result = run(3, scenario, "--fabric", fabric, "-r", "2", *protocol)
+                        self.assertEqual((result.returncode, result.stdout), (0, "right\n"), result.stderr)
+
+    def test_a_protocol_that_does_not_exist_yet_is_refused_by_name(self):
+        result = run(2, "exchange", "-r", "2", "--protocol", "leader")
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("rdmc_run -r 1", result.stderr)
+        self.assertIn('no replication protocol "leader"', result.stderr)
 
 
 if __name__ == "__main__":

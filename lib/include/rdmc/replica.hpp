@@ -1,5 +1,5 @@
 // Rank programs. A rank program consists of `size` ranks that exchange messages. rdmc_run starts the program.
-// In this version, each rank has one process: Job::start() refuses to run several replicas of a rank.
+// Each rank can have several replicas. A program with replicas must be send-deterministic (see the guide).
 // docs/replication.md is the guide.
 //
 // The functions follow the message passing interface (MPI), so most of them need no explanation for those who
@@ -220,8 +220,8 @@ class Job {
  public:
   /// Must be called at the beginning of the program, on the thread that will use the Job. A process can have
   /// one Job. A program that rdmc_run has not started gets a Job with one rank. Errors: invalid_argument if
-  /// the environment that rdmc_run has set is damaged, unsupported if a rank has several replicas,
-  /// already_exists if this process has or had a Job,
+  /// the environment that rdmc_run has set is damaged, unsupported if there is no such replication
+  /// protocol or if a rank has more than 64 replicas, already_exists if this process has or had a Job,
   /// timed_out or peer_failed if rdmc_run does not answer, and the errors of opening the fabric.
   static Result<std::unique_ptr<Job>> start();
   /// Ends the Job. Unless finish() has succeeded, rdmc_run considers this replica as failed.

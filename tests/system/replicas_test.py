@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Kills replicas of running rank programs, at any time and several at once, but never all of one rank. The survivors must
+print the same result as a run without deaths. RDMC_SEED=N chooses other victims and times; a failing case prints its own."""
+import json
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+
+from harness import MARK, PATIENCE, processes_marked, wait_until
+
+RUN = os.environ["RDMC_RUN"]
+PROGRAMS = json.loads(os.environ["RDMC_EXAMPLES"])  # The file of each example.
+LOST = 124
+# Runs that take some tenths of a second on a quiet machine.
+OPTIONS = {"stencil": ("--size", 64, "--iterations", 600), "cg": ("--size", 64, "--iterations", 250),
+           "alltoall": ("--size", 128, "--iterations", 60)}
+PROTOCOLS = {"sdr": ("--protocol", "sdr"), "strict sdr": ("--protocol", "sdr", "--strict"), "mirror": ("--protocol", "mirror")}
+RANKS = 3
+KILLS = 500
+
+
+class Run:
+    """A run whose events are read by a thread."""
+
+    def __init__(self, case, *words):
+        self.started, self.events = time.monotonic(), []
+        self.process = subprocess.Popen([RUN, "--json", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=case.environment)
+        self.reader = threading.Thread(target=lambda: self.events.extend(map(json.loads, self.process.stdout)))
+        self.reader.start()
+
+    def pids(self, processes):
+        """Waits until all processes have started. Returns the process id of each (rank, replica)."""
+        started = lambda: [event for event in list(self.events) if event["event"] == "started"]
+        wait_until(lambda: len(started()) == processes or self.process.poll() is not None, "the processes have started")
+        return {(event["rank"], event["replica"]): event["pid"] for event in started()}
+
+    def wait(self):
+        try:
+            self.process.wait(2 * PATIENCE)
+        finally:
+            self.process.kill()
+            self.reader.join()
+            self.errors = self.process.stderr.read()
+            self.process.stderr.close()
+            self.process.stdout.close()
+        self.seconds = time.monotonic() - self.started
+        self.output = [event["line"] for event in self.events if event["event"] == "output"]
+        self.deaths = next((event["deaths"] for event in self.events if event["event"] == "summary"), None)
+        return self
+
+
+class Replicas(unittest.TestCase):
+    def setUp(self):
+        self.mark = uuid.uuid4().hex
+        folder = tempfile.TemporaryDirectory(prefix="rdmc-replicas-")
+        self.environment = {**os.environ, MARK: self.mark, "XDG_RUNTIME_DIR": folder.name}
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(lambda: wait_until(lambda: not processes_marked(self.mark), "every process has ended", 10))
+
+    def start(self, name, degree, protocol="sdr", *options):
+        return Run(self, "-n", RANKS, "-r", degree, *PROTOCOLS[protocol], *options, PROGRAMS[name], *OPTIONS[name])
+
+    def assert_right(self, run, checksum):
+        self.assertEqual((run.process.returncode, run.output), (0, checksum), run.errors)
+
+    def test_a_run_with_replicas_prints_what_one_without_them_prints(self):
+        for name in OPTIONS:
+            checksum = self.start(name, 1).wait().output
+            for protocol in PROTOCOLS:
+                for fabric in "auto", "udp":
+                    for degree in 2, 3:
+                        with self.subTest(name=name, protocol=protocol, fabric=fabric, degree=degree):
+                            run = self.start(name, degree, protocol, "--fabric", fabric).wait()
+                            self.assert_right(run, checksum)
+                            self.assertEqual(run.deaths, 0, run.errors)
+
+    def test_ranks_of_different_degrees_print_the_same(self):
+        for name in OPTIONS:
+            with tempfile.NamedTemporaryFile("w") as degrees:
+                degrees.write("0 3\n1 1\n2 2\n")
+                degrees.flush()
+                with self.subTest(name=name):
+                    self.assert_right(self.start(name, 1, "sdr", "--replica-map", degrees.name).wait(),
+                                      self.start(name, 1).wait().output)
+
+    def kill_some(self, run, degree, chance):
+        """Kills all replicas but one of each rank, at random times of a run that takes about `chance` seconds."""
+        pids = run.pids(RANKS * degree)
+        victims = [pid for rank in range(RANKS)
+                   for pid in self.random.sample([pids[rank, replica] for replica in range(degree)], degree - 1)] if pids else []
+        for when, pid in sorted((self.random.uniform(0, chance), pid) for pid in victims):
+            # Half of the victims die together with the next one.
+            if self.random.random() < 0.5:
+                time.sleep(max(0, run.started + when - time.monotonic()))
+            if run.process.poll() is None:
+                try:
+                    os.kill(pid, signal.SIGKILL)  # rdmc_run has not waited for its processes before it ends.
+                except ProcessLookupError:
+                    pass
+
+    def test_the_survivors_print_the_result_whoever_dies(self):
+        seed = int(os.environ.get("RDMC_SEED", "1"))
+        usual = {name: self.start(name, 3).wait() for name in OPTIONS}
+        kills, number = 0, 0
+        while kills < KILLS:
+            number += 1
+            name, protocol = list(OPTIONS)[number % 3], list(PROTOCOLS)[number // 3 % 3]
+            degree = 2 if number % 4 == 0 else 3
+            fabric = "udp" if number % 5 == 0 else "auto"
+            self.random = random.Random(seed * 1_000_003 + number)
+            run = self.start(name, degree, protocol, "--fabric", fabric)
+            self.kill_some(run, degree, usual[name].seconds)
+            run.wait()
+            with self.subTest(seed=seed, number=number, name=name, protocol=protocol, degree=degree, fabric=fabric):
+                self.assert_right(run, usual[name].output)
+            kills += run.deaths or 0
+            self.assertLess(number, 4 * KILLS, "the processes end before they can be killed")
+
+    def test_a_replica_that_stops_for_a_while_goes_on(self):
+        for name in OPTIONS:
+            usual = self.start(name, 2).wait()
+            run = self.start(name, 2)
+            pid = run.pids(2 * RANKS)[1, 0]
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(1)
+            os.kill(pid, signal.SIGCONT)
+            self.assert_right(run.wait(), usual.output)
+            self.assertEqual(run.deaths, 0, run.errors)
+
+    def test_the_death_of_all_replicas_of_a_rank_ends_the_run(self):
+        run = Run(self, "-n", RANKS, "-r", 2, PROGRAMS["stencil"], "--size", 64, "--iterations", 1 << 30)
+        pids = run.pids(2 * RANKS)
+        for replica in 0, 1:
+            os.kill(pids[1, replica], signal.SIGKILL)
+        run.wait()
+        self.assertEqual(run.process.returncode, LOST, run.errors)
+        self.assertIn("rank 1 is lost", run.errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
