@@ -24,14 +24,6 @@ constexpr bool is_before(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::int32_t>(a - b) < 0;
 }
 
-/// `rank` is the rank of the world at the other side.
-struct ChannelKey {
-  ContextId context{};
-  Rank rank{};
-  std::int32_t tag = 0;
-  friend bool operator==(const ChannelKey&, const ChannelKey&) = default;
-};
-
 struct ChannelKeyHash {
   std::size_t operator()(const ChannelKey& key) const {
     const std::uint64_t low = std::uint64_t{value_of(key.rank)} << 32 | static_cast<std::uint32_t>(key.tag);
@@ -64,6 +56,11 @@ struct IncomingChannel {
   };
   std::vector<Waiting> waiting;
 };
+
+/// True if nothing is due in the channel, and nothing arrives.
+inline bool is_unused(const IncomingChannel& channel) {
+  return channel.due == 0 && channel.open.empty() && channel.waiting.empty();
+}
 
 /// Finds a channel by its key. A channel keeps its index until it is removed.
 template <typename Channel>

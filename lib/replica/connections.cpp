@@ -95,10 +95,11 @@ void Connections::on_answer(ProcessId to, Result<control::Channel> channel, peer
   const bool has_ended =
       !channel && (channel.error().code == Errc::cancelled || channel.error().code == Errc::peer_failed);
   if (has_ended && ++entry.dials < kMostDials) {
-    entry.redial = peers_.loop().after(kRedialDelay * (1 << entry.dials), [weak = weak_from_this(), to] {
-      const auto self = weak.lock();
-      if (self && !self->is_closed_) self->begin(to, self->entries_[to].blob);
-    });
+    entry.redial =
+        peers_.loop().after(kRedialDelay * (1 << (entry.dials - 1)), [weak = weak_from_this(), to] {
+          const auto self = weak.lock();
+          if (self && !self->is_closed_) self->begin(to, self->entries_[to].blob);
+        });
     return;
   }
   if (!channel) return give_up(to, channel.error());

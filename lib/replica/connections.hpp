@@ -24,7 +24,7 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   static constexpr Duration kPatience = seconds(20);
   /// If a dial fails because a control connection has ended, it is tried again. When two processes dial each
   /// other at the same time, one of their control connections ends, perhaps with a dial on it. The delay
-  /// before the second dial is kRedialDelay. It doubles each time.
+  /// before the second dial is kRedialDelay, and doubles each time.
   static constexpr Duration kRedialDelay = milliseconds(20);
   static constexpr std::uint32_t kMostDials = 9;
 

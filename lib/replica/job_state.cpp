@@ -21,7 +21,7 @@ constexpr Duration kJoinPatience = seconds(60), kFinishPatience = seconds(10);
 /// is alive may be stopped for a while. A link to a dead process fails earlier.
 constexpr Duration kQuietPatience = Links::kSilence + seconds(8);
 /// The longest time that rdmc_run may take to report the death of a process whose link has failed.
-constexpr Duration kLossPatience = seconds(30);
+constexpr Duration kDeathPatience = seconds(30);
 
 /// True if a link has failed for a reason that has nothing to do with the life of the peer.
 bool is_fault(Errc code) {
@@ -57,7 +57,7 @@ class JobState::Call {
   void turn(JobState& job, Duration longest) {
     call_.turn(longest);
     if (job.network_.run && job.network_.run->has_events()) job.handle_events();
-    if (job.network_.links && !job.network_.links->lost().empty()) job.handle_losses();
+    if (job.network_.links && !job.network_.links->broken().empty()) job.handle_broken_links();
   }
 
  private:
@@ -198,17 +198,17 @@ void JobState::handle_events() {
 
 // A process whose link has failed is dead in most cases, and rdmc_run will say so. If it is not, this process
 // cannot go on: it would miss messages, while the other replicas get them.
-void JobState::handle_losses() {
+void JobState::handle_broken_links() {
   const Time now = monotonic_now();
-  if (lost_since_ == Time::never()) lost_since_ = now;
-  for (const auto& [process, cause] : std::vector(network_.links->lost())) {
+  if (broken_since_ == Time::never()) broken_since_ = now;
+  for (const auto& [process, cause] : std::vector(network_.links->broken())) {
     if (is_finishing_)
       network_.links->on_died(process, cause);
-    else if (!end_ && (is_fault(cause.code) || now - lost_since_ > kLossPatience))
+    else if (!end_ && (is_fault(cause.code) || now - broken_since_ > kDeathPatience))
       end_ = Error{cause.code, "the link to rank " + to_string(assignment_.layout.replica(process)) +
                                    " has failed: " + cause.what};
   }
-  if (network_.links->lost().empty()) lost_since_ = Time::never();
+  if (network_.links->broken().empty()) broken_since_ = Time::never();
 }
 
 Result<RequestId> JobState::send(ContextId context, std::span<const std::byte> bytes, int to, int tag) {
@@ -326,6 +326,7 @@ Result<void> JobState::finish() {
   if (auto all_here = world_->barrier(); !all_here) return all_here;
   if (has_replicas) {
     wait_until_quiet();
+    if (auto may = check(); !may) return may;
     // A process that is ready earlier ends its links. Then the barrier fails here, but it is not needed any
     // more.
     is_finishing_ = true;

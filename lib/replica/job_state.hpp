@@ -121,7 +121,7 @@ class JobState {
   void make_first_communicators();
   void handle_events();
   void note_death(ProcessId process, const std::string& cause);
-  void handle_losses();
+  void handle_broken_links();
   void wait_until_quiet();
   // These functions are called inside of a call.
   Result<Completion> wait_any(Call& call, std::span<const RequestId> requests);
@@ -139,7 +139,7 @@ class JobState {
   std::optional<Communicator> world_, self_;
   std::optional<Error> end_;  ///< why nothing can be done any more
   bool is_finishing_ = false;
-  Time lost_since_ = Time::never();  ///< when Links::lost() has got its first process
+  Time broken_since_ = Time::never();  ///< when Links::broken() has got its first link
 };
 
 }  // namespace rdmc::replica

@@ -37,7 +37,7 @@ Result<fabric::ConnectionBlob> Links::accept(ProcessId from, std::span<const std
   if (peer.state == State::connected || peer.state == State::open ||
       (peer.state == State::dialing && own_ < from))
     return rdmc::fail(Errc::already_exists, "the two processes are being connected already");
-  if (peer.state == State::failed || peer.state == State::lost)
+  if (peer.state == State::failed || peer.state == State::broken)
     return rdmc::fail(Errc::peer_failed, "that process counts as dead here");
   if (!peer.link)
     if (auto made = make_link(peer); !made) return std::unexpected(made.error());
@@ -67,10 +67,10 @@ void Links::open(ProcessId process) {
 void Links::fail(ProcessId process, const Error& cause) {
   if (messenger_->protocol().layout().most_degree() == 1) return on_died(process, cause);
   Entry& failed = entry(process);
-  if (failed.state == State::failed || failed.state == State::lost) return;
-  failed.state = State::lost;
+  if (failed.state == State::failed || failed.state == State::broken) return;
+  failed.state = State::broken;
   std::erase(active_, process);
-  lost_.push_back({process, cause});
+  broken_.push_back({process, cause});
 }
 
 void Links::on_died(ProcessId process, const Error& cause) {
@@ -78,7 +78,7 @@ void Links::on_died(ProcessId process, const Error& cause) {
   if (dead.state == State::failed) return;
   dead.state = State::failed;
   std::erase(active_, process);
-  std::erase_if(lost_, [&](const Lost& lost) { return lost.process == process; });
+  std::erase_if(broken_, [&](const Broken& link) { return link.process == process; });
   messenger_->on_failed(process, cause);
   dead.link.reset();
 }
@@ -155,7 +155,7 @@ void Links::write(ProcessId to, const Write& write) {
 
 Result<Links::Exposed> Links::expose(ProcessId from, std::span<std::byte> memory, std::size_t piece) {
   Entry& peer = entry(from);
-  if (peer.state == State::lost) return rdmc::fail(Errc::would_block, "the link has failed");
+  if (peer.state == State::broken) return rdmc::fail(Errc::would_block, "the link has failed");
   if (peer.state != State::open) return rdmc::fail(Errc::peer_failed, "the link has ended");
   auto region = peer.link->register_memory(memory, RemoteAccess::write);
   if (!region) return std::unexpected(region.error());

@@ -26,8 +26,8 @@ class Links final : public Carrier, public engine::Poller {
   /// stopped for a while. rdmc_run reports a death much earlier.
   static constexpr Duration kSilence = seconds(32);
   /// Acknowledgements wait for this time, so that one of them can stand for many messages. With 0.2 ms, a
-  /// program with four ranks on two cores spent half as much time again on them. A message that its sender
-  /// has not copied, or a quarter of a window of messages, is acknowledged at once.
+  /// program of four ranks on two cores took 1.5 times as long. Nobody waits for them: a message that its
+  /// sender has not copied, and a quarter of a window of messages, are acknowledged at once.
   static constexpr Duration kAcknowledgementDelay = milliseconds(20);
   /// The largest number of writes in flight on one link.
   static constexpr std::uint32_t kMostWrites = 64;
@@ -49,18 +49,18 @@ class Links final : public Carrier, public engine::Poller {
   /// Both sides are connected. From now on, records may be sent.
   void open(ProcessId process);
   /// The link has failed. If no rank has replicas, the process counts as dead from now on. Otherwise this
-  /// process must not decide that alone: lost() has the process until on_died() is called for it.
+  /// process must not decide that alone: broken() has the link until on_died() is called for the process.
   void fail(ProcessId process, const Error& cause);
   /// Does the same, but only if the link is not open yet.
   void give_up(ProcessId process, const Error& cause);
   /// The process is dead. What depends on it fails with `cause`, or other replicas take its place.
   void on_died(ProcessId process, const Error& cause);
-  /// A process whose link has failed, though nobody has said that the process is dead.
-  struct Lost {
+  /// A link that has failed, though nobody has said that the process is dead.
+  struct Broken {
     ProcessId process{};
     Error cause;
   };
-  const std::vector<Lost>& lost() const { return lost_; }
+  const std::vector<Broken>& broken() const { return broken_; }
   /// The other process has ended its side of the link. The link ends when nothing more has arrived.
   void leave(ProcessId process) { entry(process).is_leaving = true; }
   /// Ends all links. After that, no peer reads or writes any memory here.
@@ -88,7 +88,7 @@ class Links final : public Carrier, public engine::Poller {
   void on_out_of_memory() override;
 
  private:
-  enum class State : std::uint8_t { none, dialing, connected, open, lost, failed };
+  enum class State : std::uint8_t { none, dialing, connected, open, broken, failed };
   struct Entry {
     State state = State::none;
     bool is_dirty = false;    ///< something was filled and not flushed
@@ -112,7 +112,7 @@ class Links final : public Carrier, public engine::Poller {
   /// Links that could not be made. The Messenger learns of them in the next turn, because it must not change
   /// in the middle of a call of room().
   std::vector<std::pair<ProcessId, Error>> failing_;
-  std::vector<Lost> lost_;
+  std::vector<Broken> broken_;
   Time acknowledge_at_ = Time::never();
   Slab<std::unique_ptr<fabric::MemoryRegion>> exposed_;
   std::uint64_t connections_ = 0;

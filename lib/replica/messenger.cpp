@@ -93,7 +93,7 @@ void Messenger::remove_context(ContextId context) {
       finish_transfer(*transfer);
     else if (transfer)
       refuse(from, *transfer);
-    else if (!arrival.is_orphan)
+    else if (!arrival.lacks_sender)
       note_consumed(from, arrival.stored.size());
     remove_arrival(index);
   }
@@ -185,7 +185,7 @@ std::optional<ProcessId> Messenger::cancel(RequestId request) {
   for (std::uint32_t i = 0; i < arrivals_.end(); ++i) {
     const Arrival* const arrival = arrivals_.find(i);
     if (!arrival || arrival->request != *index) continue;
-    if (!arrival->is_orphan) return arrival->from;
+    if (!arrival->lacks_sender) return arrival->from;
     remove_arrival(i);
     requests_.remove(*index);
     return std::nullopt;

@@ -62,6 +62,7 @@ class Messenger {
   static constexpr std::size_t kMostEarlyContexts = 1024;
 
   /// The largest number of channels in which other replicas have sent messages, and this process has not.
+  /// Also the largest number of questions that this process cannot answer yet.
   static constexpr std::size_t kMostEarlyChannels = 65536;
   /// A process keeps copies of at most this many bytes of messages to one rank, until they are acknowledged.
   /// A message that is not copied is complete only when it has been acknowledged.
@@ -79,7 +80,7 @@ class Messenger {
 
   struct Options {
     /// If true, a send is complete only when all replicas of the receiver have the message (SDR-MPI,
-    /// Algorithm 1, line 11). Otherwise a short message is copied, and is complete at once.
+    /// Algorithm 1, lines 12 to 14). Otherwise a short message is copied, and is complete at once.
     bool is_strict = false;
   };
 
@@ -151,11 +152,6 @@ class Messenger {
     MatchQueue queue;
   };
   enum class Kind : std::uint8_t { send, receive };
-  /// A message as another replica of this rank knows it.
-  struct Sight {
-    ChannelKey channel;
-    std::uint32_t sequence = 0;
-  };
   struct Request {
     Kind kind = Kind::send;
     bool is_complete = false;
@@ -165,7 +161,7 @@ class Messenger {
     std::span<std::byte> into{};  ///< of a receive
     Delivery delivery{};
     std::optional<Error> error{};
-    /// Of a receive from any source that has matched a message: what other replicas have to see.
+    /// Set if a receive from any source has matched a message: the others have to see this message.
     std::optional<Sight> sight{};
   };
   /// A message of the program that some replica of the receiver may not have.
@@ -208,7 +204,7 @@ class Messenger {
     std::optional<std::uint32_t> request{};   ///< the receive that has matched
     std::optional<std::uint64_t> exposed{};
     std::uint64_t missing = 0;            ///< the bytes that were granted and have not arrived
-    bool is_orphan = false;               ///< `from` is dead, and another replica will send the message
+    bool lacks_sender = false;            ///< `from` is dead, and another replica has to send the message
     std::uint32_t channel = kNoIndex;     ///< of an announced message, if the sender's rank has replicas
     std::vector<Alternate> alternates{};  ///< who else can send the message
   };
@@ -332,6 +328,7 @@ class Messenger {
   };
   std::vector<Hold> holds_;
   std::vector<ProcessId> held_;  ///< the peers whose messages are held back
+  std::size_t waiting_ = 0;      ///< the number of questions that cannot be answered yet
   Counters counters_;
 };
 

@@ -18,7 +18,7 @@
 
 namespace rdmc::replica {
 
-std::optional<Messenger::Sight> Messenger::sight_of(const Envelope& envelope, ProcessId from) const {
+std::optional<Sight> Messenger::sight_of(const Envelope& envelope, ProcessId from) const {
   const Rank source = rank_of(from);
   if (!is_replicated_ || source == own_rank_) return std::nullopt;
   return Sight{.channel = {.context = envelope.context, .rank = source, .tag = envelope.tag},
@@ -36,17 +36,11 @@ void Messenger::hold_until_seen(const Sight& sight) {
   for_each_replica(others, [&](std::uint32_t replica) {
     if (is_before(channel.seen[replica], sight.sequence)) hold.waits_for |= set_of(replica);
   });
-  const bool is_known = std::ranges::any_of(holds_, [&](const Hold& one) {
-    return one.sight.channel == sight.channel && one.sight.sequence == sight.sequence;
-  });
-  if (hold.waits_for == 0 || is_known) return;
+  if (hold.waits_for == 0 || std::ranges::find(holds_, sight, &Hold::sight) != holds_.end()) return;
   holds_.push_back(hold);
   for_each_replica(hold.waits_for, [&](std::uint32_t replica) {
     ++counters_.questions;
-    note(protocol_->process(own_rank_, replica), Question{.context = sight.channel.context,
-                                                          .source = sight.channel.rank,
-                                                          .tag = sight.channel.tag,
-                                                          .sequence = sight.sequence});
+    note(protocol_->process(own_rank_, replica), Question{sight});
   });
 }
 
@@ -66,32 +60,32 @@ void Messenger::note(ProcessId to, const Record& notice) {
 }
 
 Result<void> Messenger::handle(ProcessId from, const Question& question) {
-  if (rank_of(from) != own_rank_ || value_of(question.source) >= rank_failures_.size())
+  Sight seen = question.sight;
+  if (rank_of(from) != own_rank_ || value_of(seen.channel.rank) >= rank_failures_.size())
     return fail(Errc::protocol_error, "a question that is not for this rank");
-  const ChannelKey key{.context = question.context, .rank = question.source, .tag = question.tag};
-  auto seen = question.sequence;  // A communicator that has ended here has got all its messages.
-  if (!has_ended(key.context)) {
-    IncomingChannel& channel = from_[from_.find_or_add(key)];
-    if (is_before(channel.expected, question.sequence)) {
-      channel.waiting.push_back({.process = from, .sequence = question.sequence});
+  // A communicator that has ended here has got all its messages.
+  if (!has_ended(seen.channel.context)) {
+    IncomingChannel& channel = from_[from_.find_or_add(seen.channel)];
+    if (is_before(channel.expected, seen.sequence)) {
+      if (waiting_ == kMostEarlyChannels)
+        return fail(Errc::protocol_error, "questions for too many messages that have not come yet");
+      ++waiting_;
+      channel.waiting.push_back({.process = from, .sequence = seen.sequence});
       return {};
     }
-    seen = channel.expected;
+    seen.sequence = channel.expected;
   }
-  note(from, Sighting{.context = key.context, .source = key.rank, .tag = key.tag, .sequence = seen});
+  note(from, Sighting{seen});
   return {};
 }
 
 // This process has seen one more message of the channel.
 void Messenger::answer_waiting(std::uint32_t index) {
-  const ChannelKey key = from_.key(index);
-  const std::uint32_t seen = from_[index].expected;
+  const Sight seen{.channel = from_.key(index), .sequence = from_[index].expected};
   auto waiting = std::exchange(from_[index].waiting, {});
-  std::erase_if(waiting, [&](const IncomingChannel::Waiting& one) {
-    if (is_before(seen, one.sequence)) return false;
-    if (!peer(one.process).failure)
-      note(one.process,
-           Sighting{.context = key.context, .source = key.rank, .tag = key.tag, .sequence = seen});
+  waiting_ -= std::erase_if(waiting, [&](const IncomingChannel::Waiting& one) {
+    if (is_before(seen.sequence, one.sequence)) return false;
+    if (!peer(one.process).failure) note(one.process, Sighting{seen});
     return true;
   });
   from_[index].waiting = std::move(waiting);
@@ -99,15 +93,15 @@ void Messenger::answer_waiting(std::uint32_t index) {
 
 Result<void> Messenger::handle(ProcessId from, const Sighting& sighting) {
   if (rank_of(from) != own_rank_) return fail(Errc::protocol_error, "a sighting from another rank");
-  const ChannelKey key{.context = sighting.context, .rank = sighting.source, .tag = sighting.tag};
+  const Sight& seen = sighting.sight;
   const std::uint32_t replica = protocol_->replica(from).replica;
-  if (const auto index = from_.find(key); index != kNoIndex) {
+  if (const auto index = from_.find(seen.channel); index != kNoIndex) {
     IncomingChannel& channel = from_[index];
     channel.seen.resize(protocol_->layout().degree(own_rank_));
-    if (is_before(channel.seen[replica], sighting.sequence)) channel.seen[replica] = sighting.sequence;
+    if (is_before(channel.seen[replica], seen.sequence)) channel.seen[replica] = seen.sequence;
   }
   for (Hold& hold : holds_)
-    if (hold.sight.channel == key && !is_before(sighting.sequence, hold.sight.sequence))
+    if (hold.sight.channel == seen.channel && !is_before(seen.sequence, hold.sight.sequence))
       hold.waits_for &= ~set_of(replica);
   end_holds();
   return {};

@@ -140,9 +140,9 @@ void Messenger::fill_receive(std::uint32_t request, const Envelope& envelope,
 void Messenger::deliver(std::uint32_t arrival, std::uint32_t request) {
   Arrival& message = arrivals_[arrival];
   if (requests_[request].from == kAny) requests_[request].sight = sight_of(message.envelope, message.from);
-  if (message.is_orphan && !failure_of_rank(rank_of(message.from))) {
+  if (message.lacks_sender && !failure_of_rank(rank_of(message.from))) {
     message.request = request;
-  } else if (message.is_orphan) {
+  } else if (message.lacks_sender) {
     fail_request(request, *failure_of_rank(rank_of(message.from)));
     remove_arrival(arrival);
   } else if (!message.transfer) {

@@ -37,8 +37,8 @@ ReplicaSet Messenger::number_message(Envelope& envelope, Rank to) {
   return awaited;
 }
 
-// Keeps a message until it has been acknowledged (lines 7 to 9 and 11). If there is space for a copy, the
-// request is complete at once.
+// Keeps a message until it has been acknowledged (lines 8 and 9). If there is space for a copy, the request
+// is complete at once.
 void Messenger::keep(std::uint32_t outgoing) {
   Outgoing& message = outgoing_[outgoing];
   const auto index =
@@ -76,10 +76,11 @@ void Messenger::release_kept(std::uint32_t index) {
   }
 }
 
-// Lines 12 to 14.
+// Line 14, for all messages that the acknowledgement stands for.
 Result<void> Messenger::handle(ProcessId from, const Acknowledgement& acknowledgement) {
   if (!is_replicated_) return fail(Errc::protocol_error, "an acknowledgement for a rank without replicas");
   const ReplicaId id = protocol_->replica(from);
+  if (id.rank == own_rank_) return fail(Errc::protocol_error, "an acknowledgement from the own rank");
   const ChannelKey key{.context = acknowledgement.context, .rank = id.rank, .tag = acknowledgement.tag};
   auto index = to_.find(key);
   if (index == kNoIndex) {
@@ -107,7 +108,8 @@ Result<void> Messenger::handle(ProcessId from, const Acknowledgement& acknowledg
   return {};
 }
 
-// A replica of the receivers is dead. If it was the last one, their messages fail with `cause`.
+// A replica of a rank is dead. Nothing more is expected from it (lines 31 to 33). If it was the last one, the
+// messages to the rank fail with `cause`.
 void Messenger::fail_outgoing(const ReplicaId& dead, const std::optional<Error>& cause) {
   for (std::uint32_t i = 0; i < outgoing_.end(); ++i) {
     Outgoing* const message = outgoing_.find(i);
@@ -124,7 +126,7 @@ void Messenger::fail_outgoing(const ReplicaId& dead, const std::optional<Error>&
   });
 }
 
-// Sends what a dead replica of this rank may not have sent (lines 21 to 27). The receivers drop what they
+// Sends what a dead replica of this rank may not have sent (lines 21 to 25). The receivers drop what they
 // have already.
 void Messenger::take_over() {
   std::vector<std::uint32_t> kept;
@@ -171,10 +173,11 @@ Result<bool> Messenger::note_number(std::uint32_t index, const Envelope& envelop
 }
 
 // Notes that this process has a message of `bytes` bytes. An acknowledgement to the other replicas of the
-// sender is due then (lines 15 to 18). An urgent one is sent at once.
+// sender is due then (lines 15 to 17). An urgent one is sent at once.
 void Messenger::acknowledge(std::uint32_t channel, ProcessId from, std::size_t bytes, bool is_urgent) {
   const ReplicaId sender = protocol_->replica(from);
-  for_each_replica(protocol_->acknowledged(sender.rank, sender.replica), [&](std::uint32_t replica) {
+  const ReplicaSet others = protocol_->acknowledged(sender.rank, sender.replica);
+  for_each_replica(others, [&](std::uint32_t replica) {
     const ProcessId to = protocol_->process(sender.rank, replica);
     Peer& other = peer(to);
     if (other.due.empty()) acknowledging_.push_back(to);
@@ -183,9 +186,12 @@ void Messenger::acknowledge(std::uint32_t channel, ProcessId from, std::size_t b
       other.due.push_back(channel);
     }
     other.due_bytes += bytes + kEagerOverhead;
-    if (!is_urgent && other.due_bytes < kMostKept / 4) return;
-    other.is_due_now = true;
-    pump(to);
+    other.is_due_now = other.is_due_now || is_urgent || other.due_bytes >= kMostKept / 4;
+  });
+  // Sending can remove the channel, if its communicator has ended.
+  for_each_replica(others, [&](std::uint32_t replica) {
+    const ProcessId to = protocol_->process(sender.rank, replica);
+    if (peer(to).is_due_now) pump(to);
   });
 }
 
@@ -214,6 +220,7 @@ bool Messenger::send_due(ProcessId to) {
     ++counters_.acknowledgements;
     channel.due &= ~bit;
     other.due.pop_back();
+    if (has_ended(key.context) && is_unused(channel)) from_.remove(index);
   }
   other.is_due_now = false;
   other.due_bytes = 0;
@@ -254,7 +261,7 @@ Result<void> Messenger::repeat(std::uint32_t channel, ProcessId from, const Anno
   if (arrivals_[*index].bytes != announcement.bytes)
     return diverged(announcement.envelope, "has different lengths");
   const Alternate other{.from = from, .transfer = announcement.transfer};
-  if (arrivals_[*index].is_orphan)
+  if (arrivals_[*index].lacks_sender)
     adopt(*index, other);
   else
     arrivals_[*index].alternates.push_back(other);
@@ -269,7 +276,7 @@ void Messenger::give_bytes(std::uint32_t index, ProcessId from, std::span<const 
   const auto request = arrival.request;
   const Envelope envelope = arrival.envelope;
   arrival.from = from;
-  arrival.is_orphan = false;
+  arrival.lacks_sender = false;
   if (request) {
     std::erase(peer(first).ungranted, index);
     remove_arrival(index);
@@ -282,13 +289,13 @@ void Messenger::give_bytes(std::uint32_t index, ProcessId from, std::span<const 
   if (transfer) refuse(first, *transfer);
 }
 
-// Another replica sends an announced message in place of the dead one.
+// Another replica sends an announced message in place of the dead one (lines 34 and 35).
 void Messenger::adopt(std::uint32_t index, const Alternate& other) {
   if (!other.transfer) return give_bytes(index, other.from, other.bytes);
   Arrival& arrival = arrivals_[index];
   arrival.from = other.from;
   arrival.transfer = other.transfer;
-  arrival.is_orphan = false;
+  arrival.lacks_sender = false;
   if (!arrival.request) return;
   peer(other.from).ungranted.push_back(index);
   grant_next(other.from);
@@ -302,7 +309,7 @@ void Messenger::drop_arrivals(ProcessId dead, bool is_last, const Error& cause) 
     if (!arrival) continue;
     std::erase_if(arrival->alternates, [&](const Alternate& other) { return other.from == dead; });
     const bool depends = arrival->from == dead || (is_last && rank_of(arrival->from) == id.rank);
-    if (!depends || (!arrival->transfer && !arrival->is_orphan)) continue;
+    if (!depends || (!arrival->transfer && !arrival->lacks_sender)) continue;
     if (arrival->exposed) carrier_.withdraw(*std::exchange(arrival->exposed, std::nullopt));
     if (is_last) {
       // An announced message that no receive has matched yet stays in its queue. Its receive will fail.
@@ -313,7 +320,7 @@ void Messenger::drop_arrivals(ProcessId dead, bool is_last, const Error& cause) 
     }
     if (arrival->from != dead) continue;
     arrival->transfer.reset();
-    arrival->is_orphan = true;
+    arrival->lacks_sender = true;
     if (!arrival->alternates.empty()) {
       const Alternate other = std::move(arrival->alternates.front());
       arrival->alternates.erase(arrival->alternates.begin());
@@ -337,8 +344,7 @@ void Messenger::close_channels(ContextId context) {
     to_.remove(index);
   }
   from_.for_each([&](const ChannelKey& key, std::uint32_t index, const IncomingChannel& channel) {
-    if (key.context == context && channel.due == 0 && channel.open.empty() && channel.waiting.empty())
-      ended.push_back(index);
+    if (key.context == context && is_unused(channel)) ended.push_back(index);
   });
   for (const std::uint32_t index : ended) from_.remove(index);
 }

@@ -19,7 +19,7 @@ enum class Kind : std::uint8_t {
 };
 
 constexpr std::size_t kEnvelopeBytes = 16, kAnnouncementBytes = kEnvelopeBytes + 16, kGrantBytes = 32,
-                      kConsumedBytes = 8, kAcknowledgementBytes = 16, kQuestionBytes = 16;
+                      kConsumedBytes = 8, kAcknowledgementBytes = 16, kSightBytes = 16;
 static_assert(kEagerHeadBytes == kRecordHeadBytes + kEnvelopeBytes);
 static_assert(kLongestRecordBytes == kRecordHeadBytes + kAnnouncementBytes &&
               kAnnouncementBytes >= kGrantBytes);
@@ -80,27 +80,26 @@ std::size_t put_body(std::byte* out, const Acknowledgement& acknowledgement) {
   return kAcknowledgementBytes;
 }
 
-// A Question and a Sighting have the same fields.
-template <typename Either>
-std::size_t put_question(std::byte* out, const Either& question) {
-  store_be(out, static_cast<std::uint32_t>(question.context));
-  store_be(out + 4, value_of(question.source));
-  store_be(out + 8, static_cast<std::uint32_t>(question.tag));
-  store_be(out + 12, question.sequence);
-  return kQuestionBytes;
-}
-std::size_t put_body(std::byte* out, const Question& question) {
-  return put_question(out, question);
-}
-std::size_t put_body(std::byte* out, const Sighting& sighting) {
-  return put_question(out, sighting);
+std::size_t put(std::byte* out, const Sight& sight) {
+  store_be(out, static_cast<std::uint32_t>(sight.channel.context));
+  store_be(out + 4, value_of(sight.channel.rank));
+  store_be(out + 8, static_cast<std::uint32_t>(sight.channel.tag));
+  store_be(out + 12, sight.sequence);
+  return kSightBytes;
 }
 
-template <typename Either>
-Either question_at(const std::byte* from) {
-  return {.context = ContextId{load_be<std::uint32_t>(from)},
-          .source = Rank{load_be<std::uint32_t>(from + 4)},
-          .tag = static_cast<std::int32_t>(load_be<std::uint32_t>(from + 8)),
+std::size_t put_body(std::byte* out, const Question& question) {
+  return put(out, question.sight);
+}
+
+std::size_t put_body(std::byte* out, const Sighting& sighting) {
+  return put(out, sighting.sight);
+}
+
+Sight sight_at(const std::byte* from) {
+  return {.channel = {.context = ContextId{load_be<std::uint32_t>(from)},
+                      .rank = Rank{load_be<std::uint32_t>(from + 4)},
+                      .tag = static_cast<std::int32_t>(load_be<std::uint32_t>(from + 8))},
           .sequence = load_be<std::uint32_t>(from + 12)};
 }
 
@@ -112,13 +111,8 @@ std::unexpected<Error> bad(const char* what) {
 
 std::size_t encoded_bytes(const Record& record) {
   if (const auto* eager = std::get_if<Eager>(&record)) return kEagerHeadBytes + eager->bytes.size();
-  constexpr std::size_t kBodies[] = {0,
-                                     kAnnouncementBytes,
-                                     kGrantBytes,
-                                     kConsumedBytes,
-                                     kAcknowledgementBytes,
-                                     kQuestionBytes,
-                                     kQuestionBytes};
+  constexpr std::size_t kBodies[] = {
+      0, kAnnouncementBytes, kGrantBytes, kConsumedBytes, kAcknowledgementBytes, kSightBytes, kSightBytes};
   return kRecordHeadBytes + kBodies[record.index()];
 }
 
@@ -179,11 +173,13 @@ Result<Record> RecordReader::next() {
       return acknowledgement;
     }
     case Kind::question:
-      if (bytes != kQuestionBytes) break;
-      return question_at<Question>(body.data());
-    case Kind::sighting:
-      if (bytes != kQuestionBytes) break;
-      return question_at<Sighting>(body.data());
+    case Kind::sighting: {
+      if (bytes != kSightBytes) break;
+      const Sight sight = sight_at(body.data());
+      if (sight.channel.tag < 0) return bad("record: a channel with an impossible tag");
+      if (static_cast<Kind>(head >> 24) == Kind::question) return Question{sight};
+      return Sighting{sight};
+    }
     default: return bad("record: of an unknown kind");
   }
   return bad("record: of a wrong length");

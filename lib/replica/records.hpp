@@ -76,23 +76,30 @@ struct Acknowledgement {
   friend bool operator==(const Acknowledgement&, const Acknowledgement&) = default;
 };
 
-/// Asks another replica of the same rank for a Sighting as soon as it has seen all messages of the channel
-/// (source, this rank, context, tag) whose numbers are before `sequence`. `source` is a rank of the world.
-struct Question {
+/// Names a logical channel of a process. `rank` is the rank of the world at the other side.
+struct ChannelKey {
   ContextId context{};
-  Rank source{};
+  Rank rank{};
   std::int32_t tag = 0;
+  friend bool operator==(const ChannelKey&, const ChannelKey&) = default;
+};
+
+/// The messages of a channel to the own rank whose numbers are before `sequence`.
+struct Sight {
+  ChannelKey channel;
   std::uint32_t sequence = 0;
+  friend bool operator==(const Sight&, const Sight&) = default;
+};
+
+/// Asks another replica of the same rank for a Sighting as soon as it has seen these messages.
+struct Question {
+  Sight sight;
   friend bool operator==(const Question&, const Question&) = default;
 };
 
-/// The answer to a Question: this replica has seen all messages of the channel before `sequence`, or their
-/// announcements.
+/// The answer to a Question: this replica has seen these messages, or their announcements.
 struct Sighting {
-  ContextId context{};
-  Rank source{};
-  std::int32_t tag = 0;
-  std::uint32_t sequence = 0;
+  Sight sight;
   friend bool operator==(const Sighting&, const Sighting&) = default;
 };
 

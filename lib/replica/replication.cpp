@@ -15,7 +15,8 @@ class Sdr final : public ReplicationProtocol {
 
  private:
   /// The replica of this process's rank that sends to replica `receiver` of any rank. The next living one
-  /// takes the place of a dead one. If the receiver's rank has more replicas, the senders take turns.
+  /// takes the place of a dead one (Algorithm 1, lines 19 to 27). If the receiver's rank has more replicas,
+  /// the senders take turns.
   std::uint32_t sender_to(std::uint32_t receiver) const {
     const std::uint32_t degree = layout().degree(self().rank);
     std::uint32_t sender = receiver % degree;

@@ -33,7 +33,7 @@ void for_each_replica(ReplicaSet set, Function function) {
   for (; set != 0; set &= set - 1) function(static_cast<std::uint32_t>(std::countr_zero(set)));
 }
 
-/// What a process does with its messages to one rank.
+/// The parts that the replicas of one rank play when a process sends a message to this rank.
 struct Roles {
   /// The process sends its messages to these replicas.
   ReplicaSet receivers = 0;

@@ -25,21 +25,39 @@ RANKS = 3
 KILLS = 500
 
 
+def strike(process, number):
+    """Sends the signal, unless the process has ended. Returns false if it has."""
+    try:
+        if process is not None:
+            signal.pidfd_send_signal(process, number)
+        return process is not None
+    except ProcessLookupError:
+        return False
+
+
 class Run:
     """A run whose events are read by a thread."""
 
     def __init__(self, case, *words):
-        self.started, self.events = time.monotonic(), []
+        self.case, self.started, self.events = case, time.monotonic(), []
         self.process = subprocess.Popen([RUN, "--json", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=case.environment)
         self.reader = threading.Thread(target=lambda: self.events.extend(map(json.loads, self.process.stdout)))
         self.reader.start()
 
-    def pids(self, processes):
-        """Waits until all processes have started. Returns the process id of each (rank, replica)."""
+    def processes(self, count):
+        """Waits until all processes have started. Returns a descriptor of each (rank, replica) that has not ended yet. The
+        descriptor means this process even after its end, when another one may have its number."""
         started = lambda: [event for event in list(self.events) if event["event"] == "started"]
-        wait_until(lambda: len(started()) == processes or self.process.poll() is not None, "the processes have started")
-        return {(event["rank"], event["replica"]): event["pid"] for event in started()}
+        wait_until(lambda: len(started()) == count or self.process.poll() is not None, "the processes have started")
+        found = {}
+        for event in started():
+            try:
+                found[event["rank"], event["replica"]] = descriptor = os.pidfd_open(event["pid"])
+                self.case.addCleanup(os.close, descriptor)
+            except ProcessLookupError:
+                pass
+        return found
 
     def wait(self):
         try:
@@ -90,20 +108,16 @@ class Replicas(unittest.TestCase):
                     self.assert_right(self.start(name, 1, "sdr", "--replica-map", degrees.name).wait(),
                                       self.start(name, 1).wait().output)
 
-    def kill_some(self, run, degree, chance):
-        """Kills all replicas but one of each rank, at random times of a run that takes about `chance` seconds."""
-        pids = run.pids(RANKS * degree)
-        victims = [pid for rank in range(RANKS)
-                   for pid in self.random.sample([pids[rank, replica] for replica in range(degree)], degree - 1)] if pids else []
-        for when, pid in sorted((self.random.uniform(0, chance), pid) for pid in victims):
-            # Half of the victims die together with the next one.
-            if self.random.random() < 0.5:
+    def kill_some(self, run, degree, seconds):
+        """Kills all replicas but one of each rank at random times, while the run takes about `seconds`. Half of them die
+        at once after the one before."""
+        running = run.processes(RANKS * degree)
+        victims = [(self.random.uniform(0, seconds), self.random.random() < 0.5, (rank, replica)) for rank in range(RANKS)
+                   for replica in self.random.sample(range(degree), degree - 1)]
+        for when, waits, victim in sorted(victims):
+            if waits:
                 time.sleep(max(0, run.started + when - time.monotonic()))
-            if run.process.poll() is None:
-                try:
-                    os.kill(pid, signal.SIGKILL)  # rdmc_run has not waited for its processes before it ends.
-                except ProcessLookupError:
-                    pass
+            strike(running.get(victim), signal.SIGKILL)
 
     def test_the_survivors_print_the_result_whoever_dies(self):
         seed = int(os.environ.get("RDMC_SEED", "1"))
@@ -126,19 +140,22 @@ class Replicas(unittest.TestCase):
     def test_a_replica_that_stops_for_a_while_goes_on(self):
         for name in OPTIONS:
             usual = self.start(name, 2).wait()
-            run = self.start(name, 2)
-            pid = run.pids(2 * RANKS)[1, 0]
-            os.kill(pid, signal.SIGSTOP)
-            time.sleep(1)
-            os.kill(pid, signal.SIGCONT)
-            self.assert_right(run.wait(), usual.output)
-            self.assertEqual(run.deaths, 0, run.errors)
+            while True:  # On a busy machine, a run can end before its process is stopped.
+                run = self.start(name, 2)
+                process = run.processes(2 * RANKS).get((1, 0))
+                is_stopped = strike(process, signal.SIGSTOP)
+                time.sleep(1)
+                strike(process, signal.SIGCONT)
+                self.assert_right(run.wait(), usual.output)
+                self.assertEqual(run.deaths, 0, run.errors)
+                if is_stopped:
+                    break
 
     def test_the_death_of_all_replicas_of_a_rank_ends_the_run(self):
         run = Run(self, "-n", RANKS, "-r", 2, PROGRAMS["stencil"], "--size", 64, "--iterations", 1 << 30)
-        pids = run.pids(2 * RANKS)
+        running = run.processes(2 * RANKS)
         for replica in 0, 1:
-            os.kill(pids[1, replica], signal.SIGKILL)
+            self.assertTrue(strike(running[1, replica], signal.SIGKILL))
         run.wait()
         self.assertEqual(run.process.returncode, LOST, run.errors)
         self.assertIn("rank 1 is lost", run.errors)

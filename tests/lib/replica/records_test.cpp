@@ -18,6 +18,13 @@ Envelope any_envelope() {
           .sequence = *rc::gen::arbitrary<std::uint32_t>()};
 }
 
+Sight any_sight() {
+  return {.channel = {.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
+                      .rank = Rank{*rc::gen::arbitrary<std::uint32_t>()},
+                      .tag = *rc::gen::inRange(0, 1 << 30)},
+          .sequence = *rc::gen::arbitrary<std::uint32_t>()};
+}
+
 /// `bytes` is the memory of the message of an Eager record.
 Record any_record(std::vector<std::byte>& bytes) {
   switch (*rc::gen::inRange(0, 7)) {
@@ -38,16 +45,8 @@ Record any_record(std::vector<std::byte>& bytes) {
       return Acknowledgement{.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
                              .tag = *rc::gen::inRange(0, 1 << 30),
                              .sequence = *rc::gen::arbitrary<std::uint32_t>()};
-    case 4:
-      return Question{.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
-                      .source = Rank{*rc::gen::arbitrary<std::uint32_t>()},
-                      .tag = *rc::gen::arbitrary<std::int32_t>(),
-                      .sequence = *rc::gen::arbitrary<std::uint32_t>()};
-    case 5:
-      return Sighting{.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
-                      .source = Rank{*rc::gen::arbitrary<std::uint32_t>()},
-                      .tag = *rc::gen::arbitrary<std::int32_t>(),
-                      .sequence = *rc::gen::arbitrary<std::uint32_t>()};
+    case 4: return Question{any_sight()};
+    case 5: return Sighting{any_sight()};
     default: return Consumed{*rc::gen::arbitrary<std::uint64_t>()};
   }
 }
