@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Tests the last line and the exit code of ./check for every kind of result that meson reports."""
+"""Tests ./check: its last line and its exit code for every kind of result that meson reports, and the order of its parts."""
 import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import os
 import pathlib
 import re
+import signal
+import subprocess
 import sys
 import threading
 import unittest
@@ -15,6 +18,7 @@ TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/run_checks"
 LOADER = importlib.machinery.SourceFileLoader("run_checks", str(TOOL))
 run_checks = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_checks", LOADER))
 LOADER.exec_module(run_checks)
+IDLE = ["chrt", "--idle", "0"]  # A task of this policy runs when nothing else would: see sched(7).
 
 
 def report(*records):
@@ -67,21 +71,23 @@ class Runs(unittest.TestCase):
         self.environments = {}
         tested, testing, units_done, beside = [], threading.Event(), threading.Event(), threading.Event()
 
-        def build(run, _count, prefix=()):
+        def build(run, _count, prefix=list):
             # The builds with sanitizers must run while the tests of the release build run. They get only the
             # processor time that those leave.
             self.environments[run.name] = run.environment
-            self.assertEqual(list(prefix), [] if run.name == "release" else run_checks.LEFT_OVER_TIME)
+            self.assertEqual(prefix(), [] if run.name == "release" else IDLE)
             self.assertTrue(run.name == "release" or testing.wait(60))
             return built
 
-        def run_tests(run, count, is_wanted, prefix=()):
+        def run_tests(run, count, is_wanted, prefix=list):
             testing.set()
             unit, system = ({"suite": ["rdmc:" + name]} for name in ("fabric", "system"))
             if run.name != "release":
                 self.assertTrue(units_done.is_set())
-                self.assertEqual(prefix, run_checks.LEFT_OVER_TIME)
+                if not beside.is_set():  # So the tests of the release build have not ended yet.
+                    self.assertEqual(prefix(), IDLE)
                 beside.set()
+                self.prefix = prefix
             elif is_wanted(unit):
                 self.assertFalse(is_wanted(system))
                 units_done.set()
@@ -100,6 +106,21 @@ class Runs(unittest.TestCase):
 
     def test_sanitized_builds_and_tests_fill_the_time_that_release_tests_leave_over(self):
         self.assertEqual(self.run_main(True), (["release", "release", "sanitized", "threads"], 0))
+        self.assertEqual(self.prefix(), [])  # The tests of the release build are over.
+
+    def test_after_the_release_tests_what_runs_gets_its_normal_share(self):
+        left_over = run_checks.LeftOverTime()
+        with subprocess.Popen([*left_over.prefix(), "sh", "-c", "echo begun; sleep 1000 & wait"], stdout=subprocess.PIPE,
+                              start_new_session=True) as process:
+            try:
+                process.stdout.readline()
+                tasks = lambda: [os.sched_getscheduler(task) for task in left_over._tasks() if task != os.getpid()]
+                self.assertIn(os.SCHED_IDLE, tasks())
+                left_over.end()
+                self.assertTrue(tasks())
+                self.assertNotIn(os.SCHED_IDLE, tasks())
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
 
     def test_quick_leaves_the_sanitizers_out(self):
         self.assertEqual(self.run_main(True, ["--quick"]), (["release", "release"], 0))
