@@ -51,6 +51,7 @@ Result<Address> Connections::listen(const Address& address) {
 void Connections::set_addresses(std::vector<std::optional<Address>> addresses) {
   on_loop([addresses = std::move(addresses)](Connections& self) mutable {
     self.addresses_ = std::move(addresses);
+    for (auto& [to, blob] : std::exchange(self.early_dials_, {})) self.begin(to, std::move(blob));
   });
 }
 
@@ -75,33 +76,24 @@ void Connections::dial(ProcessId to, fabric::ConnectionBlob blob) {
 }
 
 void Connections::begin(ProcessId to, fabric::ConnectionBlob blob) {
+  if (!addresses_) {
+    early_dials_.emplace(to, std::move(blob));
+    return;
+  }
   const auto index = static_cast<std::uint32_t>(to);
-  const auto address = index < addresses_.size() ? addresses_[index] : std::nullopt;
+  const auto address = index < addresses_->size() ? (*addresses_)[index] : std::nullopt;
   if (!address) return give_up(to, {Errc::peer_failed, "that process has never joined, or is dead"});
   Entry& entry = entries_[to];
-  entry.blob = std::move(blob);
-  entry.dialing =
-      peers_.open(host_string(*address), address->port, kPatience, kService, {greeting(own_), entry.blob},
-                  [weak = weak_from_this(), to](Result<control::Channel> channel, peer::Offer theirs) {
-                    if (const auto self = weak.lock())
-                      self->on_answer(to, std::move(channel), std::move(theirs));
-                  });
+  entry.dialing = peers_.open(
+      host_string(*address), address->port, kPatience, kService, {greeting(own_), std::move(blob)},
+      [weak = weak_from_this(), to](Result<control::Channel> channel, peer::Offer theirs) {
+        if (const auto self = weak.lock()) self->on_answer(to, std::move(channel), std::move(theirs));
+      });
 }
 
 void Connections::on_answer(ProcessId to, Result<control::Channel> channel, peer::Offer theirs) {
   // The other process's own dial is used instead of this one, and must come.
   if (!channel && channel.error().code == Errc::already_exists) return await_ready(to);
-  Entry& entry = entries_[to];
-  const bool has_ended =
-      !channel && (channel.error().code == Errc::cancelled || channel.error().code == Errc::peer_failed);
-  if (has_ended && ++entry.dials < kMostDials) {
-    entry.redial =
-        peers_.loop().after(kRedialDelay * (1 << (entry.dials - 1)), [weak = weak_from_this(), to] {
-          const auto self = weak.lock();
-          if (self && !self->is_closed_) self->begin(to, self->entries_[to].blob);
-        });
-    return;
-  }
   if (!channel) return give_up(to, channel.error());
   if (const auto process = read_greeting(theirs.greeting, processes_); !process || *process != to)
     return give_up(to, {Errc::protocol_error, "another process has answered"});

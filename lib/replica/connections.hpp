@@ -22,11 +22,6 @@ class Connections final : public std::enable_shared_from_this<Connections> {
  public:
   /// A connection that is not ready after this time has failed.
   static constexpr Duration kPatience = seconds(20);
-  /// If a dial fails because a control connection has ended, it is tried again. When two processes dial each
-  /// other at the same time, one of their control connections ends, perhaps with a dial on it. The delay
-  /// before the second dial is kRedialDelay, and doubles each time.
-  static constexpr Duration kRedialDelay = milliseconds(20);
-  static constexpr std::uint32_t kMostDials = 9;
 
   /// `driver`, `links` and `peers` must exist until close() has returned. `own` is this process, and
   /// `processes` is the number of all processes.
@@ -37,7 +32,8 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   /// Accepts connections at `address`, whose port number may be 0. Returns the address with its port number.
   /// Errors: those of Peers::serve and Peers::listen.
   Result<Address> listen(const Address& address);
-  /// Sets the control address of each process. Must be called before the first dial.
+  /// Sets the control address of each process. Dials before that wait for it: another process may learn the
+  /// addresses earlier, and its message can need an acknowledgement to a third one. Must be called once.
   void set_addresses(std::vector<std::optional<Address>> addresses);
   /// Any thread. Begins to connect to `to`. Links learns of the result.
   void dial(ProcessId to, fabric::ConnectionBlob blob);
@@ -48,9 +44,7 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   struct Entry {
     std::optional<control::Channel> channel;
     peer::Peers::Handle dialing;
-    fabric::ConnectionBlob blob;  ///< of the dial
-    std::uint32_t dials = 0;      ///< the number of dials that have failed
-    control::Timer patience, redial;
+    control::Timer patience;
   };
 
   template <typename Work>
@@ -76,7 +70,8 @@ class Connections final : public std::enable_shared_from_this<Connections> {
   std::atomic<bool> is_closed_ = false;
 
   // Only the control loop uses the following members.
-  std::vector<std::optional<Address>> addresses_;
+  std::optional<std::vector<std::optional<Address>>> addresses_;
+  std::map<ProcessId, fabric::ConnectionBlob> early_dials_;  ///< dials that wait for the addresses
   std::map<ProcessId, Entry> entries_;
   /// The requests that wait for the engine. A request must end on the loop's thread.
   std::map<std::uint64_t, peer::Request> requests_;

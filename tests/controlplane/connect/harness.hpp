@@ -27,7 +27,7 @@
 
 namespace rdmc::control::testing {
 
-inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr std::chrono::seconds kPatience{120};
 using Bytes = std::vector<std::byte>;
 
 inline Bytes bytes_of(std::string_view text) {
