@@ -56,9 +56,22 @@ replica::Started RunState::snapshot() const {
   return all;
 }
 
+void RunState::done(ProcessId process) {
+  at(process).is_done = true;
+  tell_if_all_are_done();
+}
+
+void RunState::tell_if_all_are_done() {
+  if (!has_started_ || are_all_done_) return;
+  const auto is_done = [](const Process& one) { return one.is_done || one.has_ended; };
+  are_all_done_ = std::ranges::all_of(processes_, is_done);
+  if (are_all_done_) publish(replica::AllDone{});
+}
+
 void RunState::finished(ProcessId process, const replica::RunCounters& counters) {
   Process& one = at(process);
   if (one.has_ended || std::exchange(one.has_finished, true)) return;
+  done(process);
   counters_.messages += counters.messages;
   counters_.acknowledgements += counters.acknowledgements;
   counters_.syncs += counters.syncs;
@@ -98,6 +111,7 @@ void RunState::exited(ProcessId process, Exit exit) {
     die(process, std::move(cause));
   }
   start_if_all_are_there();
+  tell_if_all_are_done();
 }
 
 void RunState::die(ProcessId process, std::string cause) {

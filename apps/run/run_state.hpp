@@ -73,6 +73,9 @@ class RunState {
   explicit RunState(replica::Layout layout);
 
   void joined(replica::ProcessId process, const Address& address);
+  /// The program has ended its part at this process.
+  void done(replica::ProcessId process);
+  /// The process has ended its Job in order.
   void finished(replica::ProcessId process, const replica::RunCounters& counters);
   /// A process has requested the end of the run with this exit code.
   void aborted(replica::ProcessId process, int code);
@@ -107,7 +110,7 @@ class RunState {
  private:
   struct Process {
     std::optional<Address> address;  ///< set while the process has joined and lives
-    bool has_joined = false, has_finished = false, has_ended = false, has_died = false;
+    bool has_joined = false, is_done = false, has_finished = false, has_ended = false, has_died = false;
     std::string killed_because;  ///< why rdmc_run has killed it; empty if it has not
     std::string lost;            ///< why its connection has ended
     int code = 0;
@@ -117,6 +120,7 @@ class RunState {
   void die(replica::ProcessId process, std::string cause);
   void end(int code, const std::string& reason);
   void start_if_all_are_there();
+  void tell_if_all_are_done();
   void publish(replica::RunEvent event);
   void signal_all(int signal);
   replica::Started snapshot() const;
@@ -126,7 +130,7 @@ class RunState {
   std::vector<Action> actions_;
   std::uint64_t last_event_ = 0;
   bool is_joined_ = false;  ///< a process has joined
-  bool has_started_ = false;
+  bool has_started_ = false, are_all_done_ = false;
   bool is_ending_ = false;
   int end_code_ = 0;
   std::uint32_t alive_, deaths_ = 0;

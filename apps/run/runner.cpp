@@ -133,6 +133,7 @@ Result<void> Runner::open_server() {
           [this](const replica::Join& join) {
             post([this, join] { state_.joined(join.process, join.address); });
           },
+      .done = [this](ProcessId process) { post([this, process] { state_.done(process); }); },
       .finished =
           [this](ProcessId process, const replica::RunCounters& counters) {
             post([this, process, counters] { state_.finished(process, counters); });

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "controlplane/launch/key_file.hpp"
-#include "controlplane/peer/last_turns.hpp"
 #include "dataplane/base/clock.hpp"
 
 namespace rdmc::replica {
@@ -17,9 +16,6 @@ namespace {
 constexpr Duration kLook = milliseconds(100);
 /// The limits for the steps in which a process waits for rdmc_run.
 constexpr Duration kJoinPatience = seconds(60), kFinishPatience = seconds(10);
-/// The longest time for which finish() waits until the last messages have been acknowledged. A process that
-/// is alive may be stopped for a while. A link to a dead process fails earlier.
-constexpr Duration kQuietPatience = Links::kSilence + seconds(8);
 /// The longest time that rdmc_run may take to report the death of a process whose link has failed.
 constexpr Duration kDeathPatience = seconds(30);
 
@@ -51,17 +47,10 @@ class JobState::NoCarrier final : public Carrier {
   void withdraw(std::uint64_t) override {}
 };
 
-class JobState::Call {
+/// While it exists, this thread runs the engine, and may use what belongs to the engine.
+class JobState::Call : public Driver::Call {
  public:
-  explicit Call(const JobState& job) : call_(job.network_.driver.get()) {}
-  void turn(JobState& job, Duration longest) {
-    call_.turn(longest);
-    if (job.network_.run && job.network_.run->has_events()) job.handle_events();
-    if (job.network_.links && !job.network_.links->broken().empty()) job.handle_broken_links();
-  }
-
- private:
-  Driver::Call call_;
+  explicit Call(const JobState& job) : Driver::Call(job.network_.driver.get()) {}
 };
 
 JobState::JobState() : self_pointer_(std::make_shared<JobState*>(this)) {}
@@ -114,6 +103,7 @@ Result<void> JobState::join(const Assignment& assignment) {
     messenger_.emplace(*network_.links, std::move(*protocol),
                        Messenger::Options{.is_strict = assignment.option(option::kStrict) == "1"});
     network_.links->serve(*messenger_);
+    network_.driver->thread().engine().add(*this);
   }
   network_.connections =
       std::make_shared<Connections>(*network_.driver, *network_.links, network_.run->peers(), own, processes);
@@ -142,7 +132,8 @@ JobState::~JobState() {
   *self_pointer_ = nullptr;  // Communicators that exist longer do nothing any more.
   if (network_.connections) network_.connections->close();
   if (network_.links) {
-    const Driver::Call call(network_.driver.get());
+    const Call call(*this);
+    network_.driver->thread().engine().remove(*this);
     network_.links.reset();
   }
 }
@@ -190,6 +181,8 @@ void JobState::handle_events() {
       note_death(died->process, died->cause);
     } else if (std::holds_alternative<Aborted>(event.what)) {
       end_ = Error{Errc::cancelled, "the run has been aborted"};
+    } else if (std::holds_alternative<AllDone>(event.what)) {
+      are_all_done_ = true;
     } else if (const auto* const lost = std::get_if<LauncherLost>(&event.what)) {
       end_ = Error{Errc::peer_failed, "rdmc_run is gone: " + lost->cause.what};
     }
@@ -197,12 +190,12 @@ void JobState::handle_events() {
 }
 
 // A process whose link has failed is dead in most cases, and rdmc_run will say so. If it is not, this process
-// cannot go on: it would miss messages, while the other replicas get them.
-void JobState::handle_broken_links() {
-  const Time now = monotonic_now();
+// cannot go on: it would miss messages, while the other replicas get them. If the program has ended
+// everywhere, the other process has only ended its links earlier.
+void JobState::handle_broken_links(Time now) {
   if (broken_since_ == Time::never()) broken_since_ = now;
   for (const auto& [process, cause] : std::vector(network_.links->broken())) {
-    if (is_finishing_)
+    if (are_all_done_)
       network_.links->on_died(process, cause);
     else if (!end_ && (is_fault(cause.code) || now - broken_since_ > kDeathPatience))
       end_ = Error{cause.code, "the link to rank " + to_string(assignment_.layout.replica(process)) +
@@ -211,17 +204,28 @@ void JobState::handle_broken_links() {
   if (network_.links->broken().empty()) broken_since_ = Time::never();
 }
 
+std::size_t JobState::work(Time now) {
+  const bool has_events = network_.run->has_events();
+  if (has_events) handle_events();
+  if (!network_.links->broken().empty()) handle_broken_links(now);
+  return has_events ? 1 : 0;
+}
+
+void JobState::on_out_of_memory() {
+  if (!end_) end_ = Error{Errc::resource_limit, "this process had no memory for an event of the run"};
+}
+
 Result<RequestId> JobState::send(ContextId context, std::span<const std::byte> bytes, int to, int tag) {
-  if (auto may = check(); !may) return std::unexpected(may.error());
   const Call call(*this);
+  if (auto may = check(); !may) return std::unexpected(may.error());
   const RequestId request = messenger_->send(context, bytes, static_cast<std::uint32_t>(to), tag);
   if (network_.links) network_.links->flush_when_due();
   return request;
 }
 
 Result<RequestId> JobState::receive(ContextId context, std::span<std::byte> bytes, int from, int tag) {
-  if (auto may = check(); !may) return std::unexpected(may.error());
   const Call call(*this);
+  if (auto may = check(); !may) return std::unexpected(may.error());
   const RequestId request = messenger_->receive(context, bytes, from, tag);
   if (network_.links) network_.links->flush_when_due();
   return request;
@@ -240,7 +244,7 @@ Result<JobState::Completion> JobState::wait_any(Call& call, std::span<const Requ
     if (auto may = check(); !may) return std::unexpected(may.error());
     if (!network_.driver)
       return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
-    call.turn(*this, kLook);
+    call.turn(kLook);
   }
 }
 
@@ -253,7 +257,7 @@ Result<std::optional<JobState::Completion>> JobState::test_any(std::span<const R
   Call call(*this);
   if (network_.links) network_.links->flush();
   if (auto complete = find_complete(requests)) return complete;
-  call.turn(*this, {});
+  call.turn({});
   if (auto complete = find_complete(requests)) return complete;
   if (auto may = check(); !may) return std::unexpected(may.error());
   return std::nullopt;
@@ -273,15 +277,15 @@ Result<Delivery> JobState::wait(RequestId request) {
 
 Result<Delivery> JobState::send_and_wait(ContextId context, std::span<const std::byte> bytes, int to,
                                          int tag) {
-  if (auto may = check(); !may) return std::unexpected(may.error());
   Call call(*this);
+  if (auto may = check(); !may) return std::unexpected(may.error());
   return wait(call, messenger_->send(context, bytes, static_cast<std::uint32_t>(to), tag));
 }
 
 Result<Delivery> JobState::receive_and_wait(ContextId context, std::span<std::byte> bytes, int from,
                                             int tag) {
-  if (auto may = check(); !may) return std::unexpected(may.error());
   Call call(*this);
+  if (auto may = check(); !may) return std::unexpected(may.error());
   return wait(call, messenger_->receive(context, bytes, from, tag));
 }
 
@@ -302,67 +306,50 @@ void JobState::cancel(RequestId request) {
 Result<std::optional<Delivery>> JobState::probe(ContextId context, int from, int tag, bool waits) {
   Call call(*this);
   while (true) {
-    call.turn(*this, {});
+    call.turn({});
     if (const auto found = messenger_->probe(context, from, tag)) return found;
     if (const auto failure = messenger_->failure_of(context, from)) return std::unexpected(*failure);
     if (auto may = check(); !may) return std::unexpected(may.error());
     if (!waits) return std::nullopt;
     if (!network_.driver)
       return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
-    call.turn(*this, kLook);
+    call.turn(kLook);
   }
 }
 
 void JobState::progress() {
   Call call(*this);
-  call.turn(*this, {});
+  call.turn({});
 }
 
-// The first barrier waits until the program has ended everywhere, and the second one until all messages have
-// arrived: as long as one has not, its sender may be needed.
+// The process serves the others until the program has ended everywhere. If a replica dies before that, others
+// may still need what this process has sent.
 Result<void> JobState::finish() {
+  Call call(*this);
   if (auto may = check(); !may) return may;
-  const bool has_replicas = assignment_.layout.most_degree() > 1;
-  if (auto all_here = world_->barrier(); !all_here) return all_here;
-  if (has_replicas) {
-    wait_until_quiet();
-    if (auto may = check(); !may) return may;
-    // A process that is ready earlier ends its links. Then the barrier fails here, but it is not needed any
-    // more.
-    is_finishing_ = true;
-    static_cast<void>(world_->barrier());
-  }
-  is_finishing_ = true;
-  if (network_.driver) {
-    wait_until_quiet();
-    Call call(*this);
-    for (peer::LastTurns last; !last.are_over(0);) call.turn(*this, {});
+  if (network_.run) {
+    if (auto told = network_.run->done(); !told) return told;
+    while (!are_all_done_) {
+      call.turn(kLook);
+      if (auto may = check(); !may) return may;
+    }
     network_.links->close({Errc::cancelled, "the Job has been finished"});
   }
   end_ = Error{Errc::cancelled, "the Job has been finished"};
   if (!network_.run) return {};
-  const JobCounters sent = counters();
+  const auto& sent = messenger_->counters();
   return network_.run->finish({.messages = sent.messages,
                                .acknowledgements = sent.acknowledgements,
-                               .syncs = sent.syncs,
-                               .connections = sent.connections},
+                               .syncs = 0,
+                               .connections = network_.links->connections()},
                               kFinishPatience);
 }
 
-void JobState::wait_until_quiet() {
-  Call call(*this);
-  const Time latest = monotonic_now() + kQuietPatience;
-  while (!(network_.links->is_quiet() && messenger_->is_settled()) && !end_ && monotonic_now() < latest) {
-    messenger_->send_acknowledgements();
-    call.turn(*this, milliseconds(1));
-  }
-}
-
 void JobState::abort(int code) {
-  end_ = Error{Errc::cancelled, "the run has been aborted"};
-  if (network_.links) {
+  {
     const Call call(*this);
-    network_.links->close(*end_);
+    end_ = Error{Errc::cancelled, "the run has been aborted"};
+    if (network_.links) network_.links->close(*end_);
   }
   if (network_.run) network_.run->abort(code, kFinishPatience);
 }

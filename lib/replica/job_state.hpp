@@ -45,11 +45,11 @@ inline Result<MessageInfo> info_of(const Result<Delivery>& delivery) {
   return info_of(*delivery);
 }
 
-class JobState {
+class JobState : private engine::Poller {
  public:
   /// Errors: those of Job::start.
   static Result<std::unique_ptr<JobState>> start();
-  ~JobState();
+  ~JobState() override;
   JobState(const JobState&) = delete;
   JobState& operator=(const JobState&) = delete;
 
@@ -117,12 +117,14 @@ class JobState {
   class Call;
 
   JobState();
+  // The poller handles what the run tells this process. So that happens even while the program computes.
+  std::size_t work(Time now) override;
+  void on_out_of_memory() override;
   Result<void> join(const Assignment& assignment);
   void make_first_communicators();
   void handle_events();
   void note_death(ProcessId process, const std::string& cause);
-  void handle_broken_links();
-  void wait_until_quiet();
+  void handle_broken_links(Time now);
   // These functions are called inside of a call.
   Result<Completion> wait_any(Call& call, std::span<const RequestId> requests);
   Result<Delivery> wait(Call& call, RequestId request);
@@ -137,8 +139,8 @@ class JobState {
   std::shared_ptr<JobState*> self_pointer_;
   std::uint64_t next_context_ = 0;
   std::optional<Communicator> world_, self_;
-  std::optional<Error> end_;  ///< why nothing can be done any more
-  bool is_finishing_ = false;
+  std::optional<Error> end_;           ///< why nothing can be done any more
+  bool are_all_done_ = false;          ///< no process needs another one any more
   Time broken_since_ = Time::never();  ///< when Links::broken() has got its first link
 };
 

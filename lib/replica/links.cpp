@@ -243,10 +243,4 @@ void Links::on_out_of_memory() {
       fail(ProcessId{i}, {Errc::resource_limit, "this process had no memory for its messages"});
 }
 
-bool Links::is_quiet() const {
-  return std::ranges::all_of(active_, [&](ProcessId process) {
-    return entries_[static_cast<std::uint32_t>(process)].link->is_quiet() && messenger_->is_quiet(process);
-  });
-}
-
 }  // namespace rdmc::replica

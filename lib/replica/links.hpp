@@ -71,8 +71,6 @@ class Links final : public Carrier, public engine::Poller {
   /// Does the same, except for frames that may wait (FrameLink::flush_when_due). So a program that begins
   /// many sends fills its frames.
   void flush_when_due();
-  /// True if everything that was sent has arrived.
-  bool is_quiet() const;
   /// The number of processes to which this one has been connected.
   std::uint64_t connections() const { return connections_; }
 

@@ -276,9 +276,4 @@ void Messenger::on_failed(ProcessId process, const Error& cause) {
   }
 }
 
-bool Messenger::is_quiet(ProcessId to) const {
-  const Peer& receiver = peers_[static_cast<std::uint32_t>(to)];
-  return receiver.unsent.empty() && receiver.writing.empty() && receiver.grants.empty();
-}
-
 }  // namespace rdmc::replica

@@ -138,8 +138,6 @@ class Messenger {
   bool has_acknowledgements() const { return !acknowledging_.empty(); }
   void send_acknowledgements();
 
-  /// True if nothing waits to be sent to `to`.
-  bool is_quiet(ProcessId to) const;
   /// True if all messages whose sends are complete have arrived, and no acknowledgement is due.
   bool is_settled() const;
   const ReplicationProtocol& protocol() const { return *protocol_; }

@@ -206,12 +206,21 @@ std::vector<LinkEvent> RunLink::take_events() {
   return state_->take_events();
 }
 
-Result<void> RunLink::finish(const RunCounters& counters, Duration deadline) {
+Result<void> RunLink::tell(const FromProcess& message) {
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->started) return fail(Errc::invalid_argument, "this process has not joined the run");
   }
-  loop_->post([state = state_, counters] { state->send(Finished{counters}); });
+  loop_->post([state = state_, message] { state->send(message); });
+  return {};
+}
+
+Result<void> RunLink::done() {
+  return tell(Done{});
+}
+
+Result<void> RunLink::finish(const RunCounters& counters, Duration deadline) {
+  if (auto told = tell(Finished{counters}); !told) return told;
   const bool answered = state_->wait(deadline, [this] { return state_->is_noted; });
   const std::lock_guard lock(state_->mutex);
   if (state_->is_noted) return {};

@@ -28,7 +28,7 @@ struct LauncherLost {
 struct LinkEvent {
   /// The number of the event. LauncherLost has the number of the last event before it.
   EventNumber number{};
-  std::variant<Died, Joined, Aborted, LauncherLost> what;
+  std::variant<Died, Joined, Aborted, AllDone, LauncherLost> what;
 };
 
 /// Reads the key of the run from the descriptor that rdmc_run has passed to this process, and sets the
@@ -69,9 +69,13 @@ class RunLink {
   /// Returns the events since the last call, in their order. Does not wait.
   std::vector<LinkEvent> take_events();
 
-  /// Informs rdmc_run that this process has ended its part of the program in order, and waits until rdmc_run
-  /// has noted it. From then on, the exit code of the process counts. Errors: timed_out, peer_failed if
-  /// rdmc_run is gone, invalid_argument if this process has not joined.
+  /// Informs rdmc_run that the program has ended its part at this process. The process must go on to serve
+  /// the others until the event AllDone: if one of them dies, another one may need what this process has.
+  /// Errors: invalid_argument if this process has not joined.
+  Result<void> done();
+  /// Informs rdmc_run that this process has ended its Job in order, and waits until rdmc_run has noted it.
+  /// From then on, the exit code of the process counts. Errors: timed_out, peer_failed if rdmc_run is gone,
+  /// invalid_argument if this process has not joined.
   Result<void> finish(const RunCounters& counters, Duration deadline);
   /// Requests that rdmc_run end the whole run with the exit code `code`, which is brought into the range from
   /// kLeastAbortCode to kMostAbortCode. Waits until rdmc_run answers or is gone, but at most `deadline`. The
@@ -80,6 +84,7 @@ class RunLink {
 
  private:
   class State;
+  Result<void> tell(const FromProcess& message);
   RunLink(std::shared_ptr<control::ControlLoop> loop, std::shared_ptr<peer::Peers> peers,
           std::shared_ptr<State> state);
 

@@ -38,6 +38,9 @@ std::optional<Address> address_of(const wire::Address& in) {
   return address;
 }
 
+void put(wire::FromProcess& to, const Done&) {
+  to.mutable_done();
+}
 void put(wire::FromProcess& to, const Finished& finished) {
   auto& out = *to.mutable_finished();
   out.set_messages(finished.counters.messages);
@@ -59,6 +62,9 @@ void put(wire::Event& to, const Joined& joined) {
 }
 void put(wire::Event& to, const Aborted& aborted) {
   to.set_aborted(static_cast<std::uint32_t>(aborted.code));
+}
+void put(wire::Event& to, const AllDone&) {
+  to.mutable_all_done();
 }
 
 void put(wire::ToProcess& to, const Started& started) {
@@ -118,6 +124,7 @@ Result<ToProcess> take(const wire::Event& in, const Layout& layout) {
     case wire::Event::kAborted:
       if (in.aborted() > 255) return malformed("an exit code above 255");
       return NumberedEvent{number, Aborted{static_cast<int>(in.aborted())}};
+    case wire::Event::kAllDone: return NumberedEvent{number, AllDone{}};
     case wire::Event::BODY_NOT_SET: break;
   }
   return malformed("an event of an unknown kind");
@@ -159,6 +166,7 @@ Result<FromProcess> decode_from_process(std::span<const std::byte> bytes) {
   wire::FromProcess in;
   if (!parse(in, bytes)) return malformed("a malformed message");
   switch (in.body_case()) {
+    case wire::FromProcess::kDone: return Done{};
     case wire::FromProcess::kFinished:
       return Finished{{.messages = in.finished().messages(),
                        .acknowledgements = in.finished().acknowledgements(),

@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 /// The protocol version. It increases when a message changes in a way that an older program would
 /// misunderstand.
-inline constexpr std::uint32_t kRunVersion = 1;
+inline constexpr std::uint32_t kRunVersion = 2;
 /// The service of rdmc_run to which processes open a channel.
 inline constexpr const char* kRunService = "run";
 /// The maximum length of a cause, in bytes. Longer causes are cut.
@@ -47,6 +47,11 @@ struct RunCounters {
 
   friend bool operator==(const RunCounters&, const RunCounters&) = default;
 };
+/// The program has ended its part at this process.
+struct Done {
+  friend bool operator==(const Done&, const Done&) = default;
+};
+/// The process has ended its Job in order.
 struct Finished {
   RunCounters counters;
 
@@ -57,7 +62,7 @@ struct Abort {
 
   friend bool operator==(const Abort&, const Abort&) = default;
 };
-using FromProcess = std::variant<Finished, Abort>;
+using FromProcess = std::variant<Done, Finished, Abort>;
 
 /// The number of an event. The first event of a run has the number 1.
 enum class EventNumber : std::uint64_t {};
@@ -93,7 +98,11 @@ struct Aborted {
 
   friend bool operator==(const Aborted&, const Aborted&) = default;
 };
-using RunEvent = std::variant<Died, Joined, Aborted>;
+/// The program has ended its part at each process that is not dead. So no process needs another one any more.
+struct AllDone {
+  friend bool operator==(const AllDone&, const AllDone&) = default;
+};
+using RunEvent = std::variant<Died, Joined, Aborted, AllDone>;
 
 struct NumberedEvent {
   EventNumber number{};

@@ -68,7 +68,9 @@ class RunServer::State : public std::enable_shared_from_this<State> {
   void on_message(ProcessId process, const std::vector<std::byte>& bytes) {
     const auto message = decode_from_process(bytes);
     if (!message) return lose(process, message.error());
-    if (const auto* const finished = std::get_if<Finished>(&*message)) {
+    if (std::holds_alternative<Done>(*message)) {
+      handlers_.done(process);
+    } else if (const auto* const finished = std::get_if<Finished>(&*message)) {
       handlers_.finished(process, finished->counters);
       send(process, Noted{});
     } else {

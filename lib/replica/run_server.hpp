@@ -20,6 +20,7 @@ class RunServer {
  public:
   struct Handlers {
     std::function<void(const Join&)> joined;
+    std::function<void(ProcessId)> done;
     /// The process has the answer only after this call. So if its exit is seen, this call was before.
     std::function<void(ProcessId, const RunCounters&)> finished;
     std::function<void(ProcessId, int code)> aborted;

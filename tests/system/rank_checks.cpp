@@ -117,6 +117,14 @@ void abandons() {
   std::_Exit(0);
 }
 
+/// One replica is later than all others. They still serve it when they have ended their own part.
+void late() {
+  Communicator& world = the_job->world();
+  need(world.barrier());
+  if (world.rank() == 1 && the_job->replica() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+  need(world.barrier());
+}
+
 /// Rank 0 receives from anybody, with waitany and with probe, and answers.
 void farm() {
   Communicator& world = the_job->world();
@@ -284,6 +292,7 @@ int main(int count, char** arguments) {
   const std::map<std::string, void (*)()> scenarios{{"exchange", exchange},
                                                     {"farm", farm},
                                                     {"stream", stream},
+                                                    {"late", late},
                                                     {"abandons", abandons},
                                                     {"communicators", communicators},
                                                     {"mistakes", mistakes},

@@ -258,8 +258,8 @@ class Job {
   /// need this function, because a thread of the library then does the necessary work.
   void progress();
 
-  /// Ends the program in order. All ranks must call it. After that, only the destructor may be called.
-  /// Requests that are not complete are cancelled.
+  /// Ends the program in order. All ranks must call it, and it waits until they have. After that, only the
+  /// destructor may be called. Requests that are not complete are cancelled.
   Result<void> finish();
   /// Ends the whole program at once: rdmc_run ends all ranks, and exits with `code` (1 to 123).
   void abort(int code);

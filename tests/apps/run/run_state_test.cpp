@@ -30,6 +30,14 @@ struct Driver {
   void join_all() {
     for (std::uint32_t i = 0; i < layout.processes(); ++i) join(i);
   }
+  void done(std::uint32_t process) {
+    state.done(ProcessId{process});
+    perform();
+  }
+  bool are_all_done() const {
+    return std::ranges::any_of(
+        events, [](const auto& one) { return std::holds_alternative<replica::AllDone>(one.event); });
+  }
   void finish(std::uint32_t process) {
     state.finished(ProcessId{process}, {.messages = 1});
     perform();
@@ -99,6 +107,33 @@ BOOST_AUTO_TEST_CASE(a_death_is_an_event_for_the_others_and_does_not_change_the_
   BOOST_TEST(run.state.exit_code() == 3);
   BOOST_TEST(run.state.deaths() == 1u);
   BOOST_TEST(run.state.counters().messages == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(the_program_has_ended_when_it_has_ended_at_each_process_that_is_not_dead) {
+  Driver run(*Layout::of({2, 2}));
+  run.join_all();
+  run.done(0);
+  run.done(3);
+  run.done(1);
+  BOOST_TEST(!run.are_all_done());
+  run.kill(2);
+  BOOST_TEST(run.are_all_done());
+  BOOST_TEST(std::holds_alternative<replica::Died>(run.events.front().event));
+  run.kill(0);
+  run.finish(1);
+  BOOST_TEST(run.events.size() == 3u);  // The others need no second AllDone.
+}
+
+BOOST_AUTO_TEST_CASE(the_program_has_not_ended_before_it_has_begun) {
+  Driver run(*Layout::of({2, 1}));
+  run.join(0);
+  run.done(0);
+  run.kill(1);
+  BOOST_TEST(!run.are_all_done());
+  run.join(2);
+  BOOST_TEST(!run.are_all_done());
+  run.finish(2);  // A process that has finished is done.
+  BOOST_TEST(run.are_all_done());
 }
 
 BOOST_AUTO_TEST_CASE(a_rank_without_replicas_ends_the_run_by_name) {

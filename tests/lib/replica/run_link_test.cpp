@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "lib/replica/run_server.hpp"
@@ -54,6 +55,13 @@ struct Launcher {
       {
         const std::lock_guard lock(mutex);
         joins[join.process] = join;
+      }
+      bell.ring();
+    };
+    handlers.done = [this](ProcessId process) {
+      {
+        const std::lock_guard lock(mutex);
+        done.insert(process);
       }
       bell.ring();
     };
@@ -115,6 +123,7 @@ struct Launcher {
   Bell bell;
   std::mutex mutex;
   std::map<ProcessId, Join> joins;
+  std::set<ProcessId> done;
   std::map<ProcessId, RunCounters> finished;
   std::vector<ProcessId> lost;
   int aborted = 0;
@@ -184,7 +193,7 @@ BOOST_AUTO_TEST_CASE(all_processes_get_the_same_events_in_the_same_order) {
   Run run(3);
   const std::vector<RunEvent> sent{Died{ProcessId{0}, "one"},
                                    Joined{ProcessId{0}, Address::ipv4(1, 2, 3, 4, 5)},
-                                   Died{ProcessId{2}, "two"}, Aborted{7}};
+                                   Died{ProcessId{2}, "two"}, AllDone{}, Aborted{7}};
   for (const RunEvent& event : sent) run.launcher.server->send({EventNumber{++run.launcher.last}, event});
   for (const auto& process : run.processes) {
     const auto& events = process->wait_for_events(sent.size());
@@ -226,6 +235,15 @@ BOOST_AUTO_TEST_CASE(a_process_that_joins_later_begins_with_the_next_event) {
   BOOST_TEST(value_of(events[0].number) == 3u);
   again.thread.join();
   BOOST_TEST(value_of(again.started->number) == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_tells_that_its_part_of_the_program_has_ended) {
+  Run run(2);
+  BOOST_TEST(run.processes[1]->link->done().has_value());
+  BOOST_TEST(run.launcher.bell.wait([&] {
+    const std::lock_guard lock(run.launcher.mutex);
+    return run.launcher.done == std::set{ProcessId{1}};
+  }));
 }
 
 BOOST_AUTO_TEST_CASE(finishing_tells_the_counters_and_waits_until_they_are_noted) {

@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(a_message_means_the_same_when_it_is_read) {
   BOOST_TEST(rc::check("messages of a process", [](const std::array<std::uint64_t, 4>& counters) {
     const FromProcess finished = Finished{{counters[0], counters[1], counters[2], counters[3]}};
     const FromProcess abort = Abort{*rc::gen::inRange(kLeastAbortCode, kMostAbortCode + 1)};
-    for (const FromProcess& message : {finished, abort}) {
+    for (const FromProcess& message : {FromProcess(Done{}), finished, abort}) {
       const auto read = decode_from_process(replica::encode(message));
       RC_ASSERT((read && *read == message));
     }
@@ -41,7 +41,8 @@ BOOST_AUTO_TEST_CASE(a_message_means_the_same_when_it_is_read) {
     const Joined joined{*any_process(layout), *any_address()};
     const Aborted aborted{*rc::gen::inRange(0, 256)};
     for (const ToProcess& message : {ToProcess(NumberedEvent{at, died}), ToProcess(NumberedEvent{at, joined}),
-                                     ToProcess(NumberedEvent{at, aborted}), ToProcess(Noted{})}) {
+                                     ToProcess(NumberedEvent{at, aborted}),
+                                     ToProcess(NumberedEvent{at, AllDone{}}), ToProcess(Noted{})}) {
       const auto read = decode_to_process(replica::encode(message), layout);
       RC_ASSERT((read && *read == message));
     }
