@@ -136,8 +136,9 @@ class Group final : public GroupPart {
   /// If a member's application keeps a message waiting for this time, the root is informed.
   static constexpr Duration kHoldUp = seconds(1);
   static constexpr std::uint32_t kMostSmallBytes = Link::kMostFrameBytes - 256;
-  /// The limit for the total size of the notes of one member.
-  static constexpr std::size_t kMostNoteBytes = 1 << 20;
+  /// The limit for the notes of one member that another member keeps at one moment, because it has not passed
+  /// them on or because they are not whole.
+  static constexpr std::size_t kMostNoteBytes = 4 << 20;
 
   /// Makes the missing links to neighbours. Sends nothing if all links exist. Errors: invalid_argument if the
   /// group is empty, if a member appears twice, if the rank is not a member's, or if the options contradict
@@ -201,7 +202,8 @@ class Group final : public GroupPart {
   Result<void> close();
   bool is_closed() const { return closed_; }
   /// Sends a note to the root. Must be called only at a member that is not the root, in a group that
-  /// confirms. The total size of a member's notes must not exceed kMostNoteBytes.
+  /// confirms. Notes arrive in their order, unless the epoch ends before. There is no flow control: the notes
+  /// that are on their way must not exceed kMostNoteBytes.
   void tell_root(std::span<const std::byte> bytes);
   /// If true, a neighbour's silence is a failure even when no message is in progress.
   void set_watching(bool watching) { watching_ = watching; }
@@ -414,8 +416,8 @@ class Group final : public GroupPart {
     bool is_last = false;
     std::vector<std::byte> bytes;
   };
-  std::deque<KeptNote> notes_;                         // Notes that must be passed on to the parent.
-  std::map<Rank, std::size_t> note_bytes_;             // The size of all notes from each member below.
+  std::deque<KeptNote> notes_;              // Notes that must be passed on to the parent.
+  std::map<Rank, std::size_t> note_bytes_;  // The size of the notes from each member that are here.
   std::map<Rank, std::vector<std::byte>> note_parts_;  // Root: the parts of incomplete notes.
   SmallWindow small_window_;
   std::uint64_t next_small_ = 0;        // Messages below this number can no longer arrive as small ones.

@@ -23,6 +23,7 @@ void Group::add_note(Rank from, std::span<const std::byte> bytes, bool is_last) 
   notes_.push_back({.from = from, .is_last = is_last, .bytes = {bytes.begin(), bytes.end()}});
 }
 
+// A member's own notes are not counted, because only the notes of other members can be too many.
 Result<void> Group::on_note(Edge& edge, const Note& note) {
   const auto at = static_cast<std::size_t>(&edge - edges_.data());
   if (std::ranges::find(tree_children_, at) == tree_children_.end() ||
@@ -39,6 +40,7 @@ Result<void> Group::on_note(Edge& edge, const Note& note) {
   if (!note.is_last) return {};
   const auto whole = std::move(parts);
   note_parts_.erase(note.from);
+  note_bytes_.erase(note.from);
   observer_.told(note.from, whole);
   return {};
 }
@@ -48,6 +50,7 @@ std::size_t Group::pass_notes() {
   for (; !notes_.empty(); notes_.pop_front(), ++done) {
     const KeptNote& next = notes_.front();
     if (!edges_[*tree_parent_].link->send(config_.name, Note{next.from, next.is_last, next.bytes})) break;
+    if (next.from != config_.rank) note_bytes_[next.from] -= next.bytes.size();
   }
   return done;
 }

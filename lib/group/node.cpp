@@ -188,6 +188,12 @@ Result<std::uint64_t> Node::send(GroupNumber number, std::span<const std::byte> 
   return state_->command(number, [&](group::NodeGroup& group) { return group.send(bytes); });
 }
 
+Result<void> Node::tell_root(GroupNumber number, std::span<const std::byte> note) {
+  return state_->command(number, [&](group::NodeGroup& group) {
+    return group.tell_root(std::vector(note.begin(), note.end()));
+  });
+}
+
 Result<void> Node::release(GroupNumber number, std::uint64_t message) {
   return state_->command(number, [&](group::NodeGroup& group) { return group.release(message); });
 }

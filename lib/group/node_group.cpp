@@ -68,6 +68,16 @@ Result<void> NodeGroup::release(std::uint64_t message) {
   return {};
 }
 
+Result<void> NodeGroup::tell_root(std::vector<std::byte> bytes) {
+  if (bytes.size() > kMostNote)
+    return fail(Errc::invalid_argument, "a note of more than " + std::to_string(kMostNote) + " bytes");
+  const std::lock_guard lock(mutex_);
+  if (auto may = may_call(); !may) return may;
+  if (phase_ == Phase::continuing) return fail(Errc::would_block, "the group is being continued");
+  commands_.push_back(Tell{std::move(bytes)});
+  return {};
+}
+
 Result<void> NodeGroup::destroy(Destroyed done) {
   const std::lock_guard lock(mutex_);
   if (destroying_) return fail(Errc::cancelled, "the group is being destroyed already");
@@ -164,6 +174,15 @@ void NodeGroup::execute(Buffer& buffer) {
 
 void NodeGroup::execute(Release& release) {
   group().release_mapped(release.message);
+}
+
+// A note is only for the epoch in which it was sent.
+void NodeGroup::execute(Tell& tell) {
+  if (phase_ != Phase::open) return;
+  if (value_of(config_.rank) == 0)
+    told(config_.rank, tell.bytes);
+  else
+    group().tell_root(tell.bytes);
 }
 
 void NodeGroup::execute_destroy() {

@@ -42,7 +42,10 @@ class NodeGroup final : public Survivor {
   struct Release {
     std::uint64_t message = 0;
   };
-  using Command = std::variant<Send, Buffer, Release>;
+  struct Tell {
+    std::vector<std::byte> bytes;
+  };
+  using Command = std::variant<Send, Buffer, Release, Tell>;
 
   /// `members` must be in the order of ranks. `rack_of` must be empty or contain every member. If
   /// `racks_are_hosts` is set, the racks are the hosts of connected nodes, and members with unknown racks may
@@ -68,6 +71,8 @@ class NodeGroup final : public Survivor {
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post(std::span<std::byte> buffer);
   Result<void> release(std::uint64_t message);
+  /// Queues a note for the root.
+  Result<void> tell_root(std::vector<std::byte> bytes);
   /// Queues the request to destroy the group. Allocates no memory.
   Result<void> destroy(Destroyed done);
   /// Returns true once for each batch of commands. The caller must then make the fabric thread call run().
@@ -120,6 +125,7 @@ class NodeGroup final : public Survivor {
   void execute(Send& send);
   void execute(Buffer& buffer);
   void execute(Release& release);
+  void execute(Tell& tell);
   void execute_destroy();
   void submit_all();
   bool submit(std::uint64_t number);
@@ -153,6 +159,7 @@ class NodeGroup final : public Survivor {
   void completed(std::uint64_t message) override;
   void stable(std::uint64_t count) override;
   void held_up(const std::optional<Holder>& holder) override;
+  void told(Rank from, std::span<const std::byte> note) override;
   void failed(std::optional<Rank> member, const Error& error) override;
   void released() override;
 

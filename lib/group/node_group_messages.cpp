@@ -104,6 +104,10 @@ void NodeGroup::held_up(const std::optional<Holder>& holder) {
                      holder ? holder->message : 0);
 }
 
+void NodeGroup::told(Rank from, std::span<const std::byte> note) {
+  if (callbacks_.told) callbacks_.told(members_[value_of(from)], note);
+}
+
 /// Reports the messages that are reusable. In a group that can be continued, a message is reusable only when
 /// no member can need it any more.
 void NodeGroup::reuse() {

@@ -81,6 +81,7 @@ void Recovery::begin() {
 }
 
 void Recovery::told(Rank from, std::span<const std::byte> bytes) {
+  if (open_) return survivor_.told(from, bytes);
   auto state = SurvivorState::decode(bytes, config_.block_bytes);
   auto& known = states_[value_of(from)];
   if (!state) return group_->give_up_on(from, state.error());

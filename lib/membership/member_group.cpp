@@ -18,6 +18,9 @@ std::vector<MemberId> MemberGroup::connected() const {
 Result<void> MemberGroup::post_receive_buffer(std::span<std::byte> buffer) {
   return impl_->post_receive_buffer(buffer);
 }
+Result<void> MemberGroup::tell_root(std::span<const std::byte> note) {
+  return impl_->tell_root(note);
+}
 Result<void> MemberGroup::change_root(MemberId member) {
   return impl_->change_root(member);
 }
@@ -70,6 +73,13 @@ Result<void> MemberGroup::Impl::post_receive_buffer(std::span<std::byte> buffer)
   auto posted = node_->post_receive_buffer(setup_.number, buffer);
   if (!posted) return in_turn(posted.error());
   return posted;
+}
+
+Result<void> MemberGroup::Impl::tell_root(std::span<const std::byte> note) {
+  if (auto may = may_call(); !may) return may;
+  auto told = node_->tell_root(setup_.number, note);
+  if (!told) return in_turn(told.error());
+  return told;
 }
 
 std::vector<MemberId> MemberGroup::Impl::connected() const {
@@ -145,6 +155,10 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
   if (told.held_up)
     on.held_up = [this](std::optional<NodeId> node, std::uint64_t message) {
       setup_.callbacks.held_up(member_of(node), message);
+    };
+  if (told.told)
+    on.told = [this](NodeId from, std::span<const std::byte> note) {
+      if (const auto member = member_of(from)) setup_.callbacks.told(*member, note);
     };
   on.failed = [this](const GroupFailure& why) {
     const auto epoch = node_->epoch(setup_.number);

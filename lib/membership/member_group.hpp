@@ -35,6 +35,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
 
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
+  Result<void> tell_root(std::span<const std::byte> note);
   std::vector<MemberId> connected() const;
   Result<void> change_root(MemberId member);
   Result<void> close(std::function<void(Result<void>)> closed);

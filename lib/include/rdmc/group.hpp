@@ -71,6 +71,9 @@ struct NodeOptions {
   bool encrypt = false;
 };
 
+/// The maximum length of a note. See Node::tell_root().
+inline constexpr std::size_t kMostNote = 1 << 20;
+
 /// The value of GroupOptions::algorithm with which the root chooses an algorithm for each message. The root
 /// learns from the times that messages take.
 inline constexpr std::nullopt_t kAutomatic = std::nullopt;
@@ -181,6 +184,9 @@ struct GroupCallbacks {
   /// If several members delay the group, `node` is the one with the lowest message. The upcall is called
   /// again when `node` or `message` changes. If `node` is nullopt, no member delays the group any longer.
   std::function<void(std::optional<NodeId> node, std::uint64_t message)> held_up;
+  /// Called at the root with a note that the node `from` has sent by tell_root(). `note` is valid only during
+  /// the upcall.
+  std::function<void(NodeId from, std::span<const std::byte> note)> told;
   /// Called when the group has failed. Nothing is delivered after this, unless the application calls
   /// continue_group(). A group that was continued may fail again.
   std::function<void(const GroupFailure&)> failed;
@@ -270,6 +276,15 @@ class Node {
   /// peer_failed if the group has failed, cancelled if the group is being destroyed, would_block if too many
   /// earlier calls still wait for the fabric thread.
   Result<void> post_receive_buffer(GroupNumber group, std::span<std::byte> buffer);
+
+  /// Sends a note to the root, at whose application the upcall told() gets it. The notes of one member arrive
+  /// once and in their order. If the present epoch of the group ends before a note has arrived, the note is
+  /// lost. If this node is the root, its own application gets the note. There is no flow control: a member
+  /// must not have more than 2 MB of notes on their way. Errors: not_found if there is no such group;
+  /// invalid_argument if the note is longer than kMostNote; peer_failed if the group has failed; cancelled if
+  /// the group is being destroyed; would_block if the group is being continued, or if too many earlier calls
+  /// still wait for the fabric thread.
+  Result<void> tell_root(GroupNumber group, std::span<const std::byte> note);
 
   /// Receiver only: states that the application no longer reads a message of mapped(). Errors: not_found if
   /// there is no such group, would_block if too many earlier calls still wait for the fabric thread.

@@ -201,6 +201,8 @@ struct MemberGroupCallbacks {
   std::function<void(std::uint64_t message)> reusable;
   std::function<void(std::uint64_t count)> stable;
   std::function<void(std::optional<MemberId> member, std::uint64_t message)> held_up;
+  /// Called at the root with a note of tell_root(). `note` is valid only during the upcall.
+  std::function<void(MemberId from, std::span<const std::byte> note)> told;
   /// Called when this member's node has found that a member failed. `continued` or `ended` follows.
   /// `interrupted` may be called again before that. In the meantime send() returns would_block. Messages that
   /// the survivors save are still delivered in this time: `incoming`, `delivered`, `stable` and `reusable`
@@ -257,6 +259,11 @@ class MemberGroup {
   /// Receiver only: gives memory for a message, as Node::post_receive_buffer does. Errors: invalid_argument
   /// if this member is the root; all other errors are those of send().
   Result<void> post_receive_buffer(std::span<std::byte> buffer);
+  /// Sends a note to the root. See Node::tell_root(). A note that has not arrived when the group is continued
+  /// is lost, so after `continued` the application sends it again. Errors: invalid_argument if the note is
+  /// longer than kMostNote; would_block if the group has not begun or is being continued; cancelled if the
+  /// group has ended or is being closed.
+  Result<void> tell_root(std::span<const std::byte> note);
   /// Makes another member the root, although no member has failed. Any member may call this function. If
   /// there are several calls, the last one that arrives counts. Soon after the call, send() at the present
   /// root returns would_block. All messages that send() has accepted are delivered before the change, however

@@ -111,6 +111,36 @@ BOOST_AUTO_TEST_CASE(a_group_that_has_not_begun_tells_who_is_there) {
   BOOST_TEST(one.part->group->connected().empty());
 }
 
+BOOST_AUTO_TEST_CASE(the_root_gets_the_notes_of_every_member_in_their_order) {
+  Members members(4);
+  BOOST_TEST(members.are_in(4, members[0].id()));
+  const auto note = [](std::size_t i) { return std::vector(i * 37 % 5000, static_cast<std::byte>(i)); };
+  constexpr std::size_t kNotes = 300;
+  for (std::size_t i = 0; i < kNotes; ++i)
+    for (const auto& process : members.processes)
+      BOOST_TEST_REQUIRE(process->part->group->tell_root(note(i)).has_value());
+  Part& root = members.part(0);
+  for (const auto& process : members.processes) {
+    const MemberId from = process->id();
+    BOOST_TEST_REQUIRE(root.told.wait([&] { return root.notes[from].size() == kNotes; }));
+    root.told.tell([&] {
+      for (std::size_t i = 0; i < kNotes; ++i) BOOST_TEST((root.notes[from][i] == note(i)));
+    });
+  }
+  const std::vector<std::byte> longest(kMostNote), too_long(kMostNote + 1);
+  BOOST_TEST(members.part(3).group->tell_root(longest).has_value());
+  BOOST_TEST(root.told.wait([&] { return root.notes[members[3].id()].size() == kNotes + 1; }));
+  BOOST_TEST(failed_with(members.part(3).group->tell_root(too_long), Errc::invalid_argument));
+
+  members[0].part.reset();
+  BOOST_TEST(members.part(1).is_in(3, members[1].id()));
+  BOOST_TEST(members.part(3).is_in(3, members[1].id()));
+  BOOST_TEST(members.part(3).group->tell_root(note(7)).has_value());
+  BOOST_TEST(members.part(1).told.wait([&] {
+    return members.part(1).notes[members[3].id()] == std::vector<std::vector<std::byte>>{note(7)};
+  }));
+}
+
 BOOST_AUTO_TEST_CASE(who_joins_gets_the_messages_from_then_on) {
   Members members(2);
   BOOST_TEST(members.are_in(2, members[0].id()));

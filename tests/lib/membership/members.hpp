@@ -98,6 +98,7 @@ class Part {
   std::size_t refused = 0;  // the number of calls of incoming() that gave no memory
   std::uint64_t changes = 0, stable = 0, first = 0;
   std::map<std::uint64_t, std::vector<std::byte>> memory, delivered;
+  std::map<MemberId, std::vector<std::vector<std::byte>>> notes;
   std::deque<std::vector<std::byte>> sent;
   std::optional<Error> ended;
   std::optional<Result<void>> closed;
@@ -119,6 +120,9 @@ class Part {
       told.tell([&] { delivered[message].assign(bytes.begin(), bytes.end()); });
     };
     on.stable = [this](std::uint64_t count) { told.tell([&] { stable = count; }); };
+    on.told = [this](MemberId from, std::span<const std::byte> note) {
+      told.tell([&] { notes[from].emplace_back(note.begin(), note.end()); });
+    };
     on.continued = [this](const GroupView& view) {
       told.tell([&] {
         // If some messages are missing, this member was the root at that time, or was not in the group.
