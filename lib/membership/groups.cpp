@@ -89,6 +89,11 @@ void Groups::end(const Error& cause) {
   }
 }
 
+void Groups::on_leases_over(Epoch epoch) {
+  leases_over_ = epoch;
+  for (const auto& [number, group] : groups_) group->on_leases_over(epoch);
+}
+
 Result<void> Groups::add(GroupNumber number, const std::shared_ptr<LocalGroup>& group) {
   if (is_over_) return fail(Errc::cancelled, "the membership is over");
   if (groups_.contains(number))
@@ -96,6 +101,7 @@ Result<void> Groups::add(GroupNumber number, const std::shared_ptr<LocalGroup>& 
   if (groups_.size() >= kMostGroups) return fail(Errc::resource_limit, "too many groups of a membership");
   groups_[number] = group;
   group->on_view(view_);
+  group->on_leases_over(leases_over_);
   connect(*group);
   tell();  // the group may have ended already; then `ended` has the reason
   return {};

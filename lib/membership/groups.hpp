@@ -22,6 +22,8 @@ class LocalGroup {
   virtual ~LocalGroup() = default;
   virtual const GroupState& state() const = 0;
   virtual void on_view(const View& view) = 0;
+  /// Called when the leases in all views before that of `epoch` have ended.
+  virtual void on_leases_over(Epoch epoch) = 0;
   /// Called when there is a new channel to that member of the view.
   virtual void on_channel(MemberId member) = 0;
   virtual void begin(const NewEpoch& epoch) = 0;
@@ -43,6 +45,7 @@ class Groups {
   /// Allows other members to open channels. Errors: those of Channels::serve.
   Result<void> open(MemberId self);
   void install(const View& view);
+  void on_leases_over(Epoch epoch);
   /// Ends all groups.
   void end(const Error& cause);
 
@@ -98,6 +101,7 @@ class Groups {
   const std::shared_ptr<peer::Peers> peers_;
   MemberId self_{};
   View view_;
+  Epoch leases_over_{};
   std::uint64_t last_number_ = 0, epochs_begun_ = 0;
   bool is_over_ = false;
   std::map<GroupNumber, std::shared_ptr<LocalGroup>> groups_;

@@ -18,6 +18,9 @@ std::vector<MemberId> MemberGroup::connected() const {
 Result<void> MemberGroup::post_receive_buffer(std::span<std::byte> buffer) {
   return impl_->post_receive_buffer(buffer);
 }
+bool MemberGroup::leads() const {
+  return impl_->leads();
+}
 Result<void> MemberGroup::tell_root(std::span<const std::byte> note) {
   return impl_->tell_root(note);
 }
@@ -185,6 +188,7 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
     }
     raise(sent_, next);
     is_root_ = now.root == setup_.self;
+    if (is_root_) led_ = *epoch;
     stable_ = next;
     is_draining_ = false;  // set before the upcall, because the application may send in the upcall
     if (setup_.callbacks.continued) setup_.callbacks.continued(now);

@@ -39,6 +39,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   std::vector<MemberId> connected() const;
   Result<void> change_root(MemberId member);
   Result<void> close(std::function<void(Result<void>)> closed);
+  bool leads() const { return led_ != 0 && led_ == begun_ && !is_over_; }
   /// Leaves the group. After this function has returned, no upcall is called.
   void leave();
 
@@ -47,6 +48,7 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   Result<void> open(member_groups::Groups& groups);
   const member_groups::GroupState& state() const override { return state_; }
   void on_view(const View& view) override;
+  void on_leases_over(Epoch epoch) override;
   void on_channel(MemberId member) override;
   void begin(const member_groups::NewEpoch& epoch) override;
   void drain(std::uint64_t epoch) override;
@@ -94,6 +96,8 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   // Messages below sent_ were sent; sent_ has a meaning only at the root. Messages below stable_ are stable.
   std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;
   std::atomic<bool> is_closing_ = false, is_over_ = false, is_root_ = false;
+  // The newest epoch that was begun, and the newest open epoch in which this member was the root.
+  std::atomic<std::uint64_t> begun_ = 0, led_ = 0;
   std::atomic<bool> is_draining_ = false;  // true while another member is to become the root
   Error cause_{};                          // the cause of the end, set with is_over_
 

@@ -30,6 +30,7 @@ void MemberGroup::Impl::on_view(const View& view) {
   for (const auto& [member, serial] : offered_) peers.push_back(member);
   for (const MemberId member : peers)
     if (view.find(member) == nullptr) forget_connection(member);
+  if (setup_.callbacks.installed) setup_.callbacks.installed(view);
   if (!setup_.options.root || view.members.empty()) return;
   state_.wish = setup_.options.root(view);
   state_.wish_stands = true;
@@ -39,6 +40,10 @@ bool MemberGroup::Impl::is_younger_than(MemberId member) const {
   const auto& members = groups_->view().members;
   const auto at = [&](MemberId id) { return std::ranges::find(members, id, &Member::id); };
   return at(member) < at(setup_.self);
+}
+
+void MemberGroup::Impl::on_leases_over(Epoch epoch) {
+  if (setup_.callbacks.earlier_leases_over) setup_.callbacks.earlier_leases_over(epoch);
 }
 
 void MemberGroup::Impl::on_channel(MemberId member) {
@@ -140,7 +145,7 @@ void MemberGroup::Impl::begin(const NewEpoch& epoch) {
     const std::lock_guard lock(mutex_);
     epochs_[epoch.epoch] = epoch;
   }
-  state_.epoch = epoch.epoch;
+  state_.epoch = begun_ = epoch.epoch;
   state_.root = epoch.root;
   state_.participants = epoch.participants;
   state_.settled_wishes = epoch.settled_wishes;

@@ -179,7 +179,11 @@ membership::Upcalls Membership::Impl::upcalls() {
   to.reachable = [this, is_told](view::MemberId member) {
     if (is_told(callbacks_.reachable)) callbacks_.reachable(public_id(member));
   };
-  to.earlier_leases_over = callbacks_.earlier_leases_over;
+  to.earlier_leases_over = [this](Epoch epoch) {
+    if (is_closed_) return;
+    if (callbacks_.earlier_leases_over) callbacks_.earlier_leases_over(epoch);
+    groups_->on_leases_over(epoch);
+  };
   to.lease_gained = callbacks_.lease_gained;
   to.lease_lost = callbacks_.lease_lost;
   to.refused = callbacks_.refused;

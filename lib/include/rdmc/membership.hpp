@@ -223,6 +223,10 @@ struct MemberGroupCallbacks {
   /// `reusable` is called for all messages below `next` before `continued` is called. It is not called for
   /// messages from `next` on that are cancelled.
   std::function<void(const GroupView&)> continued;
+  /// These two are called on the control loop, as the upcalls of the membership with the same names are. They
+  /// are also called with the present values when the group is made.
+  std::function<void(const View& view)> installed;
+  std::function<void(Epoch epoch)> earlier_leases_over;
   /// Called when the group has ended at this member. This is the last upcall. The cause is cancelled if the
   /// membership has ended. Otherwise it is the reason why this member cannot take part any longer. The other
   /// members go on without this member. If the group has not begun here, this upcall runs on the control
@@ -250,6 +254,11 @@ class MemberGroup {
   /// continued (try again at `continued`), if the queue is full (try again at `reusable` or `stable`), or if
   /// another member is about to become the root; cancelled if the group has ended or is being closed.
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
+  /// True while this member is the root and the group is open. Any thread may call this function; it costs
+  /// some nanoseconds. If all members of the present epoch take part in the next one, this is false here
+  /// before another member can become the root. A member that the others have left out may not know it: only
+  /// a lease protects against that.
+  bool leads() const;
   /// Returns the other members of the view that have made this group and are connected with this member, in
   /// no particular order. The group begins when `first_members` members are all connected with each other. So
   /// this member waits for the members of view() that are missing in the result. If the group has not begun

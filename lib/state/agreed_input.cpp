@@ -1,0 +1,390 @@
+#include "lib/state/agreed_input.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace rdmc::state {
+namespace {
+
+/// About the length of what a batch has for an event in addition to the event's bytes.
+constexpr std::size_t kEventHeadBytes = 24;
+
+/// The agreed random number of an entry (SplitMix64).
+std::uint64_t random_of(std::uint64_t seed, std::uint64_t index) {
+  std::uint64_t mixed = seed + (index + 1) * 0x9E3779B97F4A7C15;
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
+  return mixed ^ (mixed >> 31);
+}
+
+}  // namespace
+
+// -- The application --
+
+Result<std::uint64_t> AgreedInput::submit(std::span<const std::byte> bytes) {
+  if (has_failed_) return rdmc::fail(Errc::cancelled, "this replica does not take part any more");
+  if (bytes.size() > kMostEventBytes)
+    return rdmc::fail(Errc::invalid_argument,
+                      "an event of more than " + std::to_string(kMostEventBytes) + " bytes");
+  if (!is_complete_) return rdmc::fail(Errc::would_block, "this replica does not have the state yet");
+  if (own_.size() >= kMostWaitingEvents || own_bytes_ + bytes.size() > kMostWaitingBytes)
+    return rdmc::fail(Errc::would_block, "too many events wait");
+  const auto& event = own_.emplace_back(
+      Waiting{config_.id, ++last_number_, std::make_shared<const Bytes>(bytes.begin(), bytes.end())});
+  own_bytes_ += bytes.size();
+  if (is_main()) queue_.push_back(event);
+  return event.number;
+}
+
+void AgreedInput::order(std::int64_t now, std::uint64_t seed) {
+  if (has_failed_ || !group_) return;
+  if (!is_main())
+    forward();
+  else if (prepare_epoch())
+    for (std::uint64_t i = 0; send_batch(now, random_of(seed, i)); ++i) {
+    }
+  if (has_failed_) return;
+  check_departed();
+  commit();
+  tell_standing();
+}
+
+bool AgreedInput::may_commit() const {
+  return !has_failed_ && is_complete_ && listed_ && stable_ >= *listed_ && departed_.empty() &&
+         complete() >= config_.least_replicas;
+}
+
+void AgreedInput::commit() {
+  if (!may_commit() || stable_ <= committed_) return;
+  committed_ = stable_;
+  news_.push_back(StableEvents{committed_});
+}
+
+void AgreedInput::tell_standing() {
+  const StateStanding now{.is_main = is_main(),
+                          .is_complete = is_complete_,
+                          .is_lost = is_lost_,
+                          .complete = static_cast<std::uint32_t>(complete())};
+  if (now == told_) return;
+  told_ = now;
+  news_.push_back(now);
+}
+
+void AgreedInput::fail(Error cause) {
+  if (std::exchange(has_failed_, true)) return;
+  news_.push_back(Fault{std::move(cause)});
+}
+
+std::size_t AgreedInput::complete() const {
+  return static_cast<std::size_t>(std::ranges::count_if(replicas_, &Replica::is_complete));
+}
+
+// -- The main --
+
+bool AgreedInput::has_all_hellos() const {
+  return std::ranges::all_of(group_->members, [&](MemberId member) { return hellos_.contains(member); });
+}
+
+/// A replica that is not the main should send the state, because the main has more to do. The youngest one
+/// has probably the fewest clients.
+std::optional<MemberId> AgreedInput::choose_donor() const {
+  std::optional<MemberId> donor;
+  for (const MemberId member : group_->members) {
+    const auto hello = hellos_.find(member);
+    if (hello == hellos_.end() || !hello->second.is_complete) continue;
+    if (!donor || member != config_.member) donor = member;
+  }
+  return donor;
+}
+
+/// Makes the list of the epoch when all replicas are known. Returns false if this replica cannot order
+/// events.
+bool AgreedInput::prepare_epoch() {
+  if (has_list_) return true;
+  if (!has_all_hellos()) return false;
+  const auto donor = choose_donor();
+  is_lost_ = !donor.has_value();
+  if (is_lost_) return false;
+  if (!is_complete_) {
+    if (handed_to_ != donor) outlet_.hand_over(*donor);
+    handed_to_ = donor;
+    return false;
+  }
+  list_replicas();
+  has_list_ = true;
+  for (const auto& [member, hello] : hellos_) {
+    const auto is_donor = [&](const auto& other) {
+      return other.second.id == hello.loads_from && other.second.is_complete;
+    };
+    if (!hello.is_complete && std::ranges::none_of(hellos_, is_donor)) order_transfer(member);
+  }
+  return true;
+}
+
+void AgreedInput::list_replicas() {
+  ReplicaList list{.epoch = group_->epoch, .replicas = {}};
+  for (const MemberId member : group_->members) {
+    const Hello& hello = hellos_.at(member);
+    list.replicas.push_back({member, hello.id, hello.is_complete});
+  }
+  decisions_.push_back(std::move(list));
+}
+
+void AgreedInput::order_transfer(MemberId to) {
+  const auto donor = choose_donor();
+  decisions_.push_back(TransferOrder{hellos_.at(*donor).id, hellos_.at(to).id});
+}
+
+/// Sends one batch of what waits. Returns false if there is nothing to send, or if it cannot be sent now.
+bool AgreedInput::send_batch(std::int64_t now, std::uint64_t seed) {
+  if (ends_.size() >= kMostBatches || (decisions_.empty() && queue_.empty())) return false;
+  Batch batch{.position = position_,
+              .time = std::max(time_, now),
+              .seed = seed,
+              .entries = {decisions_.begin(), decisions_.end()}};
+  std::size_t bytes = 0, events = 0;
+  std::map<ReplicaId, std::uint64_t> in_batch;
+  for (; events < queue_.size(); ++events) {
+    const Waiting& next = queue_[events];
+    if (bytes > 0 && bytes + next.bytes->size() > kBatchBytes) break;
+    auto& last = in_batch.try_emplace(next.from, last_[next.from]).first->second;
+    // An event that was sent again is in the order already. There are no gaps, because a replica sends its
+    // events in their order.
+    if (next.number != last + 1) continue;
+    last = next.number;
+    bytes += next.bytes->size() + kEventHeadBytes;
+    batch.entries.push_back(Event{next.from, next.number, *next.bytes});
+  }
+  if (batch.entries.empty()) {
+    queue_.clear();
+    return false;
+  }
+  const auto message = std::make_shared<const Bytes>(encode(batch));
+  const auto number = outlet_.send(message);
+  if (!number) {
+    if (number.error().code != Errc::would_block) fail(number.error());
+    return false;
+  }
+  decisions_.clear();
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(events));
+  take(message);
+  ends_.emplace_back(*number, position_);
+  return true;
+}
+
+void AgreedInput::on_note(MemberId from, std::span<const std::byte> bytes) {
+  if (has_failed_ || !is_main() || std::ranges::find(group_->members, from) == group_->members.end()) return;
+  const auto note = decode_note(bytes);
+  // A replica that breaks the protocol gets no place in the order.
+  if (!note) return;
+  if (const auto* const hello = std::get_if<Hello>(&*note)) return take_hello(from, *hello);
+  const auto known = hellos_.find(from);
+  if (known == hellos_.end()) return;
+  const auto& forwarded = std::get<Forward>(*note);
+  queue_.push_back({known->second.id, forwarded.number,
+                    std::make_shared<const Bytes>(forwarded.bytes.begin(), forwarded.bytes.end())});
+}
+
+/// A replica says Hello at the beginning of an epoch, and again when it has the state or has not got it.
+void AgreedInput::take_hello(MemberId from, const Hello& hello) {
+  hellos_[from] = hello;
+  if (!has_list_) return;
+  if (hello.is_complete)
+    list_replicas();
+  else
+    order_transfer(from);
+}
+
+// -- All replicas --
+
+Hello AgreedInput::own_hello() const {
+  return {config_.id, is_complete_, loading_ ? loading_->from : ReplicaId{}};
+}
+
+void AgreedInput::tell_hello() {
+  has_said_hello_ = is_main();
+  if (is_main()) take_hello(config_.member, own_hello());
+}
+
+/// Tells the main what it does not know yet. If that is not possible now, it is tried again in the next call,
+/// or in the next epoch.
+void AgreedInput::forward() {
+  if (!has_said_hello_ && !outlet_.tell_main(encode(own_hello()))) return;
+  has_said_hello_ = true;
+  while (forwarded_ < own_.size()) {
+    const Waiting& next = own_[forwarded_];
+    if (forwarded_ > 0 && forwarded_bytes_ + next.bytes->size() > kForwardWindow) return;
+    if (!outlet_.tell_main(encode(Forward{next.number, *next.bytes}))) return;
+    ++forwarded_;
+    forwarded_bytes_ += next.bytes->size();
+  }
+}
+
+void AgreedInput::on_continued(const GroupView& group) {
+  if (has_failed_) return;
+  // The replicas that begin the group with its first message have the whole state: an empty one.
+  if (!group_) is_complete_ = group.next == 0;
+  group_ = group;
+  hellos_.clear();
+  has_list_ = false;
+  listed_.reset();
+  handed_to_.reset();
+  is_lost_ = false;
+  decisions_.clear();
+  queue_.clear();
+  forwarded_ = forwarded_bytes_ = 0;
+  advance_stable(group.next);
+  tell_hello();
+  if (is_main()) queue_.assign(own_.begin(), own_.end());
+}
+
+void AgreedInput::on_message(std::uint64_t number, std::shared_ptr<const Bytes> message) {
+  if (has_failed_) return;
+  take(message);
+  if (is_complete_ || loading_) ends_.emplace_back(number, position_);
+}
+
+void AgreedInput::on_stable(std::uint64_t count) {
+  if (!has_failed_) advance_stable(count);
+}
+
+void AgreedInput::advance_stable(std::uint64_t count) {
+  for (; !ends_.empty() && ends_.front().first < count; ends_.pop_front()) stable_ = ends_.front().second;
+}
+
+void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
+  auto batch = decode_batch(*message);
+  if (!batch) return fail(batch.error());
+  if ((is_complete_ || loading_) && batch->position != position_)
+    return fail({Errc::protocol_error, "the main has left out a part of the order"});
+  Held next{.position = batch->position, .time = batch->time, .seed = batch->seed, .keeper = message};
+  for (Entry& entry : batch->entries) {
+    next.entry = std::move(entry);
+    const auto* const order = std::get_if<TransferOrder>(&next.entry);
+    if (order != nullptr && order->to == config_.id && !is_complete_) {
+      loading_ = Loading{.serial = next.position, .from = order->from, .held = {}};
+      ends_.clear();
+      const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
+      news_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position});
+    } else if (loading_) {
+      loading_->held.push_back(next);
+    } else if (is_complete_) {
+      apply(next);
+    } else if (const auto* const list = std::get_if<ReplicaList>(&next.entry)) {
+      apply(next, *list);
+    }
+    position_ = ++next.position;
+    next.seed = random_of(next.seed, 0);
+  }
+}
+
+void AgreedInput::apply(const Held& one) {
+  time_ = std::max(time_, one.time);
+  std::visit([&](const auto& entry) { apply(one, entry); }, one.entry);
+}
+
+void AgreedInput::apply(const Held& one, const Event& event) {
+  if (event.from == config_.id)
+    for (; !own_.empty() && own_.front().number <= event.number; own_.pop_front()) {
+      own_bytes_ -= own_.front().bytes->size();
+      if (forwarded_ == 0) continue;
+      --forwarded_;
+      forwarded_bytes_ -= own_.front().bytes->size();
+    }
+  auto& last = last_[event.from];
+  if (event.number <= last) return;
+  last = event.number;
+  news_.push_back(OrderedEvent{.position = one.position,
+                               .own_number = event.from == config_.id ? event.number : 0,
+                               .time = time_,
+                               .random = one.seed,
+                               .bytes = event.bytes,
+                               .keeper = one.keeper});
+}
+
+void AgreedInput::apply(const Held& one, const ReplicaList& list) {
+  const auto before = std::exchange(replicas_, list.replicas);
+  for (const Replica& replica : replicas_) departed_.erase(replica.member);
+  for (const Replica& old : before)
+    if (old.is_complete && std::ranges::find(replicas_, old.member, &Replica::member) == replicas_.end())
+      depart(old.member);
+  std::erase_if(last_, [&](const auto& known) {
+    return std::ranges::find(replicas_, known.first, &Replica::id) == replicas_.end();
+  });
+  std::erase_if(saves_, [&](const auto& save) {
+    const auto to = std::ranges::find(replicas_, save.second, &Replica::id);
+    const bool is_over = to == replicas_.end() || to->is_complete;
+    if (is_over) news_.push_back(SaveOver{save.first});
+    return is_over;
+  });
+  if (group_ && list.epoch == group_->epoch) listed_ = one.position + 1;
+}
+
+void AgreedInput::apply(const Held& one, const TransferOrder& order) {
+  if (order.from != config_.id) return;
+  const auto to = std::ranges::find(replicas_, order.to, &Replica::id);
+  if (to == replicas_.end()) return;
+  std::erase_if(saves_, [&](const auto& save) {
+    if (save.second == order.to) news_.push_back(SaveOver{save.first});
+    return save.second == order.to;
+  });
+  saves_[one.position] = order.to;
+  SnapshotHead head{
+      .position = one.position + 1, .time = time_, .replicas = replicas_, .last = last_, .departed = {}};
+  for (const auto& [member, state] : departed_) head.departed.push_back(member);
+  news_.push_back(Save{to->member, one.position, std::make_shared<const Bytes>(encode(head))});
+}
+
+// -- The state of another replica --
+
+Result<void> AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head) {
+  if (has_failed_ || !loading_ || loading_->serial != serial) return {};
+  if (head.position != serial + 1) {
+    load_failed(serial);
+    return rdmc::fail(Errc::protocol_error, "the state of another replica is not the one that was ordered");
+  }
+  const auto held = std::exchange(loading_, std::nullopt)->held;
+  is_complete_ = true;
+  time_ = head.time;
+  replicas_ = head.replicas;
+  last_ = head.last;
+  for (const MemberId member : head.departed) depart(member);
+  for (const Held& one : held) apply(one);
+  tell_hello();
+  return {};
+}
+
+void AgreedInput::load_failed(std::uint64_t serial) {
+  if (has_failed_ || !loading_ || loading_->serial != serial) return;
+  loading_.reset();
+  tell_hello();
+}
+
+// -- Replicas that have departed --
+
+void AgreedInput::depart(MemberId member) {
+  Departed& departed = departed_[member];
+  const bool has_view = view_.epoch != Epoch{};
+  if (has_view && view_.find(member) == nullptr) departed.gone = view_.epoch;
+}
+
+void AgreedInput::on_view(const View& view) {
+  view_ = view;
+  for (auto& [member, departed] : departed_)
+    if (!departed.gone && view_.find(member) == nullptr) departed.gone = view_.epoch;
+}
+
+void AgreedInput::on_leases_over(Epoch epoch) {
+  leases_over_ = std::max(leases_over_, epoch);
+}
+
+void AgreedInput::check_departed() {
+  std::erase_if(departed_,
+                [&](const auto& one) { return one.second.gone && *one.second.gone <= leases_over_; });
+  if (!is_main()) return;
+  for (auto& [member, departed] : departed_)
+    if (!departed.gone && !std::exchange(departed.is_removed, true)) outlet_.remove(member);
+}
+
+}  // namespace rdmc::state

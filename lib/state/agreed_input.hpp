@@ -1,0 +1,210 @@
+// Agreed input and output commit at one replica of a state. The main, which is the root of the group, puts
+// the events of all replicas into one order. Every replica gets them in that order. What follows from an
+// event may leave a replica only when the event is stable: then every replica has it.
+//
+// The order has events of applications and decisions of the main. Each of them is an entry, and has a
+// position. An epoch of the group begins with a ReplicaList. The main makes it when all replicas have said
+// Hello. Until the list is stable, nothing becomes stable for the application. A replica that does not have
+// the whole state gets it from another one: the main names both in a TransferOrder, whose position says which
+// events the state has.
+//
+// A replica that was complete and is not in the group any more has departed. It may not know this yet, and
+// may still answer reads as the main. So nothing becomes stable until it is not in the view either and the
+// leases of the views with it are over.
+//
+// A core: it has no I/O, clock, threads or randomness. One caller at a time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "lib/state/messages.hpp"
+
+namespace rdmc::state {
+
+/// What an AgreedInput needs from the group and the membership.
+class Outlet {
+ public:
+  virtual ~Outlet() = default;
+  /// Sends a message to the group. Returns its number. Errors: would_block if the group cannot send now; any
+  /// other error ends this replica's part.
+  virtual Result<std::uint64_t> send(std::shared_ptr<const Bytes> message) = 0;
+  /// Sends a note to the main. An error means that the group has no open epoch now.
+  virtual Result<void> tell_main(const Bytes& note) = 0;
+  /// Requests that this member become the root of the group.
+  virtual void hand_over(MemberId member) = 0;
+  /// Requests that this member be removed from the view.
+  virtual void remove(MemberId member) = 0;
+};
+
+// What the driver learns, in addition to what the application learns (rdmc/replicated_state.hpp).
+
+/// This replica must save its state as it is after everything before, and send it to the other one.
+struct Save {
+  MemberId to{};
+  std::uint64_t serial = 0;           ///< the position of the order. It identifies the transfer.
+  std::shared_ptr<const Bytes> head;  ///< an encoded SnapshotHead
+};
+/// The transfer of this Save is over: the other replica has the state, or it needs it no more.
+struct SaveOver {
+  std::uint64_t serial = 0;
+};
+/// This replica gets the state from the other one. Everything that the application has is void.
+struct Load {
+  MemberId from{};
+  std::uint64_t serial = 0;
+};
+/// This replica cannot take part any more.
+struct Fault {
+  Error cause;
+};
+using News = std::variant<OrderedEvent, StableEvents, StateStanding, Save, SaveOver, Load, Fault>;
+
+class AgreedInput {
+ public:
+  struct Config {
+    MemberId member{};
+    ReplicaId id{};
+    /// Nothing becomes stable while fewer replicas than this have the whole state.
+    std::size_t least_replicas = 1;
+  };
+  /// The limit for the events of this replica that are not in the order yet.
+  static constexpr std::size_t kMostWaitingEvents = 1 << 16, kMostWaitingBytes = 64 << 20;
+  /// The limit for events on their way to the main. It is the flow control of the notes.
+  static constexpr std::size_t kForwardWindow = kMostNote;
+  /// A batch has about this many bytes of events at most, or one event.
+  static constexpr std::size_t kBatchBytes = 64 * 1024;
+  /// The main sends another batch while fewer than this many are not stable. So small events that come one
+  /// after the other share batches when the group is busy.
+  static constexpr std::uint64_t kMostBatches = 4;
+
+  /// `outlet` must exist longer. It is not called in the constructor.
+  AgreedInput(const Config& config, Outlet& outlet) : config_(config), outlet_(outlet) {}
+
+  // -- The application --
+
+  /// Takes an event. Returns its number at this replica. Errors: invalid_argument if it is longer than
+  /// kMostEventBytes; would_block if too many events wait, or if this replica does not have the whole state;
+  /// cancelled after a Fault.
+  Result<std::uint64_t> submit(std::span<const std::byte> bytes);
+  /// The driver calls this function after each call of another function of this class. It puts what waits
+  /// into the order. `now` is the time in nanoseconds since 1970, and `seed` is random.
+  void order(std::int64_t now, std::uint64_t seed);
+  /// Returns the news since the last call, in their order.
+  std::deque<News> take_news() { return std::exchange(news_, {}); }
+  /// The state of a Load has arrived. The events after it follow as news. Errors: protocol_error if `head`
+  /// does not fit to the transfer.
+  Result<void> loaded(std::uint64_t serial, const SnapshotHead& head);
+  /// The transfer to this replica has failed.
+  void load_failed(std::uint64_t serial);
+  /// The replica cannot take part any more, because its group has ended.
+  void end(Error cause) { fail(std::move(cause)); }
+  /// True if answers may leave that follow from stable events.
+  bool may_commit() const;
+
+  // -- The group. The functions have the meaning of the upcalls of a MemberGroup. --
+
+  void on_continued(const GroupView& group);
+  void on_message(std::uint64_t number, std::shared_ptr<const Bytes> message);
+  void on_stable(std::uint64_t count);
+  void on_note(MemberId from, std::span<const std::byte> note);
+
+  // -- The membership --
+
+  void on_view(const View& view);
+  void on_leases_over(Epoch epoch);
+
+ private:
+  struct Waiting {
+    ReplicaId from{};
+    std::uint64_t number = 0;
+    std::shared_ptr<const Bytes> bytes;
+  };
+  struct Held {
+    std::uint64_t position = 0;
+    std::int64_t time = 0;
+    std::uint64_t seed = 0;
+    Entry entry;
+    std::shared_ptr<const Bytes> keeper;
+  };
+  struct Loading {
+    std::uint64_t serial = 0;
+    ReplicaId from{};
+    std::deque<Held> held;  ///< what comes after the state
+  };
+  struct Departed {
+    std::optional<Epoch> gone;  ///< the first view without the member that was installed here
+    bool is_removed = false;    ///< its removal was requested
+  };
+
+  bool is_main() const { return group_ && group_->root == config_.member; }
+  Hello own_hello() const;
+  void tell_hello();
+  void take_hello(MemberId from, const Hello& hello);
+  bool has_all_hellos() const;
+  std::size_t complete() const;
+  std::optional<MemberId> choose_donor() const;
+  void fail(Error cause);
+  void forward();
+  bool prepare_epoch();
+  void list_replicas();
+  void advance_stable(std::uint64_t count);
+  void order_transfer(MemberId to);
+  bool send_batch(std::int64_t now, std::uint64_t seed);
+  void take(const std::shared_ptr<const Bytes>& message);
+  void apply(const Held& one);
+  void apply(const Held& one, const Event& event);
+  void apply(const Held& one, const ReplicaList& list);
+  void apply(const Held& one, const TransferOrder& order);
+  void depart(MemberId member);
+  void check_departed();
+  void commit();
+  void tell_standing();
+
+  const Config config_;
+  Outlet& outlet_;
+  bool has_failed_ = false;
+  std::deque<News> news_;
+  StateStanding told_;
+  std::map<std::uint64_t, ReplicaId> saves_;  ///< the transfers from this replica that are not over
+
+  // The present epoch.
+  std::optional<GroupView> group_;
+  bool has_said_hello_ = false;
+  std::map<MemberId, Hello> hellos_;     ///< main: the replicas that have said Hello
+  bool has_list_ = false;                ///< main: the list of this epoch is in the order, or about to be
+  std::optional<std::uint64_t> listed_;  ///< the position after the list of this epoch, when it has come
+  std::optional<MemberId> handed_to_;
+  std::deque<Entry> decisions_;  ///< main: what it puts into the order next
+  std::deque<Waiting> queue_;    ///< main: events that are not in the order, and perhaps some that are
+
+  // The events of this replica that are not in the order.
+  std::deque<Waiting> own_;
+  std::size_t own_bytes_ = 0;
+  std::size_t forwarded_ = 0, forwarded_bytes_ = 0;  ///< the first ones of own_ are on their way to the main
+  std::uint64_t last_number_ = 0;
+
+  // The replicated state of this class.
+  bool is_complete_ = false, is_lost_ = false;
+  std::uint64_t position_ = 0;
+  std::int64_t time_ = 0;
+  std::vector<Replica> replicas_;
+  std::map<ReplicaId, std::uint64_t> last_;
+  std::map<MemberId, Departed> departed_;
+  std::optional<Loading> loading_;
+
+  // What is stable.
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> ends_;  ///< a message, and the position after it
+  std::uint64_t stable_ = 0, committed_ = 0;
+  View view_;
+  Epoch leases_over_{};
+};
+
+}  // namespace rdmc::state
