@@ -104,7 +104,8 @@ void RunState::exited(ProcessId process, Exit exit) {
   if (std::exchange(one.has_ended, true)) return;
   --alive_;
   one.code = exit.by_signal ? 0 : exit.value;
-  if (is_ending_) return;
+  // The other processes may be waiting in finish() until the program has ended everywhere.
+  if (is_ending_) return tell_if_all_are_done();
   if (exit.by_signal || (is_joined_ && !one.has_finished)) {
     std::string cause = cause_of(exit, one.has_joined);
     if (!one.killed_because.empty()) cause += ", because " + one.killed_because;

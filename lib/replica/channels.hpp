@@ -49,6 +49,8 @@ struct IncomingChannel {
   ReplicaSet due = 0;  ///< the replicas of the sender to which an acknowledgement is due
   /// For each replica of this rank that has said so: it has seen all messages before this one.
   std::vector<std::uint32_t> seen;
+  /// This process has asked the others about all messages before this one.
+  std::uint32_t asked = 0;
   /// A replica of this rank that waits until this process has seen all messages before this one.
   struct Waiting {
     ProcessId process{};

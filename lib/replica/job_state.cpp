@@ -1,5 +1,7 @@
 #include "lib/replica/job_state.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -25,6 +27,9 @@ bool is_fault(Errc code) {
 }
 
 std::atomic<bool> has_job = false;
+/// True in a process that the process of a Job has forked. It has a copy of the Job's memory, but none of its
+/// threads, and it shares the Job's connections with its parent. So it must not use them.
+bool is_forked = false;
 
 }  // namespace
 
@@ -50,7 +55,7 @@ class JobState::NoCarrier final : public Carrier {
 /// While it exists, this thread runs the engine, and may use what belongs to the engine.
 class JobState::Call : public Driver::Call {
  public:
-  explicit Call(const JobState& job) : Driver::Call(job.network_.driver.get()) {}
+  explicit Call(const JobState& job) : Driver::Call(is_forked ? nullptr : job.network_.driver.get()) {}
 };
 
 JobState::JobState() : self_pointer_(std::make_shared<JobState*>(this)) {}
@@ -59,6 +64,8 @@ Result<std::unique_ptr<JobState>> JobState::start() {
   auto assignment = assignment_of(control::environment());
   if (!assignment) return std::unexpected(assignment.error());
   if (has_job.exchange(true)) return fail(Errc::already_exists, "this process has, or had, a Job");
+  if (::pthread_atfork(nullptr, nullptr, [] { is_forked = true; }) != 0)
+    return fail(Errc::resource_limit, "pthread_atfork");
   std::unique_ptr<JobState> self(new JobState);
   if (*assignment) {
     if (auto joined = self->join(**assignment); !joined) return std::unexpected(joined.error());
@@ -130,6 +137,11 @@ void JobState::make_first_communicators() {
 
 JobState::~JobState() {
   *self_pointer_ = nullptr;  // Communicators that exist longer do nothing any more.
+  if (is_forked) {
+    static const Network* const kept = new Network(std::move(network_));
+    static_cast<void>(kept);
+    return;
+  }
   if (network_.connections) network_.connections->close();
   if (network_.links) {
     const Call call(*this);
@@ -160,12 +172,16 @@ std::optional<Communicator> JobState::make_communicator_of(std::uint64_t first,
 }
 
 void JobState::forget(const CommunicatorState& communicator) {
+  if (is_forked) return;
   const Call call(*this);
   messenger_->remove_context(communicator.context);
   messenger_->remove_context(communicator.collectives());
 }
 
 Result<void> JobState::check() const {
+  if (is_forked)
+    return fail(Errc::invalid_argument,
+                "this process was forked by a process of the run, whose Job it cannot use");
   if (end_) return std::unexpected(*end_);
   return {};
 }
@@ -231,16 +247,17 @@ Result<RequestId> JobState::receive(ContextId context, std::span<std::byte> byte
   return request;
 }
 
-std::optional<JobState::Completion> JobState::find_complete(std::span<const RequestId> requests) {
-  for (std::size_t i = 0; i < requests.size(); ++i)
-    if (messenger_->is_complete(requests[i])) return Completion{i, messenger_->take(requests[i])};
-  return std::nullopt;
+std::optional<JobState::Completion> JobState::find_complete(std::span<const RequestId> requests,
+                                                            bool is_choice) {
+  const auto index = messenger_->choose(requests);
+  if (!index) return std::nullopt;
+  return Completion{*index, messenger_->take(requests[*index], is_choice || requests.size() > 1)};
 }
 
 Result<JobState::Completion> JobState::wait_any(Call& call, std::span<const RequestId> requests) {
   if (network_.links) network_.links->flush();
   while (true) {
-    if (auto complete = find_complete(requests)) return std::move(*complete);
+    if (auto complete = find_complete(requests, false)) return std::move(*complete);
     if (auto may = check(); !may) return std::unexpected(may.error());
     if (!network_.driver)
       return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
@@ -256,9 +273,9 @@ Result<JobState::Completion> JobState::wait_any(std::span<const RequestId> reque
 Result<std::optional<JobState::Completion>> JobState::test_any(std::span<const RequestId> requests) {
   Call call(*this);
   if (network_.links) network_.links->flush();
-  if (auto complete = find_complete(requests)) return complete;
+  if (auto complete = find_complete(requests, true)) return complete;
   call.turn({});
-  if (auto complete = find_complete(requests)) return complete;
+  if (auto complete = find_complete(requests, true)) return complete;
   if (auto may = check(); !may) return std::unexpected(may.error());
   return std::nullopt;
 }
@@ -290,6 +307,7 @@ Result<Delivery> JobState::receive_and_wait(ContextId context, std::span<std::by
 }
 
 void JobState::cancel(Call&, RequestId request) {
+  if (is_forked) return;
   while (const auto process = messenger_->cancel(request)) {
     const Error cause{Errc::cancelled, "a message was cancelled while it was being sent"};
     network_.links->on_died(*process, cause);
@@ -346,6 +364,7 @@ Result<void> JobState::finish() {
 }
 
 void JobState::abort(int code) {
+  if (is_forked) return;
   {
     const Call call(*this);
     end_ = Error{Errc::cancelled, "the run has been aborted"};

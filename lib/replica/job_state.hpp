@@ -129,7 +129,7 @@ class JobState : private engine::Poller {
   Result<Completion> wait_any(Call& call, std::span<const RequestId> requests);
   Result<Delivery> wait(Call& call, RequestId request);
   void cancel(Call& call, RequestId request);
-  std::optional<Completion> find_complete(std::span<const RequestId> requests);
+  std::optional<Completion> find_complete(std::span<const RequestId> requests, bool is_choice);
   Result<void> check() const;
 
   Assignment assignment_;

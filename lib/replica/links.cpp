@@ -189,7 +189,19 @@ std::size_t Links::work(Time now) {
     acknowledge_at_ = Time::never();
     messenger_->send_acknowledgements();
   }
+  watch_hold(now);
   return done + flush();
+}
+
+void Links::watch_hold(Time now) {
+  const auto oldest = messenger_->oldest_hold();
+  if (oldest != hold_) {
+    hold_ = oldest;
+    const Duration patience = messenger_->do_worlds_cross() ? kHoldPatienceIfCrossed : kHoldPatience;
+    release_at_ = oldest ? now + patience : Time::never();
+  } else if (oldest && now >= release_at_) {
+    messenger_->release_hold();
+  }
 }
 
 std::size_t Links::poll(ProcessId from, Entry& peer) {

@@ -29,6 +29,10 @@ class Links final : public Carrier, public engine::Poller {
   /// program of four ranks on two cores took 1.5 times as long. Nobody waits for them: a message that its
   /// sender has not copied, and a quarter of a window of messages, are acknowledged at once.
   static constexpr Duration kAcknowledgementDelay = milliseconds(20);
+  /// A message that has not been seen by the other replicas holds messages back for at most this time. The
+  /// first value is for the usual case, in which a replica gets nothing from replicas with other numbers:
+  /// then the order matters only if one dies in this time. The second value is longer than kSilence.
+  static constexpr Duration kHoldPatience = milliseconds(50), kHoldPatienceIfCrossed = seconds(40);
   /// The largest number of writes in flight on one link.
   static constexpr std::uint32_t kMostWrites = 64;
 
@@ -82,7 +86,9 @@ class Links final : public Carrier, public engine::Poller {
   void withdraw(std::uint64_t handle) override;
 
   std::size_t work(Time now) override;
-  Time next_deadline() const override { return failing_.empty() ? acknowledge_at_ : Time{}; }
+  Time next_deadline() const override {
+    return failing_.empty() ? std::min(acknowledge_at_, release_at_) : Time{};
+  }
   void on_out_of_memory() override;
 
  private:
@@ -98,6 +104,7 @@ class Links final : public Carrier, public engine::Poller {
   Entry& entry(ProcessId process) { return entries_[static_cast<std::uint32_t>(process)]; }
   Result<void> make_link(Entry& entry);
   std::size_t poll(ProcessId from, Entry& entry);
+  void watch_hold(Time now);
   Result<void> on_completion(ProcessId from, Entry& entry, const fabric::Completion& completion);
 
   peer::FabricThread& thread_;
@@ -112,6 +119,8 @@ class Links final : public Carrier, public engine::Poller {
   std::vector<std::pair<ProcessId, Error>> failing_;
   std::vector<Broken> broken_;
   Time acknowledge_at_ = Time::never();
+  std::optional<std::uint64_t> hold_;  ///< Messenger::oldest_hold() in the last turn
+  Time release_at_ = Time::never();    ///< when this hold ends at the latest
   Slab<std::unique_ptr<fabric::MemoryRegion>> exposed_;
   std::uint64_t connections_ = 0;
   std::array<fabric::Completion, 64> polled_;

@@ -3,6 +3,7 @@
 #include "lib/replica/messenger.hpp"
 
 #include <cassert>
+#include <limits>
 #include <utility>
 
 namespace rdmc::replica {
@@ -50,13 +51,33 @@ bool Messenger::is_complete(RequestId request) const {
   return !index || requests_[*index].is_complete;
 }
 
-Result<Delivery> Messenger::take(RequestId request) {
+std::optional<std::size_t> Messenger::choose(std::span<const RequestId> requests) const {
+  std::optional<std::size_t> first;
+  std::uint64_t order = 0, earliest_incomplete = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto index = index_of(requests[i]);
+    if (!index) return i;
+    const Request& request = requests_[*index];
+    if (!request.is_complete) {
+      if (request.order != 0) earliest_incomplete = std::min(earliest_incomplete, request.order);
+    } else if (!is_replicated_) {
+      return i;
+    } else if (!first || request.order < order) {
+      first = i;
+      order = request.order;
+    }
+  }
+  return first && order < earliest_incomplete ? first : std::nullopt;
+}
+
+Result<Delivery> Messenger::take(RequestId request, bool is_choice) {
   const auto index = index_of(request);
   if (!index) return fail(Errc::invalid_argument, "there is no such request");
   assert(requests_[*index].is_complete);
   Result<Delivery> result = requests_[*index].delivery;
   if (auto& error = requests_[*index].error) result = std::unexpected(std::move(*error));
-  const auto sight = requests_[*index].sight;
+  const bool is_any = requests_[*index].from == kAny;
+  const auto sight = is_any || is_choice ? requests_[*index].sight : std::nullopt;
   requests_.remove(*index);
   if (sight) hold_until_seen(*sight);
   return result;
@@ -230,8 +251,7 @@ std::optional<Delivery> Messenger::probe(ContextId context, std::int32_t from, s
   const Arrival& arrival = arrivals_[*index];
   const Delivery found_now{
       .source = arrival.envelope.source, .tag = arrival.envelope.tag, .bytes = arrival.bytes};
-  if (const auto sight = sight_of(arrival.envelope, arrival.from); sight && from == kAny)
-    hold_until_seen(*sight);
+  if (const auto sight = sight_of(arrival.envelope, arrival.from)) hold_until_seen(*sight);
   return found_now;
 }
 

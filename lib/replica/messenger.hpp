@@ -62,7 +62,8 @@ class Messenger {
   static constexpr std::size_t kMostEarlyContexts = 1024;
 
   /// The largest number of channels in which other replicas have sent messages, and this process has not.
-  /// Also the largest number of questions that this process cannot answer yet.
+  /// Also the largest number of questions, for each rank of the run, that this process cannot answer yet. A
+  /// sender has at most kEagerWindow / kEagerOverhead messages on their way to one process.
   static constexpr std::size_t kMostEarlyChannels = 65536;
   /// A process keeps copies of at most this many bytes of messages to one rank, until they are acknowledged.
   /// A message that is not copied is complete only when it has been acknowledged.
@@ -105,9 +106,15 @@ class Messenger {
   RequestId receive(ContextId context, std::span<std::byte> bytes, std::int32_t from, std::int32_t tag);
   /// True if take() returns a result.
   bool is_complete(RequestId request) const;
-  /// Returns the result of a complete request, and forgets the request. Errors: invalid_argument if the
-  /// message was longer than the receive, or if there is no such request; peer_failed; resource_limit.
-  Result<Delivery> take(RequestId request);
+  /// Returns the index of the request that the program should learn of first, if one of them is complete. At
+  /// a rank with replicas, receives are complete in the order in which their messages have arrived: a message
+  /// must not come before another one that has caused it.
+  std::optional<std::size_t> choose(std::span<const RequestId> requests) const;
+  /// Returns the result of a complete request, and forgets the request. `is_choice` is true if the program
+  /// has waited for one of several requests, or has only looked whether the request is complete. Errors:
+  /// invalid_argument if the message was longer than the receive, or if there is no such request;
+  /// peer_failed; resource_limit.
+  Result<Delivery> take(RequestId request, bool is_choice = false);
   /// Gives up a request that is not complete, and forgets it. Its memory is used no more, unless a process is
   /// returned: with that process the transfer has begun. The caller must then report this process by
   /// on_failed(), and call cancel() again.
@@ -138,6 +145,15 @@ class Messenger {
   bool has_acknowledgements() const { return !acknowledging_.empty(); }
   void send_acknowledgements();
 
+  /// The number of the oldest message that holds back messages of this process (see messenger_order.cpp), or
+  /// nullopt if there is none.
+  std::optional<std::uint64_t> oldest_hold() const;
+  /// True if processes may get messages from replicas with other numbers.
+  bool do_worlds_cross() const;
+  /// Ends the oldest hold. The driver must call this function if the same hold has lasted for a long time:
+  /// replicas that have received messages in different orders may wait for each other.
+  void release_hold();
+
   /// True if all messages whose sends are complete have arrived, and no acknowledgement is due.
   bool is_settled() const;
   const ReplicationProtocol& protocol() const { return *protocol_; }
@@ -159,8 +175,10 @@ class Messenger {
     std::span<std::byte> into{};  ///< of a receive
     Delivery delivery{};
     std::optional<Error> error{};
-    /// Set if a receive from any source has matched a message: the others have to see this message.
+    /// Set if a receive has matched a message. The other replicas have to see this message if the program
+    /// learns by it which of several messages came first.
     std::optional<Sight> sight{};
+    std::uint64_t order = 0;  ///< of a receive that has matched: Arrival::order
   };
   /// A message of the program that some replica of the receiver may not have.
   struct Outgoing {
@@ -197,6 +215,7 @@ class Messenger {
     ProcessId from{};
     Envelope envelope;
     std::uint64_t bytes = 0;
+    std::uint64_t order = 0;                  ///< increases in the order of arrival
     std::vector<std::byte> stored{};          ///< the bytes of an eager message without a receive
     std::optional<std::uint32_t> transfer{};  ///< the sender's number, if the message was announced
     std::optional<std::uint32_t> request{};   ///< the receive that has matched
@@ -270,6 +289,7 @@ class Messenger {
   std::optional<Sight> sight_of(const Envelope& envelope, ProcessId from) const;
   void hold_until_seen(const Sight& sight);
   bool is_held(std::uint64_t number) const { return !holds_.empty() && number > holds_.front().after; }
+  bool is_seen(const Sight& sight);
   void end_holds();
   void note(ProcessId to, const Record& notice);
   void answer_waiting(std::uint32_t channel);
@@ -312,7 +332,9 @@ class Messenger {
   Slab<Outgoing> outgoing_;
   std::uint64_t sends_ = 0;
   Slab<Transfer> transfers_;
+  std::uint32_t add_arrival(Arrival arrival);
   Slab<Arrival> arrivals_;
+  std::uint64_t arrived_ = 0;
   ChannelTable<OutgoingChannel> to_;
   ChannelTable<IncomingChannel> from_;
   std::size_t early_channels_ = 0;
@@ -322,9 +344,9 @@ class Messenger {
   struct Hold {
     Sight sight;
     std::uint64_t after = 0;  ///< messages with larger numbers are held back
-    ReplicaSet waits_for = 0;
   };
-  std::vector<Hold> holds_;
+  std::deque<Hold> holds_;  ///< in the order in which they have begun; only the first one counts
+  std::uint64_t holds_ended_ = 0;
   std::vector<ProcessId> held_;  ///< the peers whose messages are held back
   std::size_t waiting_ = 0;      ///< the number of questions that cannot be answered yet
   Counters counters_;

@@ -1,16 +1,17 @@
-// Receives from any source, at a rank with replicas. The replicas of the rank may match messages in different
+// The order of messages at a rank with replicas. The replicas of the rank may match messages in different
 // orders. Only one order is wrong: a message must not be matched in place of an earlier one that has caused
 // it.
 //
 // Without replicas this cannot happen, because the cause is that the rank has received the earlier message.
 // With replicas it can: replica 1 receives message a from rank s, and tells rank p, which then sends message
 // b to all replicas. Replica 0 may see b before a, if a comes from another replica of s that is slower. This
-// happens after a death with sdr, and at any time with mirror. (SDR-MPI does not mention it; its
-// acknowledgements do not prevent it, because replica 1 does not wait for them.)
+// happens with mirror and with different degrees at any time, and with sdr after a death. (SDR-MPI does not
+// mention it; its acknowledgements do not prevent it, because replica 1 does not wait for them.)
 //
-// So when the program learns that a receive from any source is complete, the replica sends nothing more until
-// all other replicas of its rank have seen the message. Messages match in the order of their arrival, so they
-// then match it before all that it causes.
+// So when the program learns which of several messages came first (a receive from any source, wait_any, test,
+// a probe), the replica sends nothing more until all other replicas of its rank have seen the message. This
+// is a hold. Messages match in the order of their arrival, so the others then match it before all that it
+// causes.
 #include <algorithm>
 #include <utility>
 
@@ -32,22 +33,58 @@ void Messenger::hold_until_seen(const Sight& sight) {
   if (others == 0 || has_ended(sight.channel.context)) return;
   IncomingChannel& channel = from_[from_.find_or_add(sight.channel)];
   channel.seen.resize(protocol_->layout().degree(own_rank_));
-  Hold hold{.sight = sight, .after = sends_};
+  if (!is_before(channel.asked, sight.sequence)) return;
+  channel.asked = sight.sequence;
+  if (is_seen(sight)) return;
+  holds_.push_back({.sight = sight, .after = sends_});
   for_each_replica(others, [&](std::uint32_t replica) {
-    if (is_before(channel.seen[replica], sight.sequence)) hold.waits_for |= set_of(replica);
-  });
-  if (hold.waits_for == 0 || std::ranges::find(holds_, sight, &Hold::sight) != holds_.end()) return;
-  holds_.push_back(hold);
-  for_each_replica(hold.waits_for, [&](std::uint32_t replica) {
+    if (!is_before(channel.seen[replica], sight.sequence)) return;
     ++counters_.questions;
     note(protocol_->process(own_rank_, replica), Question{sight});
   });
 }
 
-// Ends the holds that wait for no living replica, and sends what nothing holds back any more.
+// True if all other living replicas have seen the message.
+bool Messenger::is_seen(const Sight& sight) {
+  const auto index = from_.find(sight.channel);
+  if (index == kNoIndex || has_ended(sight.channel.context)) return true;
+  const IncomingChannel& channel = from_[index];
+  bool is_seen = true;
+  for_each_replica(
+      protocol_->living(own_rank_) & ~set_of(protocol_->self().replica), [&](std::uint32_t replica) {
+        is_seen =
+            is_seen && replica < channel.seen.size() && !is_before(channel.seen[replica], sight.sequence);
+      });
+  return is_seen;
+}
+
+// Ends the holds that wait for no living replica, and sends what nothing holds back any more. A later hold
+// holds back less than the first one, so it is looked at when the first one has ended.
 void Messenger::end_holds() {
-  for (Hold& hold : holds_) hold.waits_for &= protocol_->living(own_rank_);
-  std::erase_if(holds_, [](const Hold& hold) { return hold.waits_for == 0; });
+  if (holds_.empty() || !is_seen(holds_.front().sight)) return;
+  release_hold();
+}
+
+std::optional<std::uint64_t> Messenger::oldest_hold() const {
+  return holds_.empty() ? std::nullopt : std::optional(holds_ended_);
+}
+
+bool Messenger::do_worlds_cross() const {
+  const ReplicaSet own = set_of(protocol_->self().replica);
+  for (std::uint32_t i = 0; i < protocol_->layout().ranks(); ++i) {
+    const Rank rank{i};
+    if (rank == own_rank_) continue;
+    if (protocol_->living(rank) != protocol_->living(own_rank_) || protocol_->toward(rank).receivers != own)
+      return true;
+  }
+  return false;
+}
+
+void Messenger::release_hold() {
+  do {
+    holds_.pop_front();
+    ++holds_ended_;
+  } while (!holds_.empty() && is_seen(holds_.front().sight));
   for (const ProcessId to : std::exchange(held_, {})) {
     peer(to).is_held = false;
     if (!peer(to).failure) pump(to);
@@ -67,7 +104,7 @@ Result<void> Messenger::handle(ProcessId from, const Question& question) {
   if (!has_ended(seen.channel.context)) {
     IncomingChannel& channel = from_[from_.find_or_add(seen.channel)];
     if (is_before(channel.expected, seen.sequence)) {
-      if (waiting_ == kMostEarlyChannels)
+      if (waiting_ == kMostEarlyChannels * rank_failures_.size())
         return fail(Errc::protocol_error, "questions for too many messages that have not come yet");
       ++waiting_;
       channel.waiting.push_back({.process = from, .sequence = seen.sequence});
@@ -100,9 +137,6 @@ Result<void> Messenger::handle(ProcessId from, const Sighting& sighting) {
     channel.seen.resize(protocol_->layout().degree(own_rank_));
     if (is_before(channel.seen[replica], seen.sequence)) channel.seen[replica] = seen.sequence;
   }
-  for (Hold& hold : holds_)
-    if (hold.sight.channel == seen.channel && !is_before(seen.sequence, hold.sight.sequence))
-      hold.waits_for &= ~set_of(replica);
   end_holds();
   return {};
 }

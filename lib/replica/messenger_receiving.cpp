@@ -39,6 +39,11 @@ Result<Messenger::Context*> Messenger::arrival_context(const Envelope& envelope,
   return context;
 }
 
+std::uint32_t Messenger::add_arrival(Arrival arrival) {
+  arrival.order = ++arrived_;
+  return arrivals_.add(std::move(arrival));
+}
+
 Result<void> Messenger::handle(ProcessId from, const Eager& eager) {
   const auto context = arrival_context(eager.envelope, from);
   if (!context) return std::unexpected(context.error());
@@ -57,10 +62,11 @@ Result<void> Messenger::handle(ProcessId from, const Eager& eager) {
     return {};
   }
   const std::uint32_t index =
-      arrivals_.add({.from = from, .envelope = eager.envelope, .bytes = eager.bytes.size()});
+      add_arrival({.from = from, .envelope = eager.envelope, .bytes = eager.bytes.size()});
   if (const auto request = (*context)->queue.arrive(index, eager.envelope.source, eager.envelope.tag)) {
     arrivals_.remove(index);
-    if (requests_[*request].from == kAny) requests_[*request].sight = sight_of(eager.envelope, from);
+    requests_[*request].sight = sight_of(eager.envelope, from);
+    requests_[*request].order = arrived_;
     fill_receive(*request, eager.envelope, eager.bytes);
     note_consumed(from, eager.bytes.size());
     return {};
@@ -86,11 +92,11 @@ Result<void> Messenger::handle(ProcessId from, const Announcement& announcement)
     refuse(from, announcement.transfer);
     return {};
   }
-  const std::uint32_t index = arrivals_.add({.from = from,
-                                             .envelope = announcement.envelope,
-                                             .bytes = announcement.bytes,
-                                             .transfer = announcement.transfer,
-                                             .channel = channel});
+  const std::uint32_t index = add_arrival({.from = from,
+                                           .envelope = announcement.envelope,
+                                           .bytes = announcement.bytes,
+                                           .transfer = announcement.transfer,
+                                           .channel = channel});
   if (channel != kNoIndex) from_[channel].open.push_back(index);
   const auto request =
       (*context)->queue.arrive(index, announcement.envelope.source, announcement.envelope.tag);
@@ -139,7 +145,8 @@ void Messenger::fill_receive(std::uint32_t request, const Envelope& envelope,
 // A message that is in the queue, or was about to enter it, has matched a receive.
 void Messenger::deliver(std::uint32_t arrival, std::uint32_t request) {
   Arrival& message = arrivals_[arrival];
-  if (requests_[request].from == kAny) requests_[request].sight = sight_of(message.envelope, message.from);
+  requests_[request].sight = sight_of(message.envelope, message.from);
+  requests_[request].order = message.order;
   if (message.lacks_sender && !failure_of_rank(rank_of(message.from))) {
     message.request = request;
   } else if (message.lacks_sender) {

@@ -53,7 +53,7 @@ void Messenger::send_to_self(std::uint32_t request, const Envelope& envelope,
         {.to = own_rank_, .envelope = envelope, .bytes = bytes, .request = request, .transfers = 1});
     arrival.transfer = transfers_.add({.to = own_, .outgoing = outgoing});
   }
-  const std::uint32_t index = arrivals_.add(std::move(arrival));
+  const std::uint32_t index = add_arrival(std::move(arrival));
   const auto receive = context_of(envelope.context)->queue.arrive(index, envelope.source, envelope.tag);
   if (is_short) {
     arrivals_[index].stored.assign(bytes.begin(), bytes.end());

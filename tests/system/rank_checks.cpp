@@ -1,6 +1,9 @@
 // A rank program that tests the library from inside: `rdmc_run -n N -r 1 rank_checks SCENARIO [FILE]`. Every
 // rank checks what it receives, and ends with exit status 1 after the first wrong result. Rank 0 prints
 // "right".
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -123,6 +126,83 @@ void late() {
   need(world.barrier());
   if (world.rank() == 1 && the_job->replica() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
   need(world.barrier());
+}
+
+/// A forked process cannot use the Job, and does not disturb it.
+void forks() {
+  Communicator& world = the_job->world();
+  std::uint64_t value = 1;
+  need(world.barrier());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::uint64_t wrong = 99;
+    const auto sent = world.send(bytes_of(std::span(&wrong, 1)), 1 - world.rank(), 0);
+    const auto received = world.recv(bytes_of(std::span(&wrong, 1)), kAnySource, 0);
+    const bool is_refused = !sent && sent.error().code == Errc::invalid_argument && !received &&
+                            received.error().code == Errc::invalid_argument && !the_job->finish();
+    std::exit(is_refused ? 0 : 1);  // This runs the destructors of static objects.
+  }
+  int status = -1;
+  require(::waitpid(child, &status, 0) == child && status == 0, "a forked process is refused by name");
+  need(world.send(bytes_of(std::span(&value, 1)), 1 - world.rank(), 0));
+  value = 0;
+  need(world.recv(bytes_of(std::span(&value, 1)), 1 - world.rank(), 0));
+  require(value == 1, "a forked process sends nothing");
+}
+
+/// Sleeps if this is the replica `replica` of the rank.
+void delay(int rank, int replica, int milliseconds) {
+  if (the_job->world().rank() == rank && the_job->replica() == replica)
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+/// Ranks 0 and 1 send to each other after the first message that they get, whichever it is. The replicas get
+/// the messages in different orders, so each of them might wait for another one.
+void choices() {
+  Communicator& world = the_job->world();
+  std::byte one{1};
+  const std::span bytes(&one, 1);
+  constexpr int kFirst = 1, kSecond = 2;
+  need(world.barrier());
+  if (world.rank() > 1) {
+    delay(3, 0, 300);
+    if (world.rank() < 4) need(world.send(bytes, world.rank() - 2, kSecond));
+    return;
+  }
+  std::byte received[2];
+  Request requests[] = {need(world.irecv(std::span(&received[0], 1), kAnySource, kFirst)),
+                        need(world.irecv(std::span(&received[1], 1), kAnySource, kSecond))};
+  delay(0, 1, 600);
+  for (int i = 0; i < 2; ++i) {
+    need(the_job->wait_any(requests));
+    if (i == 0) need(world.send(bytes, 1 - world.rank(), kFirst));
+  }
+}
+
+/// Rank 0 gets work from rank 1, and acknowledges it to rank 2. When all work is done, rank 2 ends rank 0. A
+/// replica that is late has the work and the end at the same time. It must not see the end first.
+void stops() {
+  Communicator& world = the_job->world();
+  constexpr int kWork = 1, kStop = 2, kDone = 3, kMessages = 50;
+  std::byte one{1}, received[2];
+  const std::span bytes(&one, 1), stop(&received[0], 1), work(&received[1], 1);
+  need(world.barrier());
+  if (world.rank() == 1)
+    for (int i = 0; i < kMessages; ++i) need(world.send(bytes, 0, kWork));
+  if (world.rank() == 2) {
+    for (int i = 0; i < kMessages; ++i) need(world.recv(bytes, 0, kDone));
+    need(world.send(bytes, 0, kStop));
+  }
+  if (world.rank() != 0) return;
+  delay(0, 0, 300);
+  Request requests[] = {need(world.irecv(stop, 2, kStop)), need(world.irecv(work, kAnySource, kWork))};
+  int done = 0;
+  while (need(the_job->wait_any(requests))->index == 1) {
+    ++done;
+    need(world.send(bytes, 2, kDone));
+    requests[1] = need(world.irecv(work, kAnySource, kWork));
+  }
+  require(done == kMessages, "the end comes after all work");
 }
 
 /// Rank 0 receives from anybody, with waitany and with probe, and answers.
@@ -293,6 +373,9 @@ int main(int count, char** arguments) {
                                                     {"farm", farm},
                                                     {"stream", stream},
                                                     {"late", late},
+                                                    {"forks", forks},
+                                                    {"choices", choices},
+                                                    {"stops", stops},
                                                     {"abandons", abandons},
                                                     {"communicators", communicators},
                                                     {"mistakes", mistakes},

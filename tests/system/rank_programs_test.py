@@ -100,6 +100,21 @@ class RankPrograms(unittest.TestCase):
                     self.assertEqual((result.returncode, result.stdout), (0, "right\n"), result.stderr)
                     self.assertNotIn("died", result.stderr)
 
+    def test_a_forked_process_cannot_use_the_job(self):
+        for fabric in FABRICS:
+            for degree in "1", "2":
+                with self.subTest(fabric=fabric, degree=degree):
+                    result = run(2, "forks", "--fabric", fabric, "-r", degree)
+                    self.assertEqual((result.returncode, result.stdout), (0, "right\n"), result.stderr)
+
+    def test_replicas_that_get_messages_in_different_orders_send_the_same(self):
+        for scenario, ranks in ("choices", 4), ("stops", 3):
+            for fabric in FABRICS:
+                for protocol in PROTOCOLS:
+                    with self.subTest(scenario=scenario, fabric=fabric, protocol=protocol):
+                        result = run(ranks, scenario, "--fabric", fabric, "-r", "2", *protocol)
+                        self.assertEqual((result.returncode, result.stdout), (0, "right\n"), result.stderr)
+
     def test_a_protocol_that_does_not_exist_yet_is_refused_by_name(self):
         result = run(2, "exchange", "-r", "2", "--protocol", "leader")
         self.assertNotEqual(result.returncode, 0)

@@ -216,6 +216,8 @@ struct JobCounters {
 };
 
 /// This process's part in a rank program.
+/// A process that the program forks must not use the Job. There, the functions return invalid_argument,
+/// abort() does nothing, and the destructor only forgets the Job.
 class Job {
  public:
   /// Must be called at the beginning of the program, on the thread that will use the Job. A process can have

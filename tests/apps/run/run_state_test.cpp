@@ -124,6 +124,16 @@ BOOST_AUTO_TEST_CASE(the_program_has_ended_when_it_has_ended_at_each_process_tha
   BOOST_TEST(run.events.size() == 3u);  // The others need no second AllDone.
 }
 
+BOOST_AUTO_TEST_CASE(a_death_after_an_interrupt_does_not_keep_the_others_from_finishing) {
+  Driver run(*Layout::of({2, 2}));
+  run.join_all();
+  run.state.interrupted(SIGINT);
+  for (const std::uint32_t process : {0U, 1U, 2U}) run.done(process);
+  BOOST_TEST(!run.are_all_done());
+  run.kill(3);
+  BOOST_TEST(run.are_all_done());
+}
+
 BOOST_AUTO_TEST_CASE(the_program_has_not_ended_before_it_has_begun) {
   Driver run(*Layout::of({2, 1}));
   run.join(0);
