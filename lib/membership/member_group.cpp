@@ -18,8 +18,14 @@ std::vector<MemberId> MemberGroup::connected() const {
 Result<void> MemberGroup::post_receive_buffer(std::span<std::byte> buffer) {
   return impl_->post_receive_buffer(buffer);
 }
-bool MemberGroup::leads() const {
-  return impl_->leads();
+bool MemberGroup::is_open(std::uint64_t epoch) const {
+  return impl_->is_open(epoch);
+}
+bool MemberGroup::leads(std::uint64_t epoch) const {
+  return impl_->leads(epoch);
+}
+void MemberGroup::leave(const Error& cause) {
+  impl_->leave_soon(cause);
 }
 Result<void> MemberGroup::tell_root(std::span<const std::byte> note) {
   return impl_->tell_root(note);
@@ -120,6 +126,10 @@ Result<void> MemberGroup::Impl::close(std::function<void(Result<void>)> closed) 
   return {};
 }
 
+void MemberGroup::Impl::leave_soon(const Error& cause) {
+  post([cause](Impl& group) { group.give_up(cause); });
+}
+
 void MemberGroup::Impl::leave() {
   control::ControlLoop& loop = setup_.peers->loop();
   loop.call([this] {
@@ -189,6 +199,7 @@ GroupCallbacks MemberGroup::Impl::callbacks() {
     raise(sent_, next);
     is_root_ = now.root == setup_.self;
     if (is_root_) led_ = *epoch;
+    opened_ = *epoch;
     stable_ = next;
     is_draining_ = false;  // set before the upcall, because the application may send in the upcall
     if (setup_.callbacks.continued) setup_.callbacks.continued(now);

@@ -39,7 +39,9 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   std::vector<MemberId> connected() const;
   Result<void> change_root(MemberId member);
   Result<void> close(std::function<void(Result<void>)> closed);
-  bool leads() const { return led_ != 0 && led_ == begun_ && !is_over_; }
+  bool is_open(std::uint64_t epoch) const { return opened_ == epoch && begun_ == epoch && !is_over_; }
+  bool leads(std::uint64_t epoch) const { return is_open(epoch) && led_ == epoch; }
+  void leave_soon(const Error& cause);
   /// Leaves the group. After this function has returned, no upcall is called.
   void leave();
 
@@ -96,8 +98,9 @@ class MemberGroup::Impl final : public member_groups::LocalGroup, public std::en
   // Messages below sent_ were sent; sent_ has a meaning only at the root. Messages below stable_ are stable.
   std::atomic<std::uint64_t> sent_ = 0, stable_ = 0;
   std::atomic<bool> is_closing_ = false, is_over_ = false, is_root_ = false;
-  // The newest epoch that was begun, and the newest open epoch in which this member was the root.
-  std::atomic<std::uint64_t> begun_ = 0, led_ = 0;
+  // The newest epoch that was begun, the newest one that was open, and the newest open one in which this
+  // member was the root.
+  std::atomic<std::uint64_t> begun_ = 0, opened_ = 0, led_ = 0;
   std::atomic<bool> is_draining_ = false;  // true while another member is to become the root
   Error cause_{};                          // the cause of the end, set with is_over_
 

@@ -18,6 +18,14 @@ std::uint64_t random_of(std::uint64_t seed, std::uint64_t index) {
   return mixed ^ (mixed >> 31);
 }
 
+/// Identifies a transfer. Two orders at the same position differ in it, if one of them was lost with its
+/// epoch.
+std::uint32_t group_of(std::uint64_t position, const TransferOrder& order) {
+  const auto replicas =
+      random_of(static_cast<std::uint64_t>(order.from), static_cast<std::uint64_t>(order.to));
+  return static_cast<std::uint32_t>(random_of(replicas, position));
+}
+
 }  // namespace
 
 // -- The application --
@@ -51,8 +59,8 @@ void AgreedInput::order(std::int64_t now, std::uint64_t seed) {
 }
 
 bool AgreedInput::may_commit() const {
-  return !has_failed_ && is_complete_ && listed_ && stable_ >= *listed_ && departed_.empty() &&
-         complete() >= config_.least_replicas;
+  return !has_failed_ && is_complete_ && listed_ && outlet_.is_open(group_->epoch) && stable_ >= *listed_ &&
+         departed_.empty() && complete() >= config_.least_replicas;
 }
 
 void AgreedInput::commit() {
@@ -65,7 +73,8 @@ void AgreedInput::tell_standing() {
   const StateStanding now{.is_main = is_main(),
                           .is_complete = is_complete_,
                           .is_lost = is_lost_,
-                          .complete = static_cast<std::uint32_t>(complete())};
+                          .complete_replicas = static_cast<std::uint32_t>(complete()),
+                          .main = group_->root};
   if (now == told_) return;
   told_ = now;
   news_.push_back(now);
@@ -263,11 +272,14 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
     next.entry = std::move(entry);
     const auto* const order = std::get_if<TransferOrder>(&next.entry);
     if (order != nullptr && order->to == config_.id && !is_complete_) {
-      loading_ = Loading{.serial = next.position, .from = order->from, .held = {}};
+      loading_ = Loading{.serial = next.position, .from = order->from};
       ends_.clear();
       const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
-      news_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position});
+      news_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position,
+                           group_of(next.position, *order)});
     } else if (loading_) {
+      const auto* const event = std::get_if<Event>(&next.entry);
+      loading_->held_bytes += sizeof next + (event == nullptr ? 0 : event->bytes.size());
       loading_->held.push_back(next);
     } else if (is_complete_) {
       apply(next);
@@ -333,16 +345,17 @@ void AgreedInput::apply(const Held& one, const TransferOrder& order) {
   SnapshotHead head{
       .position = one.position + 1, .time = time_, .replicas = replicas_, .last = last_, .departed = {}};
   for (const auto& [member, state] : departed_) head.departed.push_back(member);
-  news_.push_back(Save{to->member, one.position, std::make_shared<const Bytes>(encode(head))});
+  news_.push_back(Save{to->member, one.position, group_of(one.position, order),
+                       std::make_shared<const Bytes>(encode(head))});
 }
 
 // -- The state of another replica --
 
-Result<void> AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head) {
-  if (has_failed_ || !loading_ || loading_->serial != serial) return {};
+bool AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head) {
+  if (has_failed_ || !loading_ || loading_->serial != serial) return false;
   if (head.position != serial + 1) {
     load_failed(serial);
-    return rdmc::fail(Errc::protocol_error, "the state of another replica is not the one that was ordered");
+    return false;
   }
   const auto held = std::exchange(loading_, std::nullopt)->held;
   is_complete_ = true;
@@ -352,13 +365,22 @@ Result<void> AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head)
   for (const MemberId member : head.departed) depart(member);
   for (const Held& one : held) apply(one);
   tell_hello();
-  return {};
+  return true;
 }
 
 void AgreedInput::load_failed(std::uint64_t serial) {
   if (has_failed_ || !loading_ || loading_->serial != serial) return;
   loading_.reset();
   tell_hello();
+}
+
+Result<void> AgreedInput::begin_anew() {
+  if (has_failed_ || !is_main() || !is_lost_ || is_complete_)
+    return rdmc::fail(Errc::invalid_argument, "the state is not lost, or this replica is not the main");
+  loading_.reset();
+  is_complete_ = true;
+  tell_hello();
+  return {};
 }
 
 // -- Replicas that have departed --
@@ -383,8 +405,8 @@ void AgreedInput::check_departed() {
   std::erase_if(departed_,
                 [&](const auto& one) { return one.second.gone && *one.second.gone <= leases_over_; });
   if (!is_main()) return;
-  for (auto& [member, departed] : departed_)
-    if (!departed.gone && !std::exchange(departed.is_removed, true)) outlet_.remove(member);
+  for (const auto& [member, departed] : departed_)
+    if (!departed.gone) outlet_.remove(member);
 }
 
 }  // namespace rdmc::state

@@ -40,8 +40,10 @@ class Outlet {
   virtual Result<void> tell_main(const Bytes& note) = 0;
   /// Requests that this member become the root of the group.
   virtual void hand_over(MemberId member) = 0;
-  /// Requests that this member be removed from the view.
+  /// Requests that this member be removed from the view. Is called again and again until it is.
   virtual void remove(MemberId member) = 0;
+  /// True while this epoch of the group is open and no other one is being prepared.
+  virtual bool is_open(std::uint64_t epoch) const = 0;
 };
 
 // What the driver learns, in addition to what the application learns (rdmc/replicated_state.hpp).
@@ -49,7 +51,8 @@ class Outlet {
 /// This replica must save its state as it is after everything before, and send it to the other one.
 struct Save {
   MemberId to{};
-  std::uint64_t serial = 0;           ///< the position of the order. It identifies the transfer.
+  std::uint64_t serial = 0;  ///< the position of the order
+  std::uint32_t group = 0;   ///< identifies the transfer; it depends on the position and on both replicas
   std::shared_ptr<const Bytes> head;  ///< an encoded SnapshotHead
 };
 /// The transfer of this Save is over: the other replica has the state, or it needs it no more.
@@ -60,6 +63,7 @@ struct SaveOver {
 struct Load {
   MemberId from{};
   std::uint64_t serial = 0;
+  std::uint32_t group = 0;
 };
 /// This replica cannot take part any more.
 struct Fault {
@@ -99,15 +103,23 @@ class AgreedInput {
   void order(std::int64_t now, std::uint64_t seed);
   /// Returns the news since the last call, in their order.
   std::deque<News> take_news() { return std::exchange(news_, {}); }
-  /// The state of a Load has arrived. The events after it follow as news. Errors: protocol_error if `head`
-  /// does not fit to the transfer.
-  Result<void> loaded(std::uint64_t serial, const SnapshotHead& head);
+  /// The state of a Load has arrived. The events after it follow as news. Returns false, without any effect,
+  /// if the transfer is over, or if `head` does not fit to it; then another transfer follows.
+  bool loaded(std::uint64_t serial, const SnapshotHead& head);
   /// The transfer to this replica has failed.
   void load_failed(std::uint64_t serial);
   /// The replica cannot take part any more, because its group has ended.
   void end(Error cause) { fail(std::move(cause)); }
+  /// No replica has the whole state, and the application has decided that the state goes on from what this
+  /// replica has. Errors: invalid_argument if the state is not lost, or if this replica is not the main.
+  Result<void> begin_anew();
   /// True if answers may leave that follow from stable events.
   bool may_commit() const;
+  bool has_failed() const { return has_failed_; }
+  /// The epoch in which this replica is the main and may_commit() is true, or 0.
+  std::uint64_t answering_epoch() const { return is_main() && may_commit() ? group_->epoch : 0; }
+  /// About the memory of the events that wait until this replica has the state.
+  std::size_t held_bytes() const { return loading_ ? loading_->held_bytes : 0; }
 
   // -- The group. The functions have the meaning of the upcalls of a MemberGroup. --
 
@@ -138,10 +150,10 @@ class AgreedInput {
     std::uint64_t serial = 0;
     ReplicaId from{};
     std::deque<Held> held;  ///< what comes after the state
+    std::size_t held_bytes = 0;
   };
   struct Departed {
     std::optional<Epoch> gone;  ///< the first view without the member that was installed here
-    bool is_removed = false;    ///< its removal was requested
   };
 
   bool is_main() const { return group_ && group_->root == config_.member; }

@@ -36,7 +36,7 @@ struct List {
   }
   void on(const rdmc::StateStanding& standing) {
     if (standing.is_complete)
-      std::printf("%s of %u\n", standing.is_main ? "main" : "replica", standing.complete);
+      std::printf("%s of %u\n", standing.is_main ? "main" : "replica", standing.complete_replicas);
   }
   void on(rdmc::SaveState& save) {
     std::string all;
@@ -46,7 +46,10 @@ struct List {
     save.to.finish();
   }
   void on(const rdmc::LoadState& load) {
-    if (load.step == rdmc::LoadState::Step::begin) lines.clear();
+    if (load.step == rdmc::LoadState::Step::begin) {
+      lines.clear();
+      unfinished.clear();
+    }
     for (const char c : text_of(load.bytes)) {
       if (c == '\n')
         lines.push_back(std::exchange(unfinished, {}));

@@ -18,30 +18,46 @@ namespace rdmc::state {
 
 class Inbox {
  public:
+  /// The limit for posted buffers that are not used yet. Each of them is as long as the longest message.
+  static constexpr std::size_t kMostPosted = 8;
+
   /// `most_message_bytes` is the length of the longest message that a correct sender sends.
   explicit Inbox(std::size_t most_message_bytes) : most_message_bytes_(most_message_bytes) {}
 
-  /// Returns the memory for a message, or nullopt if it must wait for next_buffer().
+  /// Returns the memory for a message, or nullopt if it must wait for a posted buffer.
   std::optional<std::span<std::byte>> incoming(std::uint64_t bytes, bool has_room) {
     if (has_room && waiting_ == 0) return give(bytes, false);
     ++waiting_;
     return std::nullopt;
   }
-  /// Returns memory for a message that waits, if there is one and there is room. It is to be posted.
-  std::optional<std::span<std::byte>> next_buffer(bool has_room) {
-    if (waiting_ == 0 || !has_room) return std::nullopt;
-    --waiting_;
-    return give(most_message_bytes_, true);
+  /// Posts buffers for the messages that wait, by `post(buffer)`. If it returns false, the messages go on to
+  /// wait. So this function must be called again and again while is_waiting() is true and there is room.
+  template <typename Post>
+  void post_buffers(Post post) {
+    while (waiting_ > 0 && posted_ < kMostPosted) {
+      const auto buffer = give(most_message_bytes_, true);
+      if (!post(buffer)) {
+        given_.erase(buffer.data());
+        return;
+      }
+      --waiting_;
+      ++posted_;
+    }
   }
+  bool is_waiting() const { return waiting_ > 0; }
   /// The message in this memory has arrived. The group may still need the memory until reusable().
   std::shared_ptr<const Bytes> delivered(std::uint64_t message, std::span<const std::byte> bytes) {
     const auto found = given_.find(bytes.data());
     if (found == given_.end()) return nullptr;
-    const auto memory = std::move(found->second.bytes);
+    const Given given = std::move(found->second);
     given_.erase(found);
-    memory->resize(bytes.size());  // This keeps the address.
-    retained_[message] = memory;
-    return memory;
+    retained_[message] = given.bytes;
+    if (given.is_posted) {
+      --posted_;
+      return std::make_shared<const Bytes>(bytes.begin(), bytes.end());  // The buffer is much longer.
+    }
+    given.bytes->resize(bytes.size());  // This keeps the address.
+    return given.bytes;
   }
   void retain(std::uint64_t message, std::shared_ptr<const Bytes> bytes) {
     retained_[message] = std::move(bytes);
@@ -69,7 +85,7 @@ class Inbox {
   const std::size_t most_message_bytes_;
   std::map<const std::byte*, Given> given_;
   std::map<std::uint64_t, std::shared_ptr<const Bytes>> retained_;
-  std::size_t waiting_ = 0;
+  std::size_t waiting_ = 0, posted_ = 0;
 };
 
 }  // namespace rdmc::state

@@ -7,9 +7,11 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "controlplane/auth/random.hpp"
+#include "dataplane/base/clock.hpp"
 #include "lib/state/agreed_input.hpp"
 #include "lib/state/inbox.hpp"
 #include "lib/state/transfer.hpp"
@@ -22,6 +24,12 @@ namespace {
 
 /// A batch has one event or kBatchBytes of events, and decisions of the main.
 constexpr std::size_t kMostMessageBytes = 2 * kMostNote;
+/// The least value of most_waiting_bytes.
+constexpr std::size_t kLeastWaitingBytes = 2 * kMostMessageBytes;
+/// While take() waits, it looks this often after what no upcall reports.
+constexpr Duration kLookEvery = milliseconds(50);
+/// A transfer that has not begun after this time is given up.
+constexpr Duration kLoadPatience = seconds(20);
 constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << 31) - 1;
 
 std::int64_t wall_clock() {
@@ -79,14 +87,17 @@ class ReplicatedState::Impl final : public Outlet {
   Result<void> open();
   void close();
   Result<std::uint64_t> submit(std::span<const std::byte> event);
+  Result<void> begin_anew();
   std::optional<StateNews> take(Duration longest);
-  bool may_answer() const {
-    return may_commit_ && leader_->leads() && membership_.holds_lease(Epoch{view_epoch_.load()});
-  }
+  bool may_answer(std::uint64_t applied) const;
 
  private:
-  /// News of the core, and of a transfer to this replica.
-  using Queued = std::variant<News, LoadState>;
+  /// A part of the state of another replica, and the transfer to which it belongs.
+  struct Piece {
+    LoadState load;
+    std::uint64_t serial = 0;
+  };
+  using Queued = std::variant<News, Piece>;
 
   MemberGroupCallbacks callbacks();
   template <typename Change>
@@ -94,8 +105,9 @@ class ReplicatedState::Impl final : public Outlet {
   void go_on();
   static std::size_t bytes_of(const Queued& news);
   void push(Queued news);
-  bool has_room() const { return waiting_bytes_ < options_.most_waiting_bytes; }
-  void give_room();
+  bool has_room() const { return waiting_bytes_ + core_.held_bytes() < options_.most_waiting_bytes; }
+  void look_after();
+  std::optional<StateNews> act(Piece& piece);
   std::optional<StateNews> act(Save& save);
   std::optional<StateNews> act(SaveOver& over);
   std::optional<StateNews> act(Load& load);
@@ -104,31 +116,38 @@ class ReplicatedState::Impl final : public Outlet {
   std::optional<StateNews> act(Other& other) {
     return StateNews(std::move(other));
   }
-  void fail(Error cause);
 
+  // The mutex is locked in these functions.
   Result<std::uint64_t> send(std::shared_ptr<const Bytes> message) override;
   Result<void> tell_main(const Bytes& note) override;
   void hand_over(MemberId member) override;
-  void remove(MemberId member) override { membership_.remove(member); }
+  void remove(MemberId member) override;
+  bool is_open(std::uint64_t epoch) const override { return group_ && group_->is_open(epoch); }
 
   Membership& membership_;
   const ReplicatedStateOptions options_;
   MemberGroup* leader_ = nullptr;  ///< for may_answer()
-  std::atomic<bool> may_commit_ = false;
-  std::atomic<std::uint64_t> view_epoch_ = 0;
+  // For may_answer(): the epoch of AgreedInput::answering_epoch(), the position after the last event in the
+  // order, and the epoch of the view.
+  std::atomic<std::uint64_t> answering_epoch_ = 0, ordered_ = 0, view_epoch_ = 0;
 
   std::mutex mutex_;  // protects the following members
   std::condition_variable changed_;
   std::unique_ptr<MemberGroup> group_;  ///< null until it is made, and after close()
+  bool is_leaving_ = false;
   std::uint64_t seed_;
   AgreedInput core_;
   Inbox inbox_{kMostMessageBytes};
   std::deque<Queued> news_;
   std::size_t waiting_bytes_ = 0;
-
-  std::mutex transfers_mutex_;  // protects the following members; locked before mutex_
   std::map<std::uint64_t, std::shared_ptr<Donor>> donors_;
+  std::set<MemberId> not_removed_;  ///< departed members whose removal must be requested
+
+  std::mutex transfer_mutex_;  // protects the following members; locked before mutex_
   std::unique_ptr<Recipient> recipient_;
+  std::optional<std::uint64_t> loads_;  ///< the transfer to this replica
+  Time load_began_{};
+  Time next_look_{};
 };
 
 /// Changes the core, and then does what follows from the change. Any thread may call this function.
@@ -148,17 +167,35 @@ void ReplicatedState::Impl::change(Change change) {
 void ReplicatedState::Impl::go_on() {
   core_.order(wall_clock(), seed_);
   seed_ = seed_ * 6364136223846793005 + 1442695040888963407;
-  may_commit_ = core_.may_commit();
-  for (News& one : core_.take_news()) push(std::move(one));
+  for (News& one : core_.take_news()) {
+    if (const auto* const event = std::get_if<OrderedEvent>(&one)) ordered_ = event->position + 1;
+    // The thread that saves sees at once that nobody needs the state any more.
+    if (const auto* const over = std::get_if<SaveOver>(&one))
+      if (const auto donor = donors_.find(over->serial); donor != donors_.end()) donor->second->abandon();
+    push(std::move(one));
+  }
+  answering_epoch_ = core_.answering_epoch();
+  // A replica that does not take part must not count as one that has the events.
+  if (core_.has_failed() && group_ && !std::exchange(is_leaving_, true))
+    group_->leave({Errc::cancelled, "this replica cannot take part any more"});
 }
 
 std::size_t ReplicatedState::Impl::bytes_of(const Queued& news) {
-  if (const auto* const load = std::get_if<LoadState>(&news)) return load->bytes.size();
+  if (const auto* const piece = std::get_if<Piece>(&news)) return piece->load.bytes.size();
   const auto* const event = std::get_if<OrderedEvent>(&std::get<News>(news));
-  return event == nullptr ? 0 : event->bytes.size();
+  return event == nullptr ? 0 : event->bytes.size() + sizeof(Queued);
 }
 
+/// A later StableEvents stands for an earlier one.
 void ReplicatedState::Impl::push(Queued news) {
+  const auto is_stable = [](const Queued& one) {
+    const auto* const known = std::get_if<News>(&one);
+    return known != nullptr && std::holds_alternative<StableEvents>(*known);
+  };
+  if (!news_.empty() && is_stable(news) && is_stable(news_.back())) {
+    news_.back() = std::move(news);
+    return;
+  }
   waiting_bytes_ += bytes_of(news);
   news_.push_back(std::move(news));
 }
@@ -190,12 +227,8 @@ MemberGroupCallbacks ReplicatedState::Impl::callbacks() {
     view_epoch_ = value_of(view.epoch);
   };
   on.earlier_leases_over = [this](Epoch epoch) { change([&] { core_.on_leases_over(epoch); }); };
-  on.ended = [this](const Error& cause) { fail(cause); };
+  on.ended = [this](const Error& cause) { change([&] { core_.end(cause); }); };
   return on;
-}
-
-void ReplicatedState::Impl::fail(Error cause) {
-  change([&] { core_.end(std::move(cause)); });
 }
 
 Result<void> ReplicatedState::Impl::open() {
@@ -210,19 +243,20 @@ Result<void> ReplicatedState::Impl::open() {
 }
 
 void ReplicatedState::Impl::close() {
-  {
-    const std::lock_guard lock(transfers_mutex_);
-    donors_.clear();
-    recipient_.reset();
-  }
+  std::map<std::uint64_t, std::shared_ptr<Donor>> donors;
   std::unique_ptr<MemberGroup> group;
   {
     const std::lock_guard lock(mutex_);
+    donors.swap(donors_);
     group = std::move(group_);
   }
+  for (const auto& [serial, donor] : donors) donor->close();
+  group.reset();
+  const std::lock_guard lock(transfer_mutex_);
+  recipient_.reset();
 }
 
-// -- The group, for the core. The mutex is locked. --
+// -- The group, for the core --
 
 Result<std::uint64_t> ReplicatedState::Impl::send(std::shared_ptr<const Bytes> message) {
   if (!group_) return rdmc::fail(Errc::would_block, "the group is being made");
@@ -244,6 +278,10 @@ void ReplicatedState::Impl::hand_over(MemberId member) {
   if (group_) static_cast<void>(group_->change_root(member));
 }
 
+void ReplicatedState::Impl::remove(MemberId member) {
+  not_removed_.insert(member);  // look_after() requests it.
+}
+
 // -- The application --
 
 Result<std::uint64_t> ReplicatedState::Impl::submit(std::span<const std::byte> event) {
@@ -252,92 +290,136 @@ Result<std::uint64_t> ReplicatedState::Impl::submit(std::span<const std::byte> e
   return number;
 }
 
+Result<void> ReplicatedState::Impl::begin_anew() {
+  Result<void> begun;
+  change([&] { begun = core_.begin_anew(); });
+  return begun;
+}
+
+bool ReplicatedState::Impl::may_answer(std::uint64_t applied) const {
+  const std::uint64_t epoch = answering_epoch_;
+  return epoch != 0 && applied >= ordered_ && leader_->leads(epoch) &&
+         membership_.holds_lease(Epoch{view_epoch_.load()});
+}
+
 std::optional<StateNews> ReplicatedState::Impl::take(Duration longest) {
-  const auto latest = std::chrono::steady_clock::now() + std::chrono::nanoseconds(longest.ns);
+  const Time latest = monotonic_now() + longest;
   for (;;) {
+    look_after();
     std::optional<Queued> next;
-    bool has_room_again = false;
     {
       std::unique_lock lock(mutex_);
-      if (!changed_.wait_until(lock, latest, [&] { return !news_.empty(); })) return std::nullopt;
-      const bool had_room = has_room();
+      const auto pause = std::clamp<std::int64_t>((latest - monotonic_now()).ns, 0, kLookEvery.ns);
+      if (!changed_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !news_.empty(); })) {
+        if (monotonic_now() >= latest) return std::nullopt;
+        continue;
+      }
       next = std::move(news_.front());
       news_.pop_front();
       waiting_bytes_ -= bytes_of(*next);
-      has_room_again = !had_room && has_room();
     }
-    if (has_room_again) give_room();
-    if (auto* const load = std::get_if<LoadState>(&*next)) return StateNews(std::move(*load));
     // Some news are only for this class.
-    if (auto news = std::visit([this](auto& one) { return act(one); }, std::get<News>(*next))) return news;
+    auto* const piece = std::get_if<Piece>(&*next);
+    auto news = piece != nullptr ? act(*piece)
+                                 : std::visit([this](auto& one) { return act(one); }, std::get<News>(*next));
+    if (news) return news;
   }
 }
 
-void ReplicatedState::Impl::give_room() {
+/// Does what must be done now and then: gives memory to messages that wait for it, gives up a transfer that
+/// does not begin, and requests the removal of departed members.
+void ReplicatedState::Impl::look_after() {
+  const std::lock_guard transfer_lock(transfer_mutex_);
+  const Time now = monotonic_now();
+  bool is_waiting = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_waiting = inbox_.is_waiting() && group_ && has_room();
+    if (is_waiting)
+      inbox_.post_buffers(
+          [this](std::span<std::byte> buffer) { return group_->post_receive_buffer(buffer).has_value(); });
+  }
+  if (recipient_) recipient_->give_room();
+  if (now < next_look_) return;
+  next_look_ = now + kLookEvery;
   change([&] {
-    while (group_ && has_room()) {
-      const auto buffer = inbox_.next_buffer(true);
-      if (!buffer || !group_->post_receive_buffer(*buffer)) break;
-    }
+    for (const MemberId member : std::exchange(not_removed_, {})) membership_.remove(member);
   });
-  const std::lock_guard lock(transfers_mutex_);
-  if (recipient_) recipient_->on_room();
+  const bool has_begun = recipient_ && recipient_->has_begun();
+  if (!loads_ || has_begun || now - load_began_ < kLoadPatience) return;
+  recipient_.reset();
+  change([&] { core_.load_failed(*loads_); });
+  loads_.reset();
 }
 
 // -- Transfers. The thread of take() makes and ends their groups, because an upcall must not do that. --
 
+/// If the group cannot be made, the other replica gives up after a while, and gets another transfer.
 std::optional<StateNews> ReplicatedState::Impl::act(Save& save) {
-  auto donor = Donor::open(membership_, group_of(options_.number, save.serial), *save.head);
-  if (!donor) {
-    fail(donor.error());  // The other replica gets the state from another one when this one is gone.
-    return std::nullopt;
+  const auto head = decode_snapshot_head(*save.head);
+  auto made = Donor::open(membership_, group_of(options_.number, save.group), *save.head);
+  if (!made || !head) return std::nullopt;
+  const std::shared_ptr<Donor> donor = std::move(*made);
+  {
+    const std::lock_guard lock(mutex_);
+    donors_[save.serial] = donor;
   }
-  const std::lock_guard lock(transfers_mutex_);
-  std::shared_ptr<Donor> shared = donors_[save.serial] = std::move(*donor);
-  return SaveState{StateWriter(std::make_shared<StateWriter::Impl>(std::move(shared)))};
+  return SaveState{StateWriter(std::make_shared<StateWriter::Impl>(donor)), head->position};
 }
 
 std::optional<StateNews> ReplicatedState::Impl::act(SaveOver& over) {
-  const std::lock_guard lock(transfers_mutex_);
-  if (const auto found = donors_.find(over.serial); found != donors_.end()) {
-    found->second->close();
-    donors_.erase(found);
+  std::shared_ptr<Donor> donor;
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto found = donors_.extract(over.serial)) donor = std::move(found.mapped());
   }
+  if (donor) donor->close();
   return std::nullopt;
 }
 
 std::optional<StateNews> ReplicatedState::Impl::act(Load& load) {
-  const std::lock_guard lock(transfers_mutex_);
+  const std::lock_guard lock(transfer_mutex_);
   recipient_.reset();
+  loads_ = load.serial;
+  load_began_ = monotonic_now();
   const auto head = std::make_shared<SnapshotHead>();
   Recipient::Hooks hooks{
       .begun = [head](SnapshotHead read) { *head = std::move(read); },
       .got =
-          [this](std::shared_ptr<const Bytes> piece) {
-            change(
-                [&] { push(LoadState{.step = LoadState::Step::bytes, .bytes = *piece, .keeper = piece}); });
+          [this, serial = load.serial](std::shared_ptr<const Bytes> piece) {
+            change([&] {
+              push(Piece{{.step = LoadState::Step::bytes, .bytes = *piece, .keeper = piece}, serial});
+            });
           },
       .ended =
           [this, head, serial = load.serial] {
             change([&] {
-              push(LoadState{.step = LoadState::Step::end});
-              // An error means that the donor is faulty. Another transfer follows.
-              static_cast<void>(core_.loaded(serial, *head));
+              if (core_.loaded(serial, *head))
+                push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
             });
           },
       .failed = [this, serial = load.serial] { change([&] { core_.load_failed(serial); }); },
       .has_room =
           [this] {
+            // What is held until the state is here must not keep the state from coming.
             const std::lock_guard lock_for_room(mutex_);
-            return has_room();
+            return waiting_bytes_ < options_.most_waiting_bytes;
           }};
-  auto recipient = Recipient::open(membership_, group_of(options_.number, load.serial), load.from, hooks);
-  if (!recipient) {
-    fail(recipient.error());
-    return std::nullopt;
-  }
-  recipient_ = std::move(*recipient);
+  // If the group cannot be made now, look_after() gives up this transfer, and another one follows.
+  auto recipient = Recipient::open(membership_, group_of(options_.number, load.group), load.from, hooks);
+  if (recipient) recipient_ = std::move(*recipient);
   return LoadState{.step = LoadState::Step::begin};
+}
+
+/// An earlier transfer may still have sent something after a later one was ordered.
+std::optional<StateNews> ReplicatedState::Impl::act(Piece& piece) {
+  const std::lock_guard lock(transfer_mutex_);
+  if (piece.serial != loads_) return std::nullopt;
+  if (piece.load.step == LoadState::Step::end) {
+    recipient_.reset();
+    loads_.reset();
+  }
+  return StateNews(std::move(piece.load));
 }
 
 std::optional<StateNews> ReplicatedState::Impl::act(Fault& fault) {
@@ -354,6 +436,8 @@ Result<std::unique_ptr<ReplicatedState>> ReplicatedState::open(Membership& membe
   if (value_of(options.number) > kMostNumber)
     return fail(Errc::invalid_argument, "the number of a state is below 2^31");
   if (options.first_replicas == 0) return fail(Errc::invalid_argument, "a state needs a first replica");
+  if (options.most_waiting_bytes < kLeastWaitingBytes)
+    return fail(Errc::invalid_argument, "most_waiting_bytes is at least 4 MB");
   ReplicatedStateOptions complete = options;
   if (complete.least_replicas == 0) complete.least_replicas = options.first_replicas / 2 + 1;
   const auto id = random_number(), seed = random_number();
@@ -370,8 +454,11 @@ Result<std::uint64_t> ReplicatedState::submit(std::span<const std::byte> event) 
 std::optional<StateNews> ReplicatedState::take(Duration longest) {
   return impl_->take(longest);
 }
-bool ReplicatedState::may_answer() const {
-  return impl_->may_answer();
+Result<void> ReplicatedState::begin_anew() {
+  return impl_->begin_anew();
+}
+bool ReplicatedState::may_answer(std::uint64_t applied) const {
+  return impl_->may_answer(applied);
 }
 
 }  // namespace rdmc

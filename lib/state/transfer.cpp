@@ -1,6 +1,7 @@
 #include "lib/state/transfer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -29,8 +30,8 @@ MemberGroupOptions options_for(MemberId donor) {
 
 }  // namespace
 
-GroupNumber group_of(GroupNumber state, std::uint64_t serial) {
-  return GroupNumber{std::uint64_t{1} << 63 | value_of(state) << 32 | (serial & 0xFFFF'FFFF)};
+GroupNumber group_of(GroupNumber state, std::uint32_t transfer) {
+  return GroupNumber{std::uint64_t{1} << 63 | value_of(state) << 32 | transfer};
 }
 
 // -- The donor --
@@ -50,7 +51,7 @@ class Donor::Impl : public std::enable_shared_from_this<Impl> {
       const std::lock_guard lock(mutex_);
       const auto found = sent_.find(message);
       if (found == sent_.end()) return;
-      if (message != head_) waiting_bytes_ -= found->second->size();
+      if (message != head_ && !is_over_) waiting_bytes_ -= found->second->size();
       sent_.erase(found);
       send();
     };
@@ -62,23 +63,32 @@ class Donor::Impl : public std::enable_shared_from_this<Impl> {
     return {};
   }
 
+  void abandon() {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    waiting_.clear();
+    waiting_bytes_ = 0;
+  }
+
+  /// If two threads call this function, the second one waits until the group does not use the messages any
+  /// more.
   void close() {
+    abandon();
+    const std::lock_guard closing(close_mutex_);
     std::unique_ptr<MemberGroup> group;
     {
       const std::lock_guard lock(mutex_);
       group = std::move(group_);
-      is_over_ = true;
     }
     group.reset();
     const std::lock_guard lock(mutex_);
-    waiting_.clear();
     sent_.clear();
-    waiting_bytes_ = 0;
   }
 
   void add(Bytes bytes) {
     const std::lock_guard lock(mutex_);
-    if (is_over_) return;
+    if (is_over_ || is_finished_) return;
+    is_finished_ = bytes.empty();
     waiting_bytes_ += bytes.size();
     Bytes* const last = waiting_.empty() ? nullptr : waiting_.back().get();
     const bool is_bytes = !bytes.empty() && last != nullptr && (head_ || waiting_.size() > 1);
@@ -105,9 +115,10 @@ class Donor::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
+  std::mutex close_mutex_;  // locked before mutex_
   mutable std::mutex mutex_;
   std::unique_ptr<MemberGroup> group_;
-  bool has_begun_ = false, is_over_ = false;
+  bool has_begun_ = false, is_finished_ = false, is_over_ = false;
   std::deque<std::shared_ptr<Bytes>> waiting_;
   std::map<std::uint64_t, std::shared_ptr<const Bytes>> sent_;
   std::optional<std::uint64_t> head_;  ///< the number of the first message
@@ -126,6 +137,10 @@ Donor::~Donor() {
 
 void Donor::close() {
   impl_->close();
+}
+
+void Donor::abandon() {
+  impl_->abandon();
 }
 
 void Donor::write(Bytes bytes) {
@@ -199,18 +214,19 @@ class Recipient::Impl {
     }
   }
 
-  void on_room() {
-    const bool has_room = hooks_.has_room();
+  void give_room() {
+    if (!hooks_.has_room()) return;
     const std::lock_guard lock(mutex_);
     if (!group_) return;
-    while (const auto buffer = inbox_.next_buffer(has_room))
-      if (!group_->post_receive_buffer(*buffer)) return;
+    inbox_.post_buffers(
+        [this](std::span<std::byte> buffer) { return group_->post_receive_buffer(buffer).has_value(); });
   }
+  bool has_begun() const { return has_head_; }
 
  private:
   void on_piece(const std::shared_ptr<const Bytes>& piece) {
     if (!piece || is_over()) return;
-    if (!std::exchange(has_head_, true)) {
+    if (!has_head_.exchange(true)) {
       auto head = decode_snapshot_head(*piece);
       if (!head) return fail();
       hooks_.begun(std::move(*head));
@@ -238,7 +254,7 @@ class Recipient::Impl {
   mutable std::mutex mutex_;
   std::unique_ptr<MemberGroup> group_;
   Inbox inbox_{kMostPieceBytes};
-  bool has_head_ = false;  ///< only the fabric thread uses it
+  std::atomic<bool> has_head_ = false;
   bool is_over_ = false;
 };
 
@@ -253,8 +269,11 @@ Recipient::~Recipient() {
   impl_->close();
 }
 
-void Recipient::on_room() {
-  impl_->on_room();
+void Recipient::give_room() {
+  impl_->give_room();
+}
+bool Recipient::has_begun() const {
+  return impl_->has_begun();
 }
 
 }  // namespace rdmc::state

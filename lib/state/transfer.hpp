@@ -11,8 +11,8 @@
 
 namespace rdmc::state {
 
-/// The number of the group for one transfer. `serial` is unique among the transfers of a state.
-GroupNumber group_of(GroupNumber state, std::uint64_t serial);
+/// The number of the group for one transfer. `transfer` is Save::group or Load::group.
+GroupNumber group_of(GroupNumber state, std::uint32_t transfer);
 
 /// The side of the replica that has the state.
 class Donor {
@@ -26,6 +26,8 @@ class Donor {
   void finish();
   /// Ends the transfer. What is written after that is dropped.
   void close();
+  /// What is not sent yet is dropped, and so is what is written after that. May be called in an upcall.
+  void abandon();
   std::size_t waiting_bytes() const;
 
  private:
@@ -51,8 +53,10 @@ class Recipient {
                                                  Hooks hooks);
   /// Ends the transfer. When the destructor has returned, no hook runs.
   ~Recipient();
-  /// To be called when has_room() may be true again.
-  void on_room();
+  /// To be called again and again while has_room() is true: messages may wait for memory.
+  void give_room();
+  /// True if the donor has sent something.
+  bool has_begun() const;
 
  private:
   class Impl;

@@ -65,10 +65,12 @@ struct Replica {
       save.to.write({bytes, bytes + saved.size()});
     }
     save.to.finish();
-    writers.push_back(save.to);
   }
   void on(LoadState& load) {
-    if (load.step == LoadState::Step::begin) events.clear();
+    if (load.step == LoadState::Step::begin) {
+      events.clear();
+      line.clear();
+    }
     for (const std::byte byte : load.bytes) {
       if (byte == std::byte{'\n'})
         events.push_back(std::exchange(line, {}));
@@ -90,7 +92,6 @@ struct Replica {
   std::uint64_t answered = 0;
   bool is_complete = false, is_main = false;
   std::string line;
-  std::vector<StateWriter> writers;
 };
 
 }  // namespace

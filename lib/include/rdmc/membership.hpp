@@ -254,11 +254,14 @@ class MemberGroup {
   /// continued (try again at `continued`), if the queue is full (try again at `reusable` or `stable`), or if
   /// another member is about to become the root; cancelled if the group has ended or is being closed.
   Result<std::uint64_t> send(std::span<const std::byte> bytes);
-  /// True while this member is the root and the group is open. Any thread may call this function; it costs
-  /// some nanoseconds. If all members of the present epoch take part in the next one, this is false here
-  /// before another member can become the root. A member that the others have left out may not know it: only
-  /// a lease protects against that.
-  bool leads() const;
+  /// True while `epoch` is the newest epoch of the group that this member knows, and it is open here. As soon
+  /// as the next epoch is prepared, this is false. Any thread may call this function; it costs some
+  /// nanoseconds.
+  bool is_open(std::uint64_t epoch) const;
+  /// True while is_open(epoch) and this member is the root. If all members of the present epoch take part in
+  /// the next one, this is false here before another member can become the root. A member that the others
+  /// have left out may not know it: only a lease protects against that.
+  bool leads(std::uint64_t epoch) const;
   /// Returns the other members of the view that have made this group and are connected with this member, in
   /// no particular order. The group begins when `first_members` members are all connected with each other. So
   /// this member waits for the members of view() that are missing in the result. If the group has not begun
@@ -280,6 +283,9 @@ class MemberGroup {
   /// begins, nothing happens and no error is reported. Errors: invalid_argument if the option `root` is set,
   /// cancelled if the group has ended.
   Result<void> change_root(MemberId member);
+  /// Leaves the group soon, without waiting. The upcall `ended` follows, with `cause`. The other members go
+  /// on.
+  void leave(const Error& cause);
   /// Closes the group together with all other members. `closed` is called with success when all members of
   /// the group have called close() and have all messages. If that is not possible, `closed` is called with
   /// the error. `closed` may be called before close() returns. After success, it is the last upcall, and the

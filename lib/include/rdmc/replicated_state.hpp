@@ -4,27 +4,33 @@
 // the same order, and apply them. So their states are the same, if the application is deterministic: the new
 // state and the answer must follow only from the old state and the event.
 //
-// Two rules make sure that nothing is lost that a client has heard of:
+// Two rules make sure that no answer is wrong or lost later:
 //   - An answer that follows from an event must not leave before StableEvents has reported the position of
-//   the
-//     event. Every replica has the event then (output commit).
+//   the event.
+//     Each replica that takes part has the event then, and will apply it (output commit).
 //   - Only the main may answer a read that is not an event. It reads the value, then calls may_answer(), and
-//   then
-//     sends the answer. If the value follows from an event that is not stable, the answer waits for that,
-//     too.
+//   then sends
+//     the answer. If the value follows from an event that is not stable yet, the answer waits for
+//     StableEvents, too.
 //
 // One replica is the main: it decides the order of events. If it dies, another one goes on. Applications do
-// not notice that, except for a pause. Events that the dead main has not put into the order yet are submitted
-// again by the library, and are applied once.
+// not notice that, except for a pause. The replicas submit again what the dead main has not put into the
+// order, and each event is applied once. This holds for one call of submit(). A client that sends its request
+// again to another replica needs a number in the request, by which the application finds the repetition.
 //
 // A process that opens the state later gets it from another replica, while the service goes on.
 //
-//     auto state = rdmc::ReplicatedState::open(*membership, {.number = rdmc::GroupNumber{1}});
+//     auto state = rdmc::ReplicatedState::open(**membership, {.number = rdmc::GroupNumber{1}, .first_replicas
+//     = 3});
 //     (*state)->submit(request);
-//     while (auto news = (*state)->take(rdmc::milliseconds(100))) ...  // apply, answer, save, load
+//     for (;;)
+//       if (auto news = (*state)->take(rdmc::milliseconds(100))) ...  // apply, answer, save, load
 //
-// Threads: any thread may call any function, but take() gives each piece of news to one caller only, so one
-// thread should call it.
+// Threads: any thread may call submit() and may_answer(). take() gives each piece of news to one caller only,
+// so one thread should call it, often: it also does what the library must do now and then. open(), take() and
+// the destructor wait for threads of the library, so they must not be called in an upcall, or while the
+// caller holds a lock that an upcall takes. The destructor must not run while another thread is in a function
+// of the state.
 #pragma once
 
 #include <cstddef>
@@ -40,40 +46,44 @@
 
 namespace rdmc {
 
+/// `number`, `first_replicas` and `least_replicas` must be the same at all replicas.
 struct ReplicatedStateOptions {
-  /// The number of the state, below 2^31. All replicas use the same number. A membership has one series of
-  /// numbers for its states and its groups: a state uses the group of the same number, and groups above 2^63
-  /// for the time in which a replica gets the state.
+  /// The number of the state, below 2^31. The membership must have no group of its own with this number.
   GroupNumber number{};
-  /// The state begins when this number of replicas have opened it, with no event and with what the
-  /// application has at that time. Replicas that come later get the state from another one. If all replicas
-  /// die, the state is lost, and the next replicas begin a new one.
+  /// The state begins when this number of replicas have opened it, without an event, and with what their
+  /// applications have at that time. It must be the same there. Until then, no replica has the state.
+  /// Replicas that come later get it from another one. With 1, the first process that opens the state begins
+  /// alone.
   std::size_t first_replicas = 1;
-  /// No event becomes stable while fewer replicas than this have the whole state. 0 means a majority of
-  /// `first_replicas`. With a majority of all replicas that there will ever be at one time, no event that was
-  /// stable is lost when some of the processes cannot reach the others for a while.
+  /// No event becomes stable, and may_answer() is false, while fewer replicas than this have the whole state.
+  /// 0 means more than half of `first_replicas`. Set it to more than half of the largest number of replicas
+  /// that run at the same time: then no stable event is lost when some of the processes cannot reach the
+  /// others for a while.
   std::size_t least_replicas = 0;
-  /// When this number of bytes of events and of loaded state wait for take(), the replica accepts no more.
-  /// The main then gets slower. Applications that save their state in one go should choose a value that is
-  /// larger than what arrives in that time.
+  /// The limit for the bytes of events and of loaded state that wait for take(). When it is reached, this
+  /// replica receives no more, and the main, which waits for all replicas, gets slower. It is at least 4 MB.
+  /// An application that does not call take() for some seconds, for example because it saves its state in one
+  /// call, needs space for the events of this time.
   std::size_t most_waiting_bytes = 256 << 20;
-  /// Called on a thread of the library when take() has something. It must not block, and must not call the
-  /// state. It is for applications that wait for other things, too.
+  /// Called when take() has something: on a thread of the library, or in a call of submit() or take(). It
+  /// must not block, and must not call the state. It is for applications that wait for other things, too.
   std::function<void()> on_news{};
 };
 
-/// An event in its place in the order. All replicas get the same values, except for `own_number`.
+/// An event at its position in the order. All replicas get the same values, except for `own_number`.
 struct OrderedEvent {
-  /// The position in the order. Positions increase, but not always by one.
+  /// Positions increase, but not always by one. They go on unchanged when the main or the replicas change.
   std::uint64_t position = 0;
-  /// The number that submit() has returned, if this replica has submitted the event, and 0 otherwise.
+  /// The number that submit() has returned, if this replica has submitted the event, and 0 otherwise. take()
+  /// may return the event before submit() has returned to another thread.
   std::uint64_t own_number = 0;
   /// The agreed time in nanoseconds since 1970. It is the clock of the main, and never goes back.
   std::int64_t time = 0;
   /// An agreed random number.
   std::uint64_t random = 0;
   std::span<const std::byte> bytes{};
-  std::shared_ptr<const std::vector<std::byte>> keeper{};  ///< the bytes are valid while this exists
+  /// The bytes are valid while this exists. It keeps the memory of all events that came in the same message.
+  std::shared_ptr<const std::vector<std::byte>> keeper{};
 };
 
 /// Answers may leave that follow from events below this position.
@@ -81,30 +91,37 @@ struct StableEvents {
   std::uint64_t position = 0;
 };
 
-/// The part of this replica in the service. It is reported whenever it changes.
+/// The role of this replica in the service. It is reported whenever it changes.
 struct StateStanding {
-  bool is_main = false;
-  bool is_complete = false;  ///< this replica has the whole state
-  /// No replica in the group has the whole state. The service cannot go on until one of them is back.
+  bool is_main = false;      ///< Only may_answer() says whether this replica may answer reads.
+  bool is_complete = false;  ///< This replica has the whole state, and submit() takes events.
+  /// Only at the main: no replica has the whole state. It is lost, because a replica that is opened again has
+  /// no state. The service goes on after begin_anew(), or when all replicas have ended and new ones begin.
   bool is_lost = false;
-  std::uint32_t complete = 0;  ///< the number of replicas that have the whole state
+  /// The number of replicas that have the whole state, in the newest list of the order. It is 0 before the
+  /// first list, and too high for a moment after a death.
+  std::uint32_t complete_replicas = 0;
+  MemberId main{};  ///< the member that is the main, or is about to become the main
 
   friend bool operator==(const StateStanding&, const StateStanding&) = default;
 };
 
-/// Sends the state of this replica to another one. A copy of the handle may be kept, so that the application
-/// can write its state in several steps. Any thread may call any function.
+/// Sends the state of this replica to another one. The handle may be copied and kept, so that the application
+/// can write its state in several steps. Any thread may call any function. The last copy must not be
+/// destroyed in an upcall.
 class StateWriter {
  public:
-  /// Adds bytes to what the other replica gets. Up to 4 MB are not copied. All of them together must describe
+  /// Adds bytes to what the other replica gets. Up to 4 MB are not copied. All bytes together must describe
   /// the state as it was when SaveState was taken: after all events before it, and without any event after
   /// it.
   void write(std::vector<std::byte> bytes);
-  /// Must be called after the last write(). If the last copy of the handle is destroyed before, the other
-  /// replica gets the state from another replica, or from this one again.
+  /// Must be called after the last write(). Then the handle is not needed any more. If the last copy of the
+  /// handle is destroyed without this call, the other replica gets the state in another transfer, after up to
+  /// 20 s.
   void finish();
   /// The number of bytes that were written and not sent yet. An application with a large state should write
-  /// more when only a few megabytes wait. The value is 0 if the other replica needs the state no more.
+  /// more when only a few megabytes wait. The value is 0 if the other replica does not need the state any
+  /// more. Further writes have no effect then.
   std::size_t waiting_bytes() const;
 
  private:
@@ -117,23 +134,30 @@ class StateWriter {
 /// The application must write its present state to `to`.
 struct SaveState {
   StateWriter to;
+  std::uint64_t position = 0;  ///< the state has all events below this position
 };
 
-/// A part of the state of another replica.
+/// A part of the state of another replica. It comes only to a replica that is not complete yet.
 struct LoadState {
   enum class Step : std::uint8_t {
-    begin,  ///< The application must drop what it has. This can happen again before `end`.
+    begin,  ///< The application must drop what it has, also what it has loaded. This can happen again before
+            ///< `end`.
     bytes,  ///< These bytes follow. They are those of write(), in the same order, but perhaps in other
             ///< pieces.
-    end     ///< The state is complete.
+    end     ///< The state is complete. Events follow only after this.
   };
   Step step{};
+  /// At `end`: the state has all events below this position. StableEvents is reported for them, too.
+  std::uint64_t position = 0;
   std::span<const std::byte> bytes{};
-  std::shared_ptr<const std::vector<std::byte>> keeper{};
+  std::shared_ptr<const std::vector<std::byte>> keeper{};  ///< the bytes are valid while this exists
 };
 
 /// This replica does not take part any more: the membership has ended, the others have gone on without this
-/// replica, or there was no memory. This is the last news. The application may open the state again.
+/// replica, or a message of another replica was wrong. This is the last news. It is unknown whether own
+/// events that were not stable have taken effect. To take part again: destroy the state, destroy the
+/// membership, join the membership, and open the state. The membership must be joined again because the
+/// others remove a replica that they have lost from the view.
 struct StateEnded {
   Error cause;
 };
@@ -142,30 +166,41 @@ using StateNews = std::variant<OrderedEvent, StableEvents, StateStanding, SaveSt
 
 class ReplicatedState {
  public:
-  /// The maximum length of an event.
+  /// The maximum length of an event: 1 MB less 32 bytes.
   static constexpr std::size_t kMostEventBytes = kMostNote - 32;
 
-  /// Takes part in the state. `membership` must exist longer. Its option `lease` should be set, because
-  /// without a lease may_answer() is always false. Must not be called in an upcall. Errors: invalid_argument
-  /// if an option is not valid, and those of Membership::create_group.
+  /// Takes part in the state. `membership` must exist longer. It may be called as soon as join() has
+  /// returned. The option `lease` of the membership should be set, usually to 150 or 200 ms: without a lease,
+  /// may_answer() is always false. After a death that is not proved, reads and answers wait for the duration
+  /// of a lease. Errors: invalid_argument if an option is not valid, and those of Membership::create_group.
   static Result<std::unique_ptr<ReplicatedState>> open(Membership& membership,
                                                        const ReplicatedStateOptions& options);
   /// Leaves. The others go on, and remove this process from the view, because they cannot know whether it
-  /// still answers. Must not be called in an upcall.
+  /// still answers.
   ~ReplicatedState();
   ReplicatedState(const ReplicatedState&) = delete;
   ReplicatedState& operator=(const ReplicatedState&) = delete;
 
-  /// Submits an event. The library copies it. Returns its number: 1 for the first event of this replica, and
-  /// so on. take() returns the event in its place in the order, also at this replica. Errors:
-  /// invalid_argument if the event is longer than kMostEventBytes; would_block if this replica does not have
-  /// the state yet, or if too many events wait; cancelled if StateEnded was reported.
+  /// Submits an event. The library copies it. Returns its number: 1 for the first event of this replica since
+  /// open(), and so on. take() returns the event in the order, also at this replica. Errors: invalid_argument
+  /// if the event is longer than kMostEventBytes; would_block if this replica does not have the state (try
+  /// again when StateStanding says that it is complete), or if 65,536 events or 64 MB of this replica are not
+  /// in the order yet (try again after the next OrderedEvent); cancelled if StateEnded was reported.
   Result<std::uint64_t> submit(std::span<const std::byte> event);
-  /// Returns the next news. Waits for it, for at most `longest`.
+  /// Returns the next news. Waits for it, for at most `longest`. Returns nullopt if there is none in this
+  /// time.
   std::optional<StateNews> take(Duration longest = {});
-  /// True if this replica is the main, and nobody else can be: it may answer reads. The check must come after
-  /// the value was read, because the process may have been stopped before. It costs some nanoseconds.
-  bool may_answer() const;
+  /// Returns true if this replica is the main, nobody else can be, at least `least_replicas` replicas have
+  /// the whole state, and the application has applied all events below the position `applied`, and no later
+  /// event is in the order. So `applied` is OrderedEvent::position + 1 of the last event that was applied, or
+  /// the position of LoadState, or 0. If it is false, the application can try again a moment later, or
+  /// refuse. Call it after the value was read and before the answer leaves: the process may have been stopped
+  /// between the two, and another process may be the main now. It costs some nanoseconds.
+  bool may_answer(std::uint64_t applied) const;
+  /// Decides that the state goes on from what this replica has, although no replica has the whole state. What
+  /// it does not have is lost. For an operator, or for an application that has the state on disk. Errors:
+  /// invalid_argument unless the newest StateStanding here has is_main and is_lost.
+  Result<void> begin_anew();
 
  private:
   class Impl;

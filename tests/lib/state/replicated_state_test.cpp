@@ -27,9 +27,12 @@ class Replica {
       : process(store, "a replica", kLease), ballast_(ballast, std::byte{7}) {
     state = ReplicatedState::open(*process.membership, options).value();
     thread_ = std::thread([this] {
-      while (!is_ending_)
-        while (auto news = state->take(milliseconds(50)))
+      while (!is_ending_) {
+        if (is_paused)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        else if (auto news = state->take(milliseconds(50)))
           std::visit([&](auto& one) { told.tell([&] { on(one); }); }, *news);
+      }
     });
   }
   ~Replica() {
@@ -54,9 +57,11 @@ class Replica {
     return told.wait([&] { return answered >= number; });
   }
   bool is_complete(std::uint32_t count) {
-    return told.wait([&] { return standing.is_complete && standing.complete == count; });
+    return told.wait([&] { return standing.is_complete && standing.complete_replicas == count; });
   }
 
+  std::atomic<bool> is_paused = false;      // the application takes no news
+  std::atomic<bool> drops_writers = false;  // the application does not save its state
   Process process;
   std::unique_ptr<ReplicatedState> state;
   Told told;
@@ -64,6 +69,7 @@ class Replica {
   std::map<std::uint64_t, std::uint64_t> unanswered;  // own events: the position, and the number
   std::uint64_t answered = 0;                         // own events up to this number are answered
   StateStanding standing;
+  std::uint64_t applied = 0;  // the position after the last event
   std::size_t saved = 0, loaded_bytes = 0;
   std::optional<Error> ended;
   std::int64_t time = 0;
@@ -74,6 +80,7 @@ class Replica {
     events.emplace_back(reinterpret_cast<const char*>(event.bytes.data()), event.bytes.size());
     went_back = went_back || event.time < time;
     time = event.time;
+    applied = event.position + 1;
     if (event.own_number != 0) unanswered[event.position] = event.own_number;
   }
   void on(StableEvents& stable) {
@@ -84,6 +91,7 @@ class Replica {
   void on(StateStanding& now) { standing = now; }
   void on(SaveState& save) {
     ++saved;
+    if (drops_writers) return;
     for (const std::string& event : events) {
       std::vector<std::byte> bytes(event.size() + 1);
       std::memcpy(bytes.data(), event.data(), event.size());
@@ -99,6 +107,7 @@ class Replica {
       text_.clear();
     }
     loaded_bytes += load.bytes.size();
+    if (load.step == LoadState::Step::end) applied = load.position;
     for (const std::byte byte : load.bytes) {
       if (byte == std::byte{7}) continue;
       if (byte == std::byte{}) events.push_back(std::exchange(text_, {}));
@@ -115,7 +124,10 @@ class Replica {
 };
 
 ReplicatedStateOptions options_for(std::size_t first, std::size_t least = 0) {
-  return {.number = GroupNumber{5}, .first_replicas = first, .least_replicas = least};
+  return {.number = GroupNumber{5},
+          .first_replicas = first,
+          .least_replicas = least,
+          .most_waiting_bytes = 4 << 20};
 }
 
 /// Replicas, in the order in which they have joined the view.
@@ -158,9 +170,9 @@ void check_alike(Replicas& replicas, std::size_t count) {
 /// Waits until the replica holds its lease as the main.
 bool comes_to_answer(const Replica& replica) {
   const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!replica.state->may_answer() && std::chrono::steady_clock::now() < latest)
+  while (!replica.state->may_answer(~std::uint64_t{}) && std::chrono::steady_clock::now() < latest)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return replica.state->may_answer();
+  return replica.state->may_answer(~std::uint64_t{});
 }
 
 }  // namespace
@@ -175,7 +187,7 @@ BOOST_AUTO_TEST_CASE(every_replica_submits_and_all_get_the_same_order) {
   check_alike(replicas, 3 * kEvents);
   BOOST_TEST(comes_to_answer(replicas.main()));
   for (const auto& replica : replicas.all)
-    if (replica.get() != &replicas.main()) BOOST_TEST(!replica->state->may_answer());
+    if (replica.get() != &replicas.main()) BOOST_TEST(!replica->state->may_answer(~std::uint64_t{}));
 }
 
 BOOST_AUTO_TEST_CASE(an_event_may_be_as_long_as_the_limit) {
@@ -234,10 +246,76 @@ BOOST_AUTO_TEST_CASE(nothing_becomes_stable_with_too_few_replicas) {
   replicas[0].submit("two");
   BOOST_TEST(replicas[0].has(2));
   BOOST_TEST(replicas[0].answered == 1U);
-  BOOST_TEST(!replicas[0].state->may_answer());
+  BOOST_TEST(!replicas[0].state->may_answer(~std::uint64_t{}));
   replicas.add();
   BOOST_TEST(replicas[0].has_answered(2));
   check_alike(replicas, 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_main_answers_no_read_before_it_has_applied_what_others_have_answered) {
+  Replicas replicas(3);
+  Replica& main = replicas.main();
+  BOOST_TEST(comes_to_answer(main));
+  Replica& other = main.process.id() == replicas[0].process.id() ? replicas[1] : replicas[0];
+  main.is_paused = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // The call of take() ends.
+  other.submit("new");
+  BOOST_TEST(other.has_answered(1));
+  BOOST_TEST(!main.state->may_answer(main.applied));
+  main.is_paused = false;
+  BOOST_TEST(main.has(1));
+  BOOST_TEST(main.state->may_answer(main.applied));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_with_too_much_to_apply_goes_on_after_the_death_of_the_main) {
+  Replicas replicas(3);
+  Replica* const main = &replicas.main();
+  Replica& slow = replicas.all.back().get() == main ? replicas[0] : *replicas.all.back();
+  slow.is_paused = true;
+  const std::string large(400'000, 'x');
+  for (int i = 0; i < 30; ++i) main->submit(large + std::to_string(i));
+  BOOST_TEST(main->has_answered(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // The slow replica has no room any more.
+  BOOST_TEST(main->answered < 30);
+  std::erase_if(replicas.all, [&](const auto& replica) { return replica.get() == main; });
+  slow.is_paused = false;
+  slow.submit("after");
+  BOOST_TEST(slow.has_answered(1));
+  BOOST_TEST((replicas[0].events == replicas[1].events));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_gets_the_state_in_another_transfer_if_the_first_one_does_not_begin) {
+  Replicas replicas(2, 1);
+  replicas[0].submit("one");
+  BOOST_TEST(replicas[0].has_answered(1));
+  for (const auto& replica : replicas.all) replica->drops_writers = true;
+  Replica& late = replicas.add();
+  late.is_paused = true;
+  const auto saved = [&] { return replicas[0].saved + replicas[1].saved; };
+  while (saved() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (const auto& replica : replicas.all) replica->drops_writers = false;
+  late.is_paused = false;
+  BOOST_TEST(late.is_complete(3));
+  check_alike(replicas, 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_state_goes_on_when_the_application_decides_so) {
+  Replicas replicas(1, 1);
+  replicas[0].submit("lost");
+  BOOST_TEST(replicas[0].has_answered(1));
+  replicas[0].drops_writers = true;
+  Replica& late = replicas.add();
+  BOOST_TEST(failed_with(late.state->begin_anew(), Errc::invalid_argument));
+  while (!replicas[0].told.wait([&] { return replicas[0].saved > 0; })) {
+  }
+  replicas.all.erase(replicas.all.begin());
+  BOOST_TEST(late.told.wait([&] { return late.standing.is_main && late.standing.is_lost; }));
+  BOOST_TEST(late.state->begin_anew().has_value());
+  BOOST_TEST(late.is_complete(1));
+  late.submit("new");
+  BOOST_TEST(late.has_answered(1));
+  replicas.add();
+  check_alike(replicas, 1);
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_have_names) {
@@ -248,6 +326,8 @@ BOOST_AUTO_TEST_CASE(mistakes_have_names) {
                   Errc::invalid_argument));
   BOOST_TEST(
       failed_with(ReplicatedState::open(*process.membership, {.first_replicas = 0}), Errc::invalid_argument));
+  BOOST_TEST(failed_with(ReplicatedState::open(*process.membership, {.most_waiting_bytes = 1000}),
+                         Errc::invalid_argument));
   const auto one = ReplicatedState::open(*process.membership, {});
   BOOST_TEST(one.has_value());
   BOOST_TEST(failed_with(ReplicatedState::open(*process.membership, {}), Errc::already_exists));

@@ -41,6 +41,7 @@ class Process final : public Outlet {
   Result<void> tell_main(const Bytes& note) override;
   void hand_over(MemberId to) override;
   void remove(MemberId other) override;
+  bool is_open(std::uint64_t newest) const override;
 
   World& world;
   const MemberId member;
@@ -172,7 +173,7 @@ class World {
               std::to_string(one.delivered) + " stable " + std::to_string(one.stable) + " news " +
               std::to_string(one.news.size()) + " unanswered " + std::to_string(one.unanswered.size()) +
               (one.load ? " loads" : "") + (one.standing.is_complete ? " complete" : "") + " knows " +
-              std::to_string(one.standing.complete) + " notes " + std::to_string(notes_[id].size()) +
+              std::to_string(one.standing.complete_replicas) + " notes " + std::to_string(notes_[id].size()) +
               " own " + std::to_string(applied_of(one, id)) + " of " + std::to_string(one.submitted);
     }
     return text;
@@ -192,7 +193,7 @@ class World {
         Process& one = (*this)[id];
         return !one.is_alive || one.has_ended ||
                (one.news.empty() && one.unanswered.empty() && !one.load && one.standing.is_complete &&
-                one.standing.complete == group_.size() && one.epoch == epoch_ &&
+                one.standing.complete_replicas == group_.size() && one.epoch == epoch_ &&
                 one.delivered == log_.size() && one.stable == log_.size() && notes_[id].empty() &&
                 applied_of(one, id) == one.submitted);
       });
@@ -301,6 +302,8 @@ class World {
     one.stable = next_;
     if (one.member == root_) one.delivered = log_.size();
     if (next_ == 0) one.has_begun = true;
+    one.core.on_stable(next_);  // The group says this before it says that it goes on.
+    go_on(one);
     one.core.on_continued({.epoch = epoch_, .members = group_, .root = root_, .next = next_});
     go_on(one);
   }
@@ -372,14 +375,15 @@ class World {
       one.load.reset();
       one.core.load_failed(serial);
     } else if (found != snapshots_.end()) {
-      ++transfers;
-      one.state = found->second.state;
       const auto head = decode_snapshot_head(*found->second.head);
       BOOST_REQUIRE(head.has_value());
       const auto serial = one.load->serial;
       one.load.reset();
-      one.has_begun = true;
-      BOOST_REQUIRE(one.core.loaded(serial, *head).has_value());
+      if (one.core.loaded(serial, *head)) {
+        ++transfers;
+        one.has_begun = true;
+        one.state = found->second.state;
+      }
     }
     go_on(one);
   }
@@ -483,8 +487,10 @@ inline void Process::hand_over(MemberId to) {
   if (world.takes_part(*this)) world.wish_ = to;
 }
 inline void Process::remove(MemberId other) {
-  ++world.removals;
-  world.removed_.insert(other);
+  if (world.removed_.insert(other).second) ++world.removals;
+}
+inline bool Process::is_open(std::uint64_t newest) const {
+  return world.epoch_ == newest && epoch == newest;
 }
 
 }  // namespace rdmc::state::testing
