@@ -67,13 +67,13 @@ class Replica {
   Told told;
   std::vector<std::string> events;
   std::map<std::uint64_t, std::uint64_t> unanswered;  // own events: the position, and the number
-  std::uint64_t answered = 0;                         // own events up to this number are answered
+  std::atomic<std::uint64_t> answered = 0;            // own events up to this number are answered
   StateStanding standing;
-  std::uint64_t applied = 0;  // the position after the last event
-  std::size_t saved = 0, loaded_bytes = 0;
+  std::atomic<std::uint64_t> applied = 0;  // the position after the last event
+  std::atomic<std::size_t> saved = 0, loaded_bytes = 0;
   std::optional<Error> ended;
   std::int64_t time = 0;
-  bool went_back = false;
+  std::atomic<bool> went_back = false;
 
  private:
   void on(OrderedEvent& event) {
