@@ -13,8 +13,9 @@ namespace {
 
 // The first message is the head, and an empty message is the end.
 
-/// Longer writes are cut.
-constexpr std::size_t kMostPieceBytes = 4 << 20;
+/// Longer writes are cut. The fabric thread of the receiver allocates the memory of a piece, so a piece must
+/// not be so long that others take this process for dead meanwhile.
+constexpr std::size_t kMostPieceBytes = 256 * 1024;
 /// Short writes share a message of at most this length.
 constexpr std::size_t kSmallPieceBytes = 64 * 1024;
 /// The donor sends another message while fewer than this many are not received.

@@ -111,7 +111,7 @@ struct StateStanding {
 /// destroyed in an upcall.
 class StateWriter {
  public:
-  /// Adds bytes to what the other replica gets. Up to 4 MB are not copied. All bytes together must describe
+  /// Adds bytes to what the other replica gets. Up to 256 KB are not copied. All bytes together must describe
   /// the state as it was when SaveState was taken: after all events before it, and without any event after
   /// it.
   void write(std::vector<std::byte> bytes);
