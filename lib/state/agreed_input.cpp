@@ -55,7 +55,7 @@ void AgreedInput::order(std::int64_t now, std::uint64_t seed) {
   if (has_failed_) return;
   check_departed();
   commit();
-  tell_standing();
+  tell_status();
 }
 
 bool AgreedInput::may_commit() const {
@@ -66,23 +66,23 @@ bool AgreedInput::may_commit() const {
 void AgreedInput::commit() {
   if (!may_commit() || stable_ <= committed_) return;
   committed_ = stable_;
-  news_.push_back(StableEvents{committed_});
+  changes_.push_back(StableEvents{committed_});
 }
 
-void AgreedInput::tell_standing() {
-  const StateStanding now{.is_main = is_main(),
+void AgreedInput::tell_status() {
+  const ReplicaStatus now{.is_main = is_main(),
                           .is_complete = is_complete_,
                           .is_lost = is_lost_,
                           .complete_replicas = static_cast<std::uint32_t>(complete()),
                           .main = group_->root};
   if (now == told_) return;
   told_ = now;
-  news_.push_back(now);
+  changes_.push_back(now);
 }
 
 void AgreedInput::fail(Error cause) {
   if (std::exchange(has_failed_, true)) return;
-  news_.push_back(Fault{std::move(cause)});
+  changes_.push_back(Fault{std::move(cause)});
 }
 
 std::size_t AgreedInput::complete() const {
@@ -275,8 +275,8 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
       loading_ = Loading{.serial = next.position, .from = order->from};
       ends_.clear();
       const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
-      news_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position,
-                           group_of(next.position, *order)});
+      changes_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position,
+                              group_of(next.position, *order)});
     } else if (loading_) {
       const auto* const event = std::get_if<Event>(&next.entry);
       loading_->held_bytes += sizeof next + (event == nullptr ? 0 : event->bytes.size());
@@ -307,12 +307,12 @@ void AgreedInput::apply(const Held& one, const Event& event) {
   auto& last = last_[event.from];
   if (event.number <= last) return;
   last = event.number;
-  news_.push_back(OrderedEvent{.position = one.position,
-                               .own_number = event.from == config_.id ? event.number : 0,
-                               .time = time_,
-                               .random = one.seed,
-                               .bytes = event.bytes,
-                               .keeper = one.keeper});
+  changes_.push_back(OrderedEvent{.position = one.position,
+                                  .own_number = event.from == config_.id ? event.number : 0,
+                                  .time = time_,
+                                  .random = one.seed,
+                                  .bytes = event.bytes,
+                                  .keeper = one.keeper});
 }
 
 void AgreedInput::apply(const Held& one, const ReplicaList& list) {
@@ -327,7 +327,7 @@ void AgreedInput::apply(const Held& one, const ReplicaList& list) {
   std::erase_if(saves_, [&](const auto& save) {
     const auto to = std::ranges::find(replicas_, save.second, &Replica::id);
     const bool is_over = to == replicas_.end() || to->is_complete;
-    if (is_over) news_.push_back(SaveOver{save.first});
+    if (is_over) changes_.push_back(SaveOver{save.first});
     return is_over;
   });
   if (group_ && list.epoch == group_->epoch) listed_ = one.position + 1;
@@ -338,15 +338,15 @@ void AgreedInput::apply(const Held& one, const TransferOrder& order) {
   const auto to = std::ranges::find(replicas_, order.to, &Replica::id);
   if (to == replicas_.end()) return;
   std::erase_if(saves_, [&](const auto& save) {
-    if (save.second == order.to) news_.push_back(SaveOver{save.first});
+    if (save.second == order.to) changes_.push_back(SaveOver{save.first});
     return save.second == order.to;
   });
   saves_[one.position] = order.to;
   SnapshotHead head{
       .position = one.position + 1, .time = time_, .replicas = replicas_, .last = last_, .departed = {}};
-  for (const auto& [member, state] : departed_) head.departed.push_back(member);
-  news_.push_back(Save{to->member, one.position, group_of(one.position, order),
-                       std::make_shared<const Bytes>(encode(head))});
+  for (const auto& [member, gone] : departed_) head.departed.push_back(member);
+  changes_.push_back(
+      Save{one.position, group_of(one.position, order), std::make_shared<const Bytes>(encode(head))});
 }
 
 // -- The state of another replica --
@@ -386,15 +386,15 @@ Result<void> AgreedInput::begin_anew() {
 // -- Replicas that have departed --
 
 void AgreedInput::depart(MemberId member) {
-  Departed& departed = departed_[member];
+  std::optional<Epoch>& gone = departed_[member];
   const bool has_view = view_.epoch != Epoch{};
-  if (has_view && view_.find(member) == nullptr) departed.gone = view_.epoch;
+  if (has_view && view_.find(member) == nullptr) gone = view_.epoch;
 }
 
 void AgreedInput::on_view(const View& view) {
   view_ = view;
-  for (auto& [member, departed] : departed_)
-    if (!departed.gone && view_.find(member) == nullptr) departed.gone = view_.epoch;
+  for (auto& [member, gone] : departed_)
+    if (!gone && view_.find(member) == nullptr) gone = view_.epoch;
 }
 
 void AgreedInput::on_leases_over(Epoch epoch) {
@@ -402,11 +402,10 @@ void AgreedInput::on_leases_over(Epoch epoch) {
 }
 
 void AgreedInput::check_departed() {
-  std::erase_if(departed_,
-                [&](const auto& one) { return one.second.gone && *one.second.gone <= leases_over_; });
+  std::erase_if(departed_, [&](const auto& one) { return one.second && *one.second <= leases_over_; });
   if (!is_main()) return;
-  for (const auto& [member, departed] : departed_)
-    if (!departed.gone) outlet_.remove(member);
+  for (const auto& [member, gone] : departed_)
+    if (!gone) outlet_.remove(member);
 }
 
 }  // namespace rdmc::state

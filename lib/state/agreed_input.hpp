@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <variant>
 #include <vector>
@@ -29,7 +28,7 @@
 
 namespace rdmc::state {
 
-/// What an AgreedInput needs from the group and the membership.
+/// The group and the membership, as an AgreedInput needs them.
 class Outlet {
  public:
   virtual ~Outlet() = default;
@@ -46,16 +45,15 @@ class Outlet {
   virtual bool is_open(std::uint64_t epoch) const = 0;
 };
 
-// What the driver learns, in addition to what the application learns (rdmc/replicated_state.hpp).
+// The changes that are only for the driver. The others are for the application (rdmc/replicated_state.hpp).
 
 /// This replica must save its state as it is after everything before, and send it to the other one.
 struct Save {
-  MemberId to{};
   std::uint64_t serial = 0;  ///< the position of the order
   std::uint32_t group = 0;   ///< identifies the transfer; it depends on the position and on both replicas
   std::shared_ptr<const Bytes> head;  ///< an encoded SnapshotHead
 };
-/// The transfer of this Save is over: the other replica has the state, or it needs it no more.
+/// The transfer of this Save is over: the other replica has the state, or does not need it any more.
 struct SaveOver {
   std::uint64_t serial = 0;
 };
@@ -69,7 +67,7 @@ struct Load {
 struct Fault {
   Error cause;
 };
-using News = std::variant<OrderedEvent, StableEvents, StateStanding, Save, SaveOver, Load, Fault>;
+using Change = std::variant<OrderedEvent, StableEvents, ReplicaStatus, Save, SaveOver, Load, Fault>;
 
 class AgreedInput {
  public:
@@ -101,10 +99,10 @@ class AgreedInput {
   /// The driver calls this function after each call of another function of this class. It puts what waits
   /// into the order. `now` is the time in nanoseconds since 1970, and `seed` is random.
   void order(std::int64_t now, std::uint64_t seed);
-  /// Returns the news since the last call, in their order.
-  std::deque<News> take_news() { return std::exchange(news_, {}); }
-  /// The state of a Load has arrived. The events after it follow as news. Returns false, without any effect,
-  /// if the transfer is over, or if `head` does not fit to it; then another transfer follows.
+  /// Returns the changes since the last call, in their order.
+  std::deque<Change> take_changes() { return std::exchange(changes_, {}); }
+  /// The state of a Load has arrived. The events after it follow as changes. Returns false, without any
+  /// effect, if the transfer is over, or if `head` does not fit to it; then another transfer follows.
   bool loaded(std::uint64_t serial, const SnapshotHead& head);
   /// The transfer to this replica has failed.
   void load_failed(std::uint64_t serial);
@@ -152,9 +150,6 @@ class AgreedInput {
     std::deque<Held> held;  ///< what comes after the state
     std::size_t held_bytes = 0;
   };
-  struct Departed {
-    std::optional<Epoch> gone;  ///< the first view without the member that was installed here
-  };
 
   bool is_main() const { return group_ && group_->root == config_.member; }
   Hello own_hello() const;
@@ -178,13 +173,13 @@ class AgreedInput {
   void depart(MemberId member);
   void check_departed();
   void commit();
-  void tell_standing();
+  void tell_status();
 
   const Config config_;
   Outlet& outlet_;
   bool has_failed_ = false;
-  std::deque<News> news_;
-  StateStanding told_;
+  std::deque<Change> changes_;
+  ReplicaStatus told_;
   std::map<std::uint64_t, ReplicaId> saves_;  ///< the transfers from this replica that are not over
 
   // The present epoch.
@@ -209,10 +204,11 @@ class AgreedInput {
   std::int64_t time_ = 0;
   std::vector<Replica> replicas_;
   std::map<ReplicaId, std::uint64_t> last_;
-  std::map<MemberId, Departed> departed_;
+  /// For each departed member, the first view without it that was installed here.
+  std::map<MemberId, std::optional<Epoch>> departed_;
   std::optional<Loading> loading_;
 
-  // What is stable.
+  // These members describe which part of the order is stable.
   std::deque<std::pair<std::uint64_t, std::uint64_t>> ends_;  ///< a message, and the position after it
   std::uint64_t stable_ = 0, committed_ = 0;
   View view_;

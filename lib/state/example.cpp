@@ -18,7 +18,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The state, and one function for each kind of news.
+/// The state, and one function for each kind of change.
 struct List {
   std::vector<std::string> lines;
   std::map<std::uint64_t, std::string> unanswered;  // own lines that may still be lost, by their positions
@@ -34,9 +34,9 @@ struct List {
          unanswered.erase(unanswered.begin()))
       std::printf("added: %s\n", unanswered.begin()->second.c_str());
   }
-  void on(const rdmc::StateStanding& standing) {
-    if (standing.is_complete)
-      std::printf("%s of %u\n", standing.is_main ? "main" : "replica", standing.complete_replicas);
+  void on(const rdmc::ReplicaStatus& status) {
+    if (status.is_complete)
+      std::printf("%s of %u\n", status.is_main ? "main" : "replica", status.complete_replicas);
   }
   void on(rdmc::SaveState& save) {
     std::string all;
@@ -84,8 +84,8 @@ int main(int argc, char** argv) {
 
   List list;
   while (!list.has_ended) {
-    if (auto news = (*state)->take(rdmc::milliseconds(20)))
-      std::visit([&](auto& one) { list.on(one); }, *news);
+    if (auto change = (*state)->take(rdmc::milliseconds(20)))
+      std::visit([&](auto& one) { list.on(one); }, *change);
     else if (has_input()) {
       std::string line;
       if (!std::getline(std::cin, line)) return 0;

@@ -30,8 +30,8 @@ class Inbox {
     ++waiting_;
     return std::nullopt;
   }
-  /// Posts buffers for the messages that wait, by `post(buffer)`. If it returns false, the messages go on to
-  /// wait. So this function must be called again and again while is_waiting() is true and there is room.
+  /// Posts buffers for the messages that wait, by `post(buffer)`. If that returns false, the messages go on
+  /// to wait. So this function must be called again and again while there is room.
   template <typename Post>
   void post_buffers(Post post) {
     while (waiting_ > 0 && posted_ < kMostPosted) {
@@ -44,7 +44,6 @@ class Inbox {
       ++posted_;
     }
   }
-  bool is_waiting() const { return waiting_ > 0; }
   /// The message in this memory has arrived. The group may still need the memory until reusable().
   std::shared_ptr<const Bytes> delivered(std::uint64_t message, std::span<const std::byte> bytes) {
     const auto found = given_.find(bytes.data());

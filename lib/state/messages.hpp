@@ -80,7 +80,7 @@ struct Forward {
 };
 using Note = std::variant<Hello, Forward>;
 
-/// What a replica must know in addition to the application's state.
+/// The values that a replica needs in addition to the application's state.
 struct SnapshotHead {
   std::uint64_t position = 0;  ///< the state has the entries below this position
   std::int64_t time = 0;

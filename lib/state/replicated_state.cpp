@@ -88,7 +88,7 @@ class ReplicatedState::Impl final : public Outlet {
   void close();
   Result<std::uint64_t> submit(std::span<const std::byte> event);
   Result<void> begin_anew();
-  std::optional<StateNews> take(Duration longest);
+  std::optional<StateChange> take(Duration longest);
   bool may_answer(std::uint64_t applied) const;
 
  private:
@@ -97,24 +97,24 @@ class ReplicatedState::Impl final : public Outlet {
     LoadState load;
     std::uint64_t serial = 0;
   };
-  using Queued = std::variant<News, Piece>;
+  using Queued = std::variant<Change, Piece>;
 
   MemberGroupCallbacks callbacks();
-  template <typename Change>
-  void change(Change change);
+  template <typename Step>
+  void update(Step step);
   void go_on();
-  static std::size_t bytes_of(const Queued& news);
-  void push(Queued news);
+  static std::size_t bytes_of(const Queued& change);
+  void push(Queued change);
   bool has_room() const { return waiting_bytes_ + core_.held_bytes() < options_.most_waiting_bytes; }
   void look_after();
-  std::optional<StateNews> act(Piece& piece);
-  std::optional<StateNews> act(Save& save);
-  std::optional<StateNews> act(SaveOver& over);
-  std::optional<StateNews> act(Load& load);
-  std::optional<StateNews> act(Fault& fault);
+  std::optional<StateChange> act(Piece& piece);
+  std::optional<StateChange> act(Save& save);
+  std::optional<StateChange> act(SaveOver& over);
+  std::optional<StateChange> act(Load& load);
+  std::optional<StateChange> act(Fault& fault);
   template <typename Other>
-  std::optional<StateNews> act(Other& other) {
-    return StateNews(std::move(other));
+  std::optional<StateChange> act(Other& other) {
+    return StateChange(std::move(other));
   }
 
   // The mutex is locked in these functions.
@@ -132,13 +132,13 @@ class ReplicatedState::Impl final : public Outlet {
   std::atomic<std::uint64_t> answering_epoch_ = 0, ordered_ = 0, view_epoch_ = 0;
 
   std::mutex mutex_;  // protects the following members
-  std::condition_variable changed_;
+  std::condition_variable arrived_;
   std::unique_ptr<MemberGroup> group_;  ///< null until it is made, and after close()
   bool is_leaving_ = false;
   std::uint64_t seed_;
   AgreedInput core_;
   Inbox inbox_{kMostMessageBytes};
-  std::deque<Queued> news_;
+  std::deque<Queued> changes_;
   std::size_t waiting_bytes_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Donor>> donors_;
   std::set<MemberId> not_removed_;  ///< departed members whose removal must be requested
@@ -150,24 +150,24 @@ class ReplicatedState::Impl final : public Outlet {
   Time next_look_{};
 };
 
-/// Changes the core, and then does what follows from the change. Any thread may call this function.
-template <typename Change>
-void ReplicatedState::Impl::change(Change change) {
+/// Takes one step of the core, and then does what follows from it. Any thread may call this function.
+template <typename Step>
+void ReplicatedState::Impl::update(Step step) {
   {
     const std::lock_guard lock(mutex_);
-    const std::size_t before = news_.size();
-    change();
+    const std::size_t before = changes_.size();
+    step();
     go_on();
-    if (news_.size() == before) return;
+    if (changes_.size() == before) return;
   }
-  changed_.notify_all();
-  if (options_.on_news) options_.on_news();
+  arrived_.notify_all();
+  if (options_.on_change) options_.on_change();
 }
 
 void ReplicatedState::Impl::go_on() {
   core_.order(wall_clock(), seed_);
   seed_ = seed_ * 6364136223846793005 + 1442695040888963407;
-  for (News& one : core_.take_news()) {
+  for (Change& one : core_.take_changes()) {
     if (const auto* const event = std::get_if<OrderedEvent>(&one)) ordered_ = event->position + 1;
     // The thread that saves sees at once that nobody needs the state any more.
     if (const auto* const over = std::get_if<SaveOver>(&one))
@@ -180,24 +180,24 @@ void ReplicatedState::Impl::go_on() {
     group_->leave({Errc::cancelled, "this replica cannot take part any more"});
 }
 
-std::size_t ReplicatedState::Impl::bytes_of(const Queued& news) {
-  if (const auto* const piece = std::get_if<Piece>(&news)) return piece->load.bytes.size();
-  const auto* const event = std::get_if<OrderedEvent>(&std::get<News>(news));
+std::size_t ReplicatedState::Impl::bytes_of(const Queued& change) {
+  if (const auto* const piece = std::get_if<Piece>(&change)) return piece->load.bytes.size();
+  const auto* const event = std::get_if<OrderedEvent>(&std::get<Change>(change));
   return event == nullptr ? 0 : event->bytes.size() + sizeof(Queued);
 }
 
 /// A later StableEvents stands for an earlier one.
-void ReplicatedState::Impl::push(Queued news) {
+void ReplicatedState::Impl::push(Queued change) {
   const auto is_stable = [](const Queued& one) {
-    const auto* const known = std::get_if<News>(&one);
+    const auto* const known = std::get_if<Change>(&one);
     return known != nullptr && std::holds_alternative<StableEvents>(*known);
   };
-  if (!news_.empty() && is_stable(news) && is_stable(news_.back())) {
-    news_.back() = std::move(news);
+  if (!changes_.empty() && is_stable(change) && is_stable(changes_.back())) {
+    changes_.back() = std::move(change);
     return;
   }
-  waiting_bytes_ += bytes_of(news);
-  news_.push_back(std::move(news));
+  waiting_bytes_ += bytes_of(change);
+  changes_.push_back(std::move(change));
 }
 
 MemberGroupCallbacks ReplicatedState::Impl::callbacks() {
@@ -207,27 +207,27 @@ MemberGroupCallbacks ReplicatedState::Impl::callbacks() {
     return inbox_.incoming(bytes, has_room());
   };
   on.delivered = [this](std::uint64_t message, std::span<std::byte> bytes) {
-    change([&] {
+    update([&] {
       if (auto kept = inbox_.delivered(message, bytes)) core_.on_message(message, std::move(kept));
     });
   };
-  on.reusable = [this](std::uint64_t message) { change([&] { inbox_.reusable(message); }); };
-  on.stable = [this](std::uint64_t count) { change([&] { core_.on_stable(count); }); };
+  on.reusable = [this](std::uint64_t message) { update([&] { inbox_.reusable(message); }); };
+  on.stable = [this](std::uint64_t count) { update([&] { core_.on_stable(count); }); };
   on.told = [this](MemberId from, std::span<const std::byte> note) {
-    change([&] { core_.on_note(from, note); });
+    update([&] { core_.on_note(from, note); });
   };
   on.continued = [this](const GroupView& view) {
-    change([&] {
+    update([&] {
       inbox_.continued();
       core_.on_continued(view);
     });
   };
   on.installed = [this](const View& view) {
-    change([&] { core_.on_view(view); });
+    update([&] { core_.on_view(view); });
     view_epoch_ = value_of(view.epoch);
   };
-  on.earlier_leases_over = [this](Epoch epoch) { change([&] { core_.on_leases_over(epoch); }); };
-  on.ended = [this](const Error& cause) { change([&] { core_.end(cause); }); };
+  on.earlier_leases_over = [this](Epoch epoch) { update([&] { core_.on_leases_over(epoch); }); };
+  on.ended = [this](const Error& cause) { update([&] { core_.end(cause); }); };
   return on;
 }
 
@@ -238,7 +238,7 @@ Result<void> ReplicatedState::Impl::open() {
   auto group = membership_.create_group(options_.number, options, callbacks());
   if (!group) return std::unexpected(group.error());
   leader_ = group->get();
-  change([&] { group_ = std::move(*group); });
+  update([&] { group_ = std::move(*group); });
   return {};
 }
 
@@ -286,13 +286,13 @@ void ReplicatedState::Impl::remove(MemberId member) {
 
 Result<std::uint64_t> ReplicatedState::Impl::submit(std::span<const std::byte> event) {
   Result<std::uint64_t> number;
-  change([&] { number = core_.submit(event); });
+  update([&] { number = core_.submit(event); });
   return number;
 }
 
 Result<void> ReplicatedState::Impl::begin_anew() {
   Result<void> begun;
-  change([&] { begun = core_.begin_anew(); });
+  update([&] { begun = core_.begin_anew(); });
   return begun;
 }
 
@@ -302,7 +302,7 @@ bool ReplicatedState::Impl::may_answer(std::uint64_t applied) const {
          membership_.holds_lease(Epoch{view_epoch_.load()});
 }
 
-std::optional<StateNews> ReplicatedState::Impl::take(Duration longest) {
+std::optional<StateChange> ReplicatedState::Impl::take(Duration longest) {
   const Time latest = monotonic_now() + longest;
   for (;;) {
     look_after();
@@ -310,19 +310,20 @@ std::optional<StateNews> ReplicatedState::Impl::take(Duration longest) {
     {
       std::unique_lock lock(mutex_);
       const auto pause = std::clamp<std::int64_t>((latest - monotonic_now()).ns, 0, kLookEvery.ns);
-      if (!changed_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !news_.empty(); })) {
+      if (!arrived_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !changes_.empty(); })) {
         if (monotonic_now() >= latest) return std::nullopt;
         continue;
       }
-      next = std::move(news_.front());
-      news_.pop_front();
+      next = std::move(changes_.front());
+      changes_.pop_front();
       waiting_bytes_ -= bytes_of(*next);
     }
-    // Some news are only for this class.
+    // Some changes are only for this class.
     auto* const piece = std::get_if<Piece>(&*next);
-    auto news = piece != nullptr ? act(*piece)
-                                 : std::visit([this](auto& one) { return act(one); }, std::get<News>(*next));
-    if (news) return news;
+    auto change = piece != nullptr
+                      ? act(*piece)
+                      : std::visit([this](auto& one) { return act(one); }, std::get<Change>(*next));
+    if (change) return change;
   }
 }
 
@@ -331,31 +332,29 @@ std::optional<StateNews> ReplicatedState::Impl::take(Duration longest) {
 void ReplicatedState::Impl::look_after() {
   const std::lock_guard transfer_lock(transfer_mutex_);
   const Time now = monotonic_now();
-  bool is_waiting = false;
   {
     const std::lock_guard lock(mutex_);
-    is_waiting = inbox_.is_waiting() && group_ && has_room();
-    if (is_waiting)
+    if (group_ && has_room())
       inbox_.post_buffers(
           [this](std::span<std::byte> buffer) { return group_->post_receive_buffer(buffer).has_value(); });
   }
   if (recipient_) recipient_->give_room();
   if (now < next_look_) return;
   next_look_ = now + kLookEvery;
-  change([&] {
+  update([&] {
     for (const MemberId member : std::exchange(not_removed_, {})) membership_.remove(member);
   });
   const bool has_begun = recipient_ && recipient_->has_begun();
   if (!loads_ || has_begun || now - load_began_ < kLoadPatience) return;
   recipient_.reset();
-  change([&] { core_.load_failed(*loads_); });
+  update([&] { core_.load_failed(*loads_); });
   loads_.reset();
 }
 
 // -- Transfers. The thread of take() makes and ends their groups, because an upcall must not do that. --
 
 /// If the group cannot be made, the other replica gives up after a while, and gets another transfer.
-std::optional<StateNews> ReplicatedState::Impl::act(Save& save) {
+std::optional<StateChange> ReplicatedState::Impl::act(Save& save) {
   const auto head = decode_snapshot_head(*save.head);
   auto made = Donor::open(membership_, group_of(options_.number, save.group), *save.head);
   if (!made || !head) return std::nullopt;
@@ -367,7 +366,7 @@ std::optional<StateNews> ReplicatedState::Impl::act(Save& save) {
   return SaveState{StateWriter(std::make_shared<StateWriter::Impl>(donor)), head->position};
 }
 
-std::optional<StateNews> ReplicatedState::Impl::act(SaveOver& over) {
+std::optional<StateChange> ReplicatedState::Impl::act(SaveOver& over) {
   std::shared_ptr<Donor> donor;
   {
     const std::lock_guard lock(mutex_);
@@ -377,7 +376,7 @@ std::optional<StateNews> ReplicatedState::Impl::act(SaveOver& over) {
   return std::nullopt;
 }
 
-std::optional<StateNews> ReplicatedState::Impl::act(Load& load) {
+std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
   const std::lock_guard lock(transfer_mutex_);
   recipient_.reset();
   loads_ = load.serial;
@@ -387,21 +386,21 @@ std::optional<StateNews> ReplicatedState::Impl::act(Load& load) {
       .begun = [head](SnapshotHead read) { *head = std::move(read); },
       .got =
           [this, serial = load.serial](std::shared_ptr<const Bytes> piece) {
-            change([&] {
+            update([&] {
               push(Piece{{.step = LoadState::Step::bytes, .bytes = *piece, .keeper = piece}, serial});
             });
           },
       .ended =
           [this, head, serial = load.serial] {
-            change([&] {
+            update([&] {
               if (core_.loaded(serial, *head))
                 push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
             });
           },
-      .failed = [this, serial = load.serial] { change([&] { core_.load_failed(serial); }); },
+      .failed = [this, serial = load.serial] { update([&] { core_.load_failed(serial); }); },
       .has_room =
           [this] {
-            // What is held until the state is here must not keep the state from coming.
+            // Events that wait for the state must not keep the state from coming.
             const std::lock_guard lock_for_room(mutex_);
             return waiting_bytes_ < options_.most_waiting_bytes;
           }};
@@ -412,17 +411,21 @@ std::optional<StateNews> ReplicatedState::Impl::act(Load& load) {
 }
 
 /// An earlier transfer may still have sent something after a later one was ordered.
-std::optional<StateNews> ReplicatedState::Impl::act(Piece& piece) {
+std::optional<StateChange> ReplicatedState::Impl::act(Piece& piece) {
   const std::lock_guard lock(transfer_mutex_);
   if (piece.serial != loads_) return std::nullopt;
   if (piece.load.step == LoadState::Step::end) {
     recipient_.reset();
     loads_.reset();
   }
-  return StateNews(std::move(piece.load));
+  return StateChange(std::move(piece.load));
 }
 
-std::optional<StateNews> ReplicatedState::Impl::act(Fault& fault) {
+/// No part of a state may come after this.
+std::optional<StateChange> ReplicatedState::Impl::act(Fault& fault) {
+  const std::lock_guard lock(transfer_mutex_);
+  recipient_.reset();
+  loads_.reset();
   return StateEnded{fault.cause};
 }
 
@@ -451,7 +454,7 @@ Result<std::unique_ptr<ReplicatedState>> ReplicatedState::open(Membership& membe
 Result<std::uint64_t> ReplicatedState::submit(std::span<const std::byte> event) {
   return impl_->submit(event);
 }
-std::optional<StateNews> ReplicatedState::take(Duration longest) {
+std::optional<StateChange> ReplicatedState::take(Duration longest) {
   return impl_->take(longest);
 }
 Result<void> ReplicatedState::begin_anew() {

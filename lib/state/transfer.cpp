@@ -37,7 +37,7 @@ GroupNumber group_of(GroupNumber state, std::uint32_t transfer) {
 
 // -- The donor --
 
-class Donor::Impl : public std::enable_shared_from_this<Impl> {
+class Donor::Impl {
  public:
   explicit Impl(const Bytes& head) { waiting_.push_back(std::make_shared<Bytes>(head)); }
 
@@ -234,8 +234,7 @@ class Recipient::Impl {
     } else if (!piece->empty()) {
       hooks_.got(piece);
     } else {
-      set_over();
-      hooks_.ended();
+      if (set_over()) hooks_.ended();
     }
   }
 

@@ -61,7 +61,7 @@ struct Application {
     require(stable.position > committed);
     committed = stable.position;
   }
-  void operator()(const StateStanding&) {}
+  void operator()(const ReplicaStatus&) {}
   void operator()(const state::Save& save) {
     require(state::decode_snapshot_head(*save.head).has_value() && saves.insert(save.serial).second);
   }
@@ -132,7 +132,7 @@ void replica(fuzz::Bytes bytes) {
       default: group.is_full = !group.is_full;
     }
     core.order(input.next(), input.next32());
-    for (const state::News& news : core.take_news()) std::visit(application, news);
+    for (const state::Change& change : core.take_changes()) std::visit(application, change);
     require(!core.may_commit() || !application.has_failed);
   }
 }

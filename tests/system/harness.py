@@ -21,7 +21,7 @@ MARK = "RDMC_TEST_MARK"
 PARTIAL = ".rdmc-partial"
 # The longest time that a test waits for anything. The tests themselves check the stricter limits of the
 # contract.
-PATIENCE = float(os.environ.get("RDMC_PATIENCE", "60"))
+PATIENCE = 60.0
 
 
 class ExitCode:

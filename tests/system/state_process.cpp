@@ -1,10 +1,11 @@
 // A process with one replica of a state, whose state is the list of all events: state_process STORE FIRST
-// NAME. It submits the events "NAME:1", "NAME:2" and so on, one after the other was answered, as long as
-// standard input is open. Then it waits for a line on standard input again, which names the number of events
-// that the state must have, and prints them all. Its other lines are:
+// NAME. It submits the events "NAME:1", "NAME:2" and so on, one after the other was answered, until it gets a
+// line on standard input. The second line names the process that submits the last event of all. When this
+// event has come, each process prints all events and "end". The other lines that it prints are:
 //   complete        this replica has the whole state
 //   main            this replica is the main now
 //   answered N T    event N was answered; T is the time in microseconds
+//   stopped         this process submits no more numbered events
 #include <poll.h>
 #include <unistd.h>
 
@@ -21,6 +22,8 @@
 namespace {
 
 using namespace rdmc;
+
+constexpr std::string_view kLast = "the last event";
 
 template <typename Value>
 Value need(Result<Value> result) {
@@ -54,9 +57,9 @@ struct Replica {
       std::printf("answered %llu %lld\n", static_cast<unsigned long long>(answered), now_us());
     }
   }
-  void on(StateStanding& standing) {
-    if (standing.is_complete && !std::exchange(is_complete, true)) std::puts("complete");
-    if (standing.is_main && !std::exchange(is_main, true)) std::puts("main");
+  void on(ReplicaStatus& status) {
+    if (status.is_complete && !std::exchange(is_complete, true)) std::puts("complete");
+    if (status.is_main && !std::exchange(is_main, true)) std::puts("main");
   }
   void on(SaveState& save) {
     for (const std::string& event : events) {
@@ -83,7 +86,7 @@ struct Replica {
     std::_Exit(2);
   }
   void take(Duration longest) {
-    if (auto news = state.take(longest)) std::visit([this](auto& one) { on(one); }, *news);
+    if (auto change = state.take(longest)) std::visit([this](auto& one) { on(one); }, *change);
   }
 
   ReplicatedState& state;
@@ -118,9 +121,11 @@ int main(int, char** words) {
   }
   std::string input;
   std::getline(std::cin, input);
+  std::puts("stopped");
   while (!has_input()) replica.take(milliseconds(10));
   std::getline(std::cin, input);
-  while (replica.events.size() < std::stoul(input)) replica.take(milliseconds(10));
+  if (input == name && !state->submit(std::as_bytes(std::span(kLast)))) return 4;
+  while (replica.events.empty() || replica.events.back() != kLast) replica.take(milliseconds(10));
   for (const std::string& event : replica.events) std::puts(event.c_str());
   std::puts("end");
   std::fflush(stdout);

@@ -97,12 +97,13 @@ class State(unittest.TestCase):
         wait_until(lambda: all(replica.has("complete") for replica in running), "all are complete")
         for replica in running:
             replica.say("stop")
-        time.sleep(0.2)
+        for replica in running:
+            wait_until(lambda: replica.has("stopped"), "the replicas submit no more")
         for replica in dead:
             replica.end()
         answered = {f"{replica.name}:{number}" for replica in running + dead for number, _ in replica.answers}
         for replica in running:
-            replica.say(str(len(answered)))
+            replica.say(running[0].name)  # This one submits the last event.
         for replica in running:
             wait_until(lambda: replica.has("end"), "the events are printed")
         events = [[line for line in replica.lines if ":" in line] for replica in running]

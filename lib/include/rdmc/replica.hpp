@@ -215,9 +215,8 @@ struct JobCounters {
   std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< payload, without what was sent to itself
 };
 
-/// This process's part in a rank program.
-/// A process that the program forks must not use the Job. There, the functions return invalid_argument,
-/// abort() does nothing, and the destructor only forgets the Job.
+/// This process's part in a rank program. A process that the program forks must not use the Job. There, the
+/// functions return invalid_argument, abort() does nothing, and the destructor only forgets the Job.
 class Job {
  public:
   /// Must be called at the beginning of the program, on the thread that will use the Job. A process can have

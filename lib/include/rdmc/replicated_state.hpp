@@ -24,9 +24,9 @@
 //     = 3});
 //     (*state)->submit(request);
 //     for (;;)
-//       if (auto news = (*state)->take(rdmc::milliseconds(100))) ...  // apply, answer, save, load
+//       if (auto change = (*state)->take(rdmc::milliseconds(100))) ...  // apply, answer, save, load
 //
-// Threads: any thread may call submit() and may_answer(). take() gives each piece of news to one caller only,
+// Threads: any thread may call submit() and may_answer(). take() gives each change to one caller only,
 // so one thread should call it, often: it also does what the library must do now and then. open(), take() and
 // the destructor wait for threads of the library, so they must not be called in an upcall, or while the
 // caller holds a lock that an upcall takes. The destructor must not run while another thread is in a function
@@ -67,7 +67,7 @@ struct ReplicatedStateOptions {
   std::size_t most_waiting_bytes = 256 << 20;
   /// Called when take() has something: on a thread of the library, or in a call of submit() or take(). It
   /// must not block, and must not call the state. It is for applications that wait for other things, too.
-  std::function<void()> on_news{};
+  std::function<void()> on_change{};
 };
 
 /// An event at its position in the order. All replicas get the same values, except for `own_number`.
@@ -92,7 +92,7 @@ struct StableEvents {
 };
 
 /// The role of this replica in the service. It is reported whenever it changes.
-struct StateStanding {
+struct ReplicaStatus {
   bool is_main = false;      ///< Only may_answer() says whether this replica may answer reads.
   bool is_complete = false;  ///< This replica has the whole state, and submit() takes events.
   /// Only at the main: no replica has the whole state. It is lost, because a replica that is opened again has
@@ -103,7 +103,7 @@ struct StateStanding {
   std::uint32_t complete_replicas = 0;
   MemberId main{};  ///< the member that is the main, or is about to become the main
 
-  friend bool operator==(const StateStanding&, const StateStanding&) = default;
+  friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;
 };
 
 /// Sends the state of this replica to another one. The handle may be copied and kept, so that the application
@@ -154,7 +154,7 @@ struct LoadState {
 };
 
 /// This replica does not take part any more: the membership has ended, the others have gone on without this
-/// replica, or a message of another replica was wrong. This is the last news. It is unknown whether own
+/// replica, or a message of another replica was wrong. This is the last change. It is unknown whether own
 /// events that were not stable have taken effect. To take part again: destroy the state, destroy the
 /// membership, join the membership, and open the state. The membership must be joined again because the
 /// others remove a replica that they have lost from the view.
@@ -162,7 +162,7 @@ struct StateEnded {
   Error cause;
 };
 
-using StateNews = std::variant<OrderedEvent, StableEvents, StateStanding, SaveState, LoadState, StateEnded>;
+using StateChange = std::variant<OrderedEvent, StableEvents, ReplicaStatus, SaveState, LoadState, StateEnded>;
 
 class ReplicatedState {
  public:
@@ -184,12 +184,12 @@ class ReplicatedState {
   /// Submits an event. The library copies it. Returns its number: 1 for the first event of this replica since
   /// open(), and so on. take() returns the event in the order, also at this replica. Errors: invalid_argument
   /// if the event is longer than kMostEventBytes; would_block if this replica does not have the state (try
-  /// again when StateStanding says that it is complete), or if 65,536 events or 64 MB of this replica are not
+  /// again when ReplicaStatus says that it is complete), or if 65,536 events or 64 MB of this replica are not
   /// in the order yet (try again after the next OrderedEvent); cancelled if StateEnded was reported.
   Result<std::uint64_t> submit(std::span<const std::byte> event);
-  /// Returns the next news. Waits for it, for at most `longest`. Returns nullopt if there is none in this
+  /// Returns the next change. Waits for it, for at most `longest`. Returns nullopt if there is none in this
   /// time.
-  std::optional<StateNews> take(Duration longest = {});
+  std::optional<StateChange> take(Duration longest = {});
   /// Returns true if this replica is the main, nobody else can be, at least `least_replicas` replicas have
   /// the whole state, and the application has applied all events below the position `applied`, and no later
   /// event is in the order. So `applied` is OrderedEvent::position + 1 of the last event that was applied, or
@@ -199,7 +199,7 @@ class ReplicatedState {
   bool may_answer(std::uint64_t applied) const;
   /// Decides that the state goes on from what this replica has, although no replica has the whole state. What
   /// it does not have is lost. For an operator, or for an application that has the state on disk. Errors:
-  /// invalid_argument unless the newest StateStanding here has is_main and is_lost.
+  /// invalid_argument unless the newest ReplicaStatus here has is_main and is_lost.
   Result<void> begin_anew();
 
  private:

@@ -2,8 +2,10 @@
 """Runs the example of the group interface as its users run it. The four processes must all deliver both messages and
 exit with 0. With --installed, the test first compiles the example, with only the files that `meson install` has put
 into an empty directory."""
+import contextlib
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +32,28 @@ def free_ports(count):
         except OSError:
             continue
     sys.exit("no free ports")
+
+
+@contextlib.contextmanager
+def job(example, count):
+    """Starts `count` processes of the example as a job with a host list and a key. Yields them. At the end, their inputs are
+    closed and those that were not killed must exit with 0."""
+    with tempfile.TemporaryDirectory() as directory:
+        key = os.path.join(directory, "key")
+        subprocess.run([RDMC_BCAST, "keygen", key], check=True, stdout=subprocess.DEVNULL)
+        first = free_ports(count)
+        environment = {**os.environ, "RDMC_KEY_FILE": key, "RDMC_HOSTS": f"127.0.0.1:[{first}-{first + count - 1}]"}
+        running = [subprocess.Popen([example, "hostlist"], env={**environment, "RDMC_RANK": str(i)}, stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True, bufsize=1) for i in range(count)]
+        try:
+            yield running
+            for process in running:
+                process.stdin.close()
+                process.stdout.close()
+                assert process.wait(timeout=60) in (0, -signal.SIGKILL), process.returncode
+        finally:
+            for process in running:
+                process.kill()
 
 
 def build_with_installed(build, source, directory):

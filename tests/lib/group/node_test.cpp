@@ -168,6 +168,30 @@ BOOST_AUTO_TEST_CASE(several_threads_may_send_and_every_message_arrives_whole_an
   }
 }
 
+// In a group of more than eight members, members pass on the notes of others.
+BOOST_AUTO_TEST_CASE(notes_of_all_members_come_to_the_root_in_their_order) {
+  constexpr std::uint32_t kMembers = 12;
+  constexpr std::size_t kNotes = 40;
+  std::vector<Heard> heard(kMembers);
+  Nodes nodes(kMembers);
+  BOOST_TEST(failed_with(nodes[0].tell_root(kGroup, {}), Errc::not_found));
+  for (std::uint32_t i = 0; i < kMembers; ++i)
+    BOOST_REQUIRE(nodes[i].create_group(kGroup, nodes.ids, NodeId{3}, {}, heard[i].callbacks()));
+  const auto note = [](std::uint32_t member, std::size_t i) {
+    return pattern(member * 1000 + i, i * 531 % 9000);
+  };
+  for (std::size_t i = 0; i < kNotes; ++i)
+    for (std::uint32_t member = 0; member < kMembers; ++member)
+      BOOST_REQUIRE(nodes[member].tell_root(kGroup, note(member, i)));
+  Heard& root = heard[3];
+  for (std::uint32_t member = 0; member < kMembers; ++member) {
+    BOOST_TEST_REQUIRE(root.wait_until([&] { return root.notes[NodeId{member}].size() == kNotes; }));
+    for (std::size_t i = 0; i < kNotes; ++i) BOOST_TEST((root.notes[NodeId{member}][i] == note(member, i)));
+  }
+  const std::vector<std::byte> too_long(kMostNote + 1);
+  BOOST_TEST(failed_with(nodes[0].tell_root(kGroup, too_long), Errc::invalid_argument));
+}
+
 BOOST_AUTO_TEST_CASE(callbacks_may_call_back_in_and_make_and_destroy_groups) {
   std::vector<Heard> heard(2), later(2);
   const auto first = pattern(1, 50'000), second = pattern(2, 60'000);

@@ -67,6 +67,11 @@ class Heard {
       stable = messages;
       changed_.notify_all();
     };
+    on.told = [this](NodeId from, std::span<const std::byte> note) {
+      const std::lock_guard lock(mutex_);
+      notes[from].emplace_back(note.begin(), note.end());
+      changed_.notify_all();
+    };
     on.failed = [this](const GroupFailure& why) {
       const std::lock_guard lock(mutex_);
       failures.push_back(why);
@@ -96,6 +101,7 @@ class Heard {
   std::map<std::uint64_t, std::vector<std::byte>> memory;
   std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> delivered;
   std::uint64_t reusable = 0, stable = 0;
+  std::map<NodeId, std::vector<std::vector<std::byte>>> notes;
   std::vector<GroupFailure> failures;
   std::optional<std::uint64_t> continued;
   std::optional<Result<void>> destroyed;

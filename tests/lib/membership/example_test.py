@@ -3,9 +3,7 @@
 the text that is typed at the next root must reach the last process."""
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "group"))
 import example_test
@@ -22,43 +20,29 @@ def wait_for(process, text):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as directory:
-        key = os.path.join(directory, "key")
-        subprocess.run([example_test.RDMC_BCAST, "keygen", key], check=True, stdout=subprocess.DEVNULL)
-        first = example_test.free_ports(COUNT)
-        job = {**os.environ, "RDMC_KEY_FILE": key, "RDMC_HOSTS": f"127.0.0.1:[{first}-{first + COUNT - 1}]"}
-        running = [subprocess.Popen([os.environ["RDMC_MEMBERSHIP_EXAMPLE"], "hostlist"], env={**job, "RDMC_RANK": str(i)},
-                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for i in range(COUNT)]
-        try:
-            roles = {}
-            for process in running:
-                for line in process.stdout:
-                    if line.endswith(" of 3\n"):
-                        roles[process] = line.split()[0]
-                        break
-            assert sorted(roles.values()) == ["receiver", "receiver", "root"], roles
-            root = next(process for process in running if roles[process] == "root")
-            survivors = [process for process in running if process is not root]
-            root.stdin.write("first\n")
-            for process in survivors:
-                wait_for(process, "message 0: first")
-            root.kill()
-            said = []
-            for process in survivors:
-                for line in process.stdout:
-                    if line.endswith(" of 2\n"):
-                        said.append(line.split()[0])
-                        break
-            assert sorted(said) == ["receiver", "root"], said
-            survivors[said.index("root")].stdin.write("second\n")
-            wait_for(survivors[said.index("receiver")], "message 1: second")
-            for process in survivors:
-                process.stdin.close()
-                process.stdout.close()
-                assert process.wait(timeout=60) == 0, process.returncode
-        finally:
-            for process in running:
-                process.kill()
+    with example_test.job(os.environ["RDMC_MEMBERSHIP_EXAMPLE"], COUNT) as running:
+        roles = {}
+        for process in running:
+            for line in process.stdout:
+                if line.endswith(" of 3\n"):
+                    roles[process] = line.split()[0]
+                    break
+        assert sorted(roles.values()) == ["receiver", "receiver", "root"], roles
+        root = next(process for process in running if roles[process] == "root")
+        survivors = [process for process in running if process is not root]
+        root.stdin.write("first\n")
+        for process in survivors:
+            wait_for(process, "message 0: first")
+        root.kill()
+        said = []
+        for process in survivors:
+            for line in process.stdout:
+                if line.endswith(" of 2\n"):
+                    said.append(line.split()[0])
+                    break
+        assert sorted(said) == ["receiver", "root"], said
+        survivors[said.index("root")].stdin.write("second\n")
+        wait_for(survivors[said.index("receiver")], "message 1: second")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 others must still have the lines that were added, and add more."""
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "group"))
 import example_test
@@ -37,36 +35,22 @@ def say(process, line):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as directory:
-        key = os.path.join(directory, "key")
-        subprocess.run([example_test.RDMC_BCAST, "keygen", key], check=True, stdout=subprocess.DEVNULL)
-        first = example_test.free_ports(COUNT)
-        job = {**os.environ, "RDMC_KEY_FILE": key, "RDMC_HOSTS": f"127.0.0.1:[{first}-{first + COUNT - 1}]"}
-        running = [subprocess.Popen([os.environ["RDMC_STATE_EXAMPLE"], "hostlist"], env={**job, "RDMC_RANK": str(i)},
-                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for i in range(COUNT)]
-        try:
-            roles = {process: role(process, COUNT) for process in running}
-            assert sorted(roles.values()) == ["main", "replica", "replica"], roles
-            for i, process in enumerate(running):
-                say(process, f"line {i}")
-                wait_for(process, f"added: line {i}")
-            killed = next(process for process in running if roles[process] == "main")
-            killed.kill()
-            survivors = [process for process in running if process is not killed]
-            assert sorted(role(process, COUNT - 1) for process in survivors) == ["main", "replica"]
-            for i, process in enumerate(survivors):
-                say(process, f"more {i}")
-                wait_for(process, f"added: more {i}")
-            for process in survivors:
-                say(process, "show")
-                wait_for(process, *(f"- line {i}" for i in range(COUNT)), "- more 0", "- more 1")
-            for process in survivors:
-                process.stdin.close()
-                process.stdout.close()
-                assert process.wait(timeout=60) == 0, process.returncode
-        finally:
-            for process in running:
-                process.kill()
+    with example_test.job(os.environ["RDMC_STATE_EXAMPLE"], COUNT) as running:
+        roles = {process: role(process, COUNT) for process in running}
+        assert sorted(roles.values()) == ["main", "replica", "replica"], roles
+        for i, process in enumerate(running):
+            say(process, f"line {i}")
+            wait_for(process, f"added: line {i}")
+        killed = next(process for process in running if roles[process] == "main")
+        killed.kill()
+        survivors = [process for process in running if process is not killed]
+        assert sorted(role(process, COUNT - 1) for process in survivors) == ["main", "replica"]
+        for i, process in enumerate(survivors):
+            say(process, f"more {i}")
+            wait_for(process, f"added: more {i}")
+        for process in survivors:
+            say(process, "show")
+            wait_for(process, *(f"- line {i}" for i in range(COUNT)), "- more 0", "- more 1")
 
 
 if __name__ == "__main__":

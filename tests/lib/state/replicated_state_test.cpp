@@ -28,10 +28,11 @@ class Replica {
     state = ReplicatedState::open(*process.membership, options).value();
     thread_ = std::thread([this] {
       while (!is_ending_) {
-        if (is_paused)
+        has_paused = is_paused.load();
+        if (has_paused)
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        else if (auto news = state->take(milliseconds(50)))
-          std::visit([&](auto& one) { told.tell([&] { on(one); }); }, *news);
+        else if (auto change = state->take(milliseconds(50)))
+          std::visit([&](auto& one) { told.tell([&] { on(one); }); }, *change);
       }
     });
   }
@@ -42,6 +43,12 @@ class Replica {
     state.reset();
   }
 
+  /// From now on, the application takes no changes. Waits until it takes none.
+  void pause() {
+    is_paused = true;
+    while (!has_paused) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  void go_on() { is_paused = false; }
   std::uint64_t submit(const std::string& text) {
     for (;;) {
       const auto number = state->submit(std::as_bytes(std::span(text)));
@@ -57,10 +64,9 @@ class Replica {
     return told.wait([&] { return answered >= number; });
   }
   bool is_complete(std::uint32_t count) {
-    return told.wait([&] { return standing.is_complete && standing.complete_replicas == count; });
+    return told.wait([&] { return status.is_complete && status.complete_replicas == count; });
   }
 
-  std::atomic<bool> is_paused = false;      // the application takes no news
   std::atomic<bool> drops_writers = false;  // the application does not save its state
   Process process;
   std::unique_ptr<ReplicatedState> state;
@@ -68,7 +74,7 @@ class Replica {
   std::vector<std::string> events;
   std::map<std::uint64_t, std::uint64_t> unanswered;  // own events: the position, and the number
   std::atomic<std::uint64_t> answered = 0;            // own events up to this number are answered
-  StateStanding standing;
+  ReplicaStatus status;
   std::atomic<std::uint64_t> applied = 0;  // the position after the last event
   std::atomic<std::size_t> saved = 0, loaded_bytes = 0;
   std::optional<Error> ended;
@@ -88,7 +94,7 @@ class Replica {
          unanswered.erase(unanswered.begin()))
       answered = unanswered.begin()->second;
   }
-  void on(StateStanding& now) { standing = now; }
+  void on(ReplicaStatus& now) { status = now; }
   void on(SaveState& save) {
     ++saved;
     if (drops_writers) return;
@@ -119,7 +125,7 @@ class Replica {
   const std::vector<std::byte> ballast_;
   std::string text_;
   std::vector<StateWriter> writers_;
-  std::atomic<bool> is_ending_ = false;
+  std::atomic<bool> is_ending_ = false, is_paused = false, has_paused = false;
   std::thread thread_;
 };
 
@@ -143,7 +149,7 @@ struct Replicas {
   Replica& main() {
     for (const auto& replica : all) {
       bool is_main = false;
-      replica->told.tell([&] { is_main = replica->standing.is_main; });
+      replica->told.tell([&] { is_main = replica->status.is_main; });
       if (is_main) return *replica;
     }
     BOOST_FAIL("there is no main");
@@ -261,12 +267,11 @@ BOOST_AUTO_TEST_CASE(the_main_answers_no_read_before_it_has_applied_what_others_
   Replica& main = replicas.main();
   BOOST_TEST(comes_to_answer(main));
   Replica& other = main.process.id() == replicas[0].process.id() ? replicas[1] : replicas[0];
-  main.is_paused = true;
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // The call of take() ends.
+  main.pause();
   other.submit("new");
   BOOST_TEST(other.has_answered(1));
   BOOST_TEST(!main.state->may_answer(main.applied));
-  main.is_paused = false;
+  main.go_on();
   BOOST_TEST(main.has(1));
   BOOST_TEST(main.state->may_answer(main.applied));
 }
@@ -275,14 +280,14 @@ BOOST_AUTO_TEST_CASE(a_replica_with_too_much_to_apply_goes_on_after_the_death_of
   Replicas replicas(3);
   Replica* const main = &replicas.main();
   Replica& slow = replicas.all.back().get() == main ? replicas[0] : *replicas.all.back();
-  slow.is_paused = true;
+  slow.pause();
   const std::string large(400'000, 'x');
   for (int i = 0; i < 30; ++i) main->submit(large + std::to_string(i));
   BOOST_TEST(main->has_answered(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // The slow replica has no room any more.
   BOOST_TEST(main->answered < 30);
   std::erase_if(replicas.all, [&](const auto& replica) { return replica.get() == main; });
-  slow.is_paused = false;
+  slow.go_on();
   slow.submit("after");
   BOOST_TEST(slow.has_answered(1));
   BOOST_TEST((replicas[0].events == replicas[1].events));
@@ -294,11 +299,11 @@ BOOST_AUTO_TEST_CASE(a_replica_gets_the_state_in_another_transfer_if_the_first_o
   BOOST_TEST(replicas[0].has_answered(1));
   for (const auto& replica : replicas.all) replica->drops_writers = true;
   Replica& late = replicas.add();
-  late.is_paused = true;
+  late.pause();
   const auto saved = [&] { return replicas[0].saved + replicas[1].saved; };
   while (saved() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   for (const auto& replica : replicas.all) replica->drops_writers = false;
-  late.is_paused = false;
+  late.go_on();
   BOOST_TEST(late.is_complete(3));
   check_alike(replicas, 1);
 }
@@ -313,13 +318,40 @@ BOOST_AUTO_TEST_CASE(a_lost_state_goes_on_when_the_application_decides_so) {
   while (!replicas[0].told.wait([&] { return replicas[0].saved > 0; })) {
   }
   replicas.all.erase(replicas.all.begin());
-  BOOST_TEST(late.told.wait([&] { return late.standing.is_main && late.standing.is_lost; }));
+  BOOST_TEST(late.told.wait([&] { return late.status.is_main && late.status.is_lost; }));
   BOOST_TEST(late.state->begin_anew().has_value());
   BOOST_TEST(late.is_complete(1));
   late.submit("new");
   BOOST_TEST(late.has_answered(1));
   replicas.add();
   check_alike(replicas, 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_gets_a_wrong_message_leaves) {
+  OneStore store;
+  Process other(store, "a faulty member", kLease);
+  BOOST_TEST_REQUIRE(other.sees(1));
+  // The older member is the root of the group. It sends something that no replica sends.
+  MemberGroupOptions options;
+  options.group.block_bytes = kUsualBlockBytes;
+  options.first_members = 2;
+  std::atomic<std::size_t> members = 0;
+  MemberGroupCallbacks on;
+  on.continued = [&](const GroupView& view) { members = view.members.size(); };
+  const std::vector<std::byte> wrong(10, std::byte{0xFF});
+  const auto group = other.membership->create_group(GroupNumber{5}, options, on);
+  BOOST_TEST_REQUIRE(group.has_value());
+  Replica replica(store, options_for(2));
+  BOOST_TEST_REQUIRE(other.told.wait([&] { return other.views.back().members.size() == 2; }));
+  while (!(*group)->send(wrong)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  BOOST_TEST(replica.told.wait([&] { return replica.ended.has_value(); }));
+  BOOST_TEST((replica.ended->code == Errc::protocol_error));
+  BOOST_TEST(failed_with(replica.state->submit({}), Errc::cancelled));
+  // It does not count any more.
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (members != 1 && std::chrono::steady_clock::now() < latest)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  BOOST_TEST(members == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_have_names) {
@@ -336,8 +368,8 @@ BOOST_AUTO_TEST_CASE(mistakes_have_names) {
   BOOST_TEST(one.has_value());
   BOOST_TEST(failed_with(ReplicatedState::open(*process.membership, {}), Errc::already_exists));
   process.membership.reset();
-  while (const auto news = (*one)->take(seconds(30)))
-    if (std::holds_alternative<StateEnded>(*news)) break;
+  while (const auto change = (*one)->take(seconds(30)))
+    if (std::holds_alternative<StateEnded>(*change)) break;
   BOOST_TEST(failed_with((*one)->submit({}), Errc::cancelled));
 }
 
