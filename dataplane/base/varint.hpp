@@ -59,6 +59,8 @@ class VarintReader {
     rest_ = rest_.subspan(length);
     return taken;
   }
+  /// The bytes that were not read yet.
+  std::span<const std::byte> rest() const { return rest_; }
   /// Marks the message as malformed, as an error of a reading function does.
   void fail() { is_good_ = false; }
   bool is_good() const { return is_good_; }

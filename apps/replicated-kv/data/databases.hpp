@@ -1,0 +1,84 @@
+// Everything that the replicas of a service keep alike: the numbered databases, and what clients watch. All
+// changes of keys go through this class, so that WATCH sees each of them. One thread uses it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "apps/replicated-kv/data/database.hpp"
+#include "apps/replicated-kv/data/watches.hpp"
+
+namespace rdmc::kv {
+
+class Databases {
+ public:
+  static constexpr std::uint32_t kCount = 16;
+
+  /// `seed` is for hash tables. It may differ between replicas.
+  explicit Databases(std::uint64_t seed);
+
+  Database& at(std::uint32_t number) { return databases_[number]; }
+  SmallMemory& memory() { return *memory_; }
+  Watches& watches() { return watches_; }
+  /// The number of changes of keys so far.
+  std::uint64_t changes() const { return changes_; }
+
+  /// Must be called after each change of a key.
+  void changed(std::uint32_t number, std::string_view key) {
+    ++changes_;
+    if (!watches_.is_empty()) watches_.changed(number, key);
+  }
+  void erase(std::uint32_t number, Database::Entry& entry);
+  /// Removes the key if its deadline has come.
+  void erase_if_expired(std::uint32_t number, std::string_view key, Milliseconds now);
+  void clear(std::uint32_t number);
+  void clear();
+  /// Exchanges the contents of two databases.
+  void swap(std::uint32_t a, std::uint32_t b);
+  /// Removes keys whose deadline has come, the earliest deadline first, and at most `most` of them. Returns
+  /// the number.
+  std::size_t expire(Milliseconds now, std::size_t most);
+  /// The earliest deadline of all keys.
+  std::optional<Milliseconds> earliest_deadline() const;
+  /// The keys that expire() has removed so far.
+  std::uint64_t expired() const { return expired_; }
+
+  /// Writes everything, in pieces. `head` is what the application adds.
+  void save(std::vector<std::byte> head, const std::function<void(std::vector<std::byte>)>& write) const;
+
+ private:
+  friend class Loader;
+  std::unique_ptr<SmallMemory> memory_ = std::make_unique<SmallMemory>();
+  std::vector<Database> databases_;
+  Watches watches_;
+  std::uint64_t changes_ = 0, expired_ = 0;
+};
+
+/// Makes empty databases equal to saved ones, from the bytes that save() has written, in pieces of any size.
+class Loader {
+ public:
+  explicit Loader(Databases& databases) : databases_(databases) {}
+  /// Returns false if the bytes are wrong. The databases have a part of the state then.
+  bool add(std::span<const std::byte> bytes);
+  /// True if the bytes so far are a complete state.
+  bool is_complete() const { return is_complete_ && waiting_.empty(); }
+  /// What was given to save().
+  std::span<const std::byte> head() const { return head_; }
+
+ private:
+  bool load_piece(std::span<const std::byte> piece);
+  bool load_key(VarintReader& in, std::uint32_t number);
+
+  Databases& databases_;
+  std::vector<std::byte> waiting_, head_;
+  bool is_complete_ = false;
+};
+
+/// Appends the value of a key.
+void save_value(const Item& item, std::vector<std::byte>& out);
+/// Reads what save_value() has written. Returns false if it is wrong.
+bool load_value(VarintReader& in, SmallMemory& memory, Item& item);
+
+}  // namespace rdmc::kv

@@ -1,0 +1,33 @@
+// The memory of keys and values. Small objects come from pools of equal blocks, so that a small key costs no
+// call of malloc and no header of malloc (std::pmr::unsynchronized_pool_resource; docs/kv.md has the measured
+// bytes per key). Objects above kMostPooledBytes come from operator new. One thread uses it. It must exist
+// longer than everything that was allocated from it.
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+
+namespace rdmc::kv {
+
+class SmallMemory {
+ public:
+  static constexpr std::size_t kMostPooledBytes = 512;
+
+  void* allocate(std::size_t bytes) {
+    used_ += bytes;
+    return pools_.allocate(bytes, alignof(void*));
+  }
+  void free(void* object, std::size_t bytes) {
+    used_ -= bytes;
+    pools_.deallocate(object, bytes, alignof(void*));
+  }
+  /// The bytes of all objects.
+  std::size_t used() const { return used_; }
+
+ private:
+  std::pmr::unsynchronized_pool_resource pools_{
+      {.max_blocks_per_chunk = 4096, .largest_required_pool_block = kMostPooledBytes}};
+  std::size_t used_ = 0;
+};
+
+}  // namespace rdmc::kv

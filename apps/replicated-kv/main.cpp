@@ -1,0 +1,15 @@
+// rdmc_kv: a replicated key-value service. docs/kv.md is its guide. The exit codes are in its help.
+#include "apps/program/output.hpp"
+#include "apps/program/stop_signals.hpp"
+#include "apps/replicated-kv/server/options.hpp"
+#include "apps/replicated-kv/server/server.hpp"
+
+int main(int argc, char** argv) {
+  using namespace rdmc;
+  const auto wanted = kv::parse_command_line(argc, argv);
+  if (const auto* const end = std::get_if<kv::EndNow>(&wanted)) return end->code;
+  auto signals = StopSignals::block();
+  if (!signals) return complain(signals.error(), kv::kFailed);
+  const auto served = kv::serve(std::get<kv::ServeOptions>(wanted), *signals);
+  return served ? kv::kDone : complain(served.error(), kv::kFailed);
+}

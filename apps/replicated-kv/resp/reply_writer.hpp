@@ -1,0 +1,62 @@
+// Writes replies in RESP2 or RESP3. RESP3's types become their usual RESP2 form for a client that has not
+// asked for RESP3. A muted writer writes nothing: it is for commands whose reply nobody needs here. One
+// thread uses it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rdmc::kv {
+
+class ReplyWriter {
+ public:
+  /// Appends to `out`, which must exist longer.
+  ReplyWriter(std::string& out, bool is_resp3) : out_(&out), is_resp3_(is_resp3) {}
+  /// A muted writer.
+  ReplyWriter() = default;
+
+  bool is_muted() const { return out_ == nullptr; }
+  bool is_resp3() const { return is_resp3_; }
+  /// The number of error replies so far.
+  std::size_t errors() const { return errors_; }
+
+  void ok() { line("+OK\r\n"); }
+  void simple(std::string_view text);
+  /// `text` begins with the code of the error, for example "ERR ". Line ends in it become spaces.
+  void error(std::string_view text);
+  void integer(std::int64_t number);
+  void bulk(std::string_view bytes);
+  /// A text that a person reads. Its type in RESP3 is the verbatim string.
+  void verbatim(std::string_view text);
+  void null();
+  /// The reply of a command whose array does not exist, such as an aborted EXEC.
+  void null_array();
+  void boolean(bool value);
+  /// In RESP2 the number is a bulk string.
+  void real(double number);
+  void array(std::size_t count) { head('*', count); }
+  /// `count` pairs follow.
+  void map(std::size_t count) { is_resp3_ ? head('%', count) : head('*', 2 * count); }
+  void set(std::size_t count) { head(is_resp3_ ? '~' : '*', count); }
+  void push(std::size_t count) { head(is_resp3_ ? '>' : '*', count); }
+  /// Bytes that are a reply already.
+  void raw(std::string_view bytes) { line(bytes); }
+
+ private:
+  void line(std::string_view text) {
+    if (out_ != nullptr) out_->append(text);
+  }
+  void head(char kind, std::size_t count);
+
+  std::string* out_ = nullptr;
+  bool is_resp3_ = false;
+  std::size_t errors_ = 0;
+};
+
+/// The shortest text that gives `number` again, as Redis writes it: "3", "3.5", "1e+20", "inf", "-inf",
+/// "nan".
+std::string text_of(double number);
+
+}  // namespace rdmc::kv

@@ -1,0 +1,187 @@
+#include "apps/replicated-kv/server/client_sockets.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rdmc::kv {
+
+namespace {
+
+constexpr std::size_t kReadBytes = 16 << 10;
+constexpr int kBacklog = 511;
+/// An output with at most this capacity keeps its memory when it is empty.
+constexpr std::size_t kKeptOutputBytes = 64 << 10;
+
+socklen_t to_socket_address(const Address& address, sockaddr_storage& storage) {
+  storage = {};
+  if (address.ipv6) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(storage);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    std::memcpy(&v6.sin6_addr, address.bytes.data(), sizeof(v6.sin6_addr));
+    return sizeof(v6);
+  }
+  auto& v4 = reinterpret_cast<sockaddr_in&>(storage);
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(address.port);
+  std::memcpy(&v4.sin_addr, address.bytes.data(), sizeof(v4.sin_addr));
+  return sizeof(v4);
+}
+
+Address from_socket_address(const sockaddr_storage& storage) {
+  Address address;
+  if (storage.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
+    address.ipv6 = true;
+    address.port = ntohs(v6.sin6_port);
+    std::memcpy(address.bytes.data(), &v6.sin6_addr, sizeof(v6.sin6_addr));
+  } else {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
+    address.port = ntohs(v4.sin_port);
+    std::memcpy(address.bytes.data(), &v4.sin_addr, sizeof(v4.sin_addr));
+  }
+  return address;
+}
+
+}  // namespace
+
+Result<ClientSockets> ClientSockets::listen(const Address& address, int epoll, Service& service) {
+  Descriptor listener(
+      ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener) return fail_errno("socket", errno);
+  const int on = 1;
+  ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_storage storage;
+  socklen_t size = to_socket_address(address, storage);
+  if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&storage), size) != 0 ||
+      ::listen(listener.get(), kBacklog) != 0)
+    return fail_errno("cannot listen on " + to_string(address), errno);
+  size = sizeof(storage);
+  ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&storage), &size);
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kListenKey}};
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, listener.get(), &event) != 0) return fail_errno("epoll", errno);
+  return ClientSockets(std::move(listener), from_socket_address(storage), epoll, service);
+}
+
+bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Milliseconds now) {
+  if (key < kListenKey) return false;
+  if (key == kListenKey) {
+    accept_all(now);
+    return true;
+  }
+  const auto known = sockets_.find(key - kFirstClientKey);
+  if (known == sockets_.end()) return true;
+  Socket& socket = known->second;
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+    read(socket, now);
+  } else if ((events & EPOLLOUT) != 0) {
+    if (!write(socket)) return close(socket), true;
+    // Requests may have waited for space.
+    service_->execute(*socket.client, now);
+    watch(socket);
+  }
+  return true;
+}
+
+void ClientSockets::accept_all(Milliseconds now) {
+  for (;;) {
+    sockaddr_storage storage;
+    socklen_t size = sizeof(storage);
+    Descriptor fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&storage), &size,
+                            SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return;
+    }
+    if (service_->clients() >= static_cast<std::size_t>(service_->settings().number("maxclients"))) {
+      constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
+      static_cast<void>(::send(fd.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+      continue;
+    }
+    const int on = 1;
+    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    Client& client = service_->connect(to_string(from_socket_address(storage)), now);
+    Socket& socket = sockets_[client.number];
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = client.number + kFirstClientKey}};
+    if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event) != 0) {
+      sockets_.erase(client.number);
+      service_->disconnect(client);
+      return;
+    }
+    socket.fd = std::move(fd);
+    socket.client = &client;
+    socket.events = EPOLLIN;
+  }
+}
+
+void ClientSockets::read(Socket& socket, Milliseconds now) {
+  Client& client = *socket.client;
+  if (!service_->is_full(client)) {
+    const auto space = client.parser.space(kReadBytes);
+    const ssize_t got = ::recv(socket.fd.get(), space.data(), space.size(), 0);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return close(socket);
+    if (got > 0) client.parser.received(static_cast<std::size_t>(got));
+  }
+  service_->execute(client, now);
+}
+
+bool ClientSockets::write(Socket& socket) {
+  std::string& output = socket.client->output;
+  while (socket.written < output.size()) {
+    const ssize_t sent =
+        ::send(socket.fd.get(), output.data() + socket.written, output.size() - socket.written, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return true;
+    if (sent <= 0) return false;
+    socket.written += static_cast<std::size_t>(sent);
+  }
+  socket.written = 0;
+  if (output.capacity() > kKeptOutputBytes)
+    output = {};
+  else
+    output.clear();
+  return true;
+}
+
+void ClientSockets::watch(Socket& socket) {
+  const Client& client = *socket.client;
+  const std::uint32_t wanted = (service_->is_full(client) || client.is_closing ? 0 : std::uint32_t{EPOLLIN}) |
+                               (client.output.empty() ? 0 : std::uint32_t{EPOLLOUT});
+  if (wanted == socket.events) return;
+  socket.events = wanted;
+  epoll_event event{.events = wanted, .data = {.u64 = client.number + kFirstClientKey}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, socket.fd.get(), &event);
+}
+
+void ClientSockets::close(Socket& socket) {
+  Client& client = *socket.client;
+  const std::uint64_t number = client.number;
+  sockets_.erase(number);
+  service_->disconnect(client);
+}
+
+void ClientSockets::write_changed(Milliseconds now) {
+  for (const std::uint64_t number : service_->take_changed()) {
+    const auto known = sockets_.find(number);
+    if (known == sockets_.end()) continue;
+    Socket& socket = known->second;
+    const bool was_full = service_->is_full(*socket.client);
+    if (!write(socket) ||
+        (socket.client->is_closing && socket.client->output.empty() && socket.client->answers.empty())) {
+      close(socket);
+      continue;
+    }
+    if (was_full && !service_->is_full(*socket.client)) service_->execute(*socket.client, now);
+    watch(socket);
+  }
+}
+
+}  // namespace rdmc::kv

@@ -1,0 +1,58 @@
+// The TCP connections of the clients of a server. It reads requests into the parsers of Service, and writes
+// what Service has for the clients. A client that does not read its replies is not read from either. One
+// thread uses it.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "apps/replicated-kv/service/service.hpp"
+#include "dataplane/base/address.hpp"
+#include "dataplane/base/descriptor.hpp"
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::kv {
+
+class ClientSockets {
+ public:
+  /// Listens on `address`. `epoll` and `service` must exist longer. Errors: those of socket(), bind() and
+  /// listen().
+  static Result<ClientSockets> listen(const Address& address, int epoll, Service& service);
+
+  /// Handles an event of a descriptor of this object. `key` is the data of the event. Returns false if it
+  /// belongs to somebody else.
+  bool on_event(std::uint64_t key, std::uint32_t events, Milliseconds now);
+  /// Writes the output of the clients that Service names.
+  void write_changed(Milliseconds now);
+  /// The address on which the clients connect.
+  const Address& address() const { return address_; }
+
+  /// Keys from this one on belong to clients. Lower ones are free for the caller.
+  static constexpr std::uint64_t kListenKey = 16, kFirstClientKey = 17;
+
+ private:
+  struct Socket {
+    Descriptor fd;
+    Client* client = nullptr;
+    std::size_t written = 0;   // of the output
+    std::uint32_t events = 0;  // that epoll reports
+    bool has_hung_up = false;
+  };
+
+  ClientSockets(Descriptor listener, const Address& address, int epoll, Service& service)
+      : listener_(std::move(listener)), address_(address), epoll_(epoll), service_(&service) {}
+  void accept_all(Milliseconds now);
+  void read(Socket& socket, Milliseconds now);
+  bool write(Socket& socket);
+  void watch(Socket& socket);
+  void close(Socket& socket);
+
+  Descriptor listener_;
+  Address address_;
+  int epoll_;
+  Service* service_;
+  std::unordered_map<std::uint64_t, Socket> sockets_;  // by the number of the client
+};
+
+}  // namespace rdmc::kv

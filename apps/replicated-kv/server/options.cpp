@@ -1,0 +1,106 @@
+#include "apps/replicated-kv/server/options.hpp"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/program/output.hpp"
+#include "apps/units/identity_options.hpp"
+#include "apps/units/units.hpp"
+#include "controlplane/launch/hostlist.hpp"
+
+namespace rdmc::kv {
+
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 6379;
+
+/// Reads the hostlist of --members. Each item is the numeric client address of a server.
+Result<std::vector<Address>> members_of(const std::string& list) {
+  const auto no_file = [](const std::string& path) -> Result<std::string> {
+    return fail(Errc::invalid_argument, "--members: no file can be named, but '" + path + "' is");
+  };
+  const auto hosts = control::expand_hostlist(list, {}, no_file);
+  if (!hosts) return fail(hosts.error().code, "--members: " + hosts.error().what);
+  std::vector<Address> members;
+  for (const control::Host& host : *hosts) {
+    const std::string text = host.name.contains(':') ? "[" + host.name + "]:" + std::to_string(host.port)
+                                                     : host.name + ":" + std::to_string(host.port);
+    const auto address = parse_address(text, 0);
+    if (!address) return fail(Errc::invalid_argument, "--members: " + address.error().what);
+    if (address->port > UINT16_MAX - kControlPortOffset)
+      return fail(Errc::invalid_argument, "--members: " + text + ": the port number must be at most " +
+                                              std::to_string(UINT16_MAX - kControlPortOffset) +
+                                              ", because the server also uses this number plus " +
+                                              std::to_string(kControlPortOffset));
+    members.push_back(*address);
+  }
+  return members;
+}
+
+Result<ServeOptions> complete(ServeOptions options, const std::string& listen, const std::string& members,
+                              const std::string& patience) {
+  const auto address = parse_address(listen, kDefaultPort);
+  if (!address) return fail(Errc::invalid_argument, "--listen: " + address.error().what);
+  options.listen = *address;
+  const auto duration = parse_duration(patience);
+  if (!duration) return fail(Errc::invalid_argument, "--unavailable-after: " + duration.error().what);
+  options.unavailable_after = duration->ns / 1'000'000;
+  if (members.empty()) return options;
+  auto list = members_of(members);
+  if (!list) return std::unexpected(list.error());
+  options.members = std::move(*list);
+  const auto self = std::ranges::find(options.members, options.listen);
+  if (self == options.members.end())
+    return fail(Errc::invalid_argument, "--listen " + to_string(options.listen) + " is not one of --members");
+  options.self = static_cast<std::size_t>(self - options.members.begin());
+  const std::size_t majority = options.members.size() / 2 + 1;
+  if (options.least_replicas == 0) options.least_replicas = majority;
+  if (options.least_replicas > options.members.size())
+    return fail(Errc::invalid_argument, "--min-replicas is larger than the number of --members");
+  if (auto valid = check_identity(options.identity, false); !valid) return std::unexpected(valid.error());
+  return options;
+}
+
+}  // namespace
+
+std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
+  ServeOptions options;
+  std::string listen = "127.0.0.1:6379", members, patience = "2s";
+  CLI::App app{"A replicated key-value service that speaks the protocol of Redis.", "rdmc_kv"};
+  app.set_version_flag("--version", "rdmc_kv " RDMC_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_flag("--json", options.json, "print one JSON object on each line of stdout");
+  app.footer(
+      "Exit codes:\n"
+      "  0    ended by a signal\n"
+      "  1    wrong usage\n"
+      "  2    the server cannot listen, or cannot take part in the service");
+  CLI::App* const serve = app.add_subcommand("serve", "runs a server until a signal");
+  serve->add_option("--listen", listen, "ADDR:PORT for clients")->capture_default_str();
+  serve->add_option(
+      "--members", members,
+      "the client addresses of all servers of the service, as a hostlist, in the same order at each "
+      "server. --listen must be one of them. Without this option, the server is alone");
+  serve
+      ->add_option("--min-replicas", options.least_replicas,
+                   "answer only while this number of servers has the state; default: a majority of --members")
+      ->check(CLI::PositiveNumber);
+  serve
+      ->add_option("--unavailable-after", patience,
+                   "how long requests wait while the service cannot answer, before they get an error")
+      ->capture_default_str();
+  serve->add_option("--fabric", options.fabric, "the fabric between the servers; default: auto");
+  declare_identity(*serve, options.identity, "run without a key: anyone who reaches a server can be one");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return EndNow{app.exit(error) == 0 ? kDone : kUsage};
+  }
+  auto wanted = complete(std::move(options), listen, members, patience);
+  if (!wanted) return EndNow{complain(wanted.error(), kUsage)};
+  return std::move(*wanted);
+}
+
+}  // namespace rdmc::kv

@@ -1,0 +1,161 @@
+#include "apps/replicated-kv/server/replica.hpp"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rdmc::kv {
+
+namespace {
+
+constexpr Duration kLease = milliseconds(150);
+/// The interval between attempts to join again.
+constexpr Milliseconds kJoinAgain = 100;
+constexpr GroupNumber kStateNumber{1};
+/// The number of changes that one call of work() takes at most, so that clients are not kept waiting.
+constexpr int kMostChanges = 1000;
+
+}  // namespace
+
+Replica::~Replica() {
+  state_.reset();
+  membership_.reset();
+}
+
+void Replica::wake() const {
+  ::eventfd_write(wake_.get(), 1);
+}
+
+Result<void> Replica::start(Milliseconds now) {
+  wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return fail_errno("eventfd", errno);
+  return join(now);
+}
+
+Result<void> Replica::join(Milliseconds now) {
+  MembershipOptions options;
+  options.group = "rdmc_kv " + to_string(options_.members.front());
+  options.name = to_string(options_.listen);
+  options.address = options_.listen;
+  options.address.port = 0;
+  // One or three servers run the store of views.
+  const std::size_t stores = options_.members.size() < 3 ? 1 : 3;
+  for (std::size_t i = 0; i < stores; ++i) {
+    Address node = options_.members[i];
+    node.port = static_cast<std::uint16_t>(node.port + kControlPortOffset);
+    options.store.nodes.push_back(node);
+  }
+  if (options_.self < stores) options.store.runs = options_.self;
+  options.key_file = options_.identity.key_file;
+  const control::CertificateFiles& files = options_.identity.certificates;
+  options.certificates = {files.certificate, files.private_key, files.authority};
+  options.insecure = options_.identity.insecure;
+  if (!options_.fabric.empty()) options.fabric = options_.fabric;
+  options.lease = kLease;
+  MembershipCallbacks on;
+  on.installed = [this](const View& view) {
+    {
+      const std::lock_guard lock(mutex_);
+      view_ = view;
+      has_new_view_ = true;
+    }
+    wake();
+  };
+  const auto complain = [this](std::string what) {
+    {
+      const std::lock_guard lock(mutex_);
+      lost_.push_back(std::move(what));
+    }
+    wake();
+  };
+  on.store_lost = [complain](const Error& cause) { complain("the views cannot change: " + cause.what); };
+  on.store_found = [complain] { complain("the views can change again"); };
+  on.store_node_ended = [complain](const Error& cause) {
+    complain("this server keeps no views any more: " + cause.what);
+  };
+  on.refused = [complain](const Address& process, const Error& cause) {
+    complain("refused " + to_string(process) + ": " + cause.what);
+  };
+  auto membership = Membership::join(options, std::move(on));
+  if (!membership) return std::unexpected(membership.error());
+  ReplicatedStateOptions state_options;
+  state_options.number = kStateNumber;
+  state_options.first_replicas = options_.members.size();
+  state_options.least_replicas = options_.least_replicas;
+  state_options.on_change = [this] { wake(); };
+  auto state = ReplicatedState::open(**membership, state_options);
+  if (!state) return std::unexpected(state.error());
+  membership_ = std::move(*membership);
+  state_ = std::move(*state);
+  service_.begin(*this, static_cast<std::uint64_t>(membership_->id()));
+  service_.on_status({}, now);
+  return {};
+}
+
+void Replica::leave(const std::string& why, Milliseconds now) {
+  complaints_.push_back("this server does not take part any more, and joins again: " + why);
+  service_.end(now);
+  state_.reset();
+  membership_.reset();
+  join_again_ = now + kJoinAgain;
+}
+
+Result<void> Replica::work(Milliseconds now) {
+  eventfd_t ignored;
+  ::eventfd_read(wake_.get(), &ignored);
+  {
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(lost_, std::back_inserter(complaints_));
+    lost_.clear();
+  }
+  if (!state_) {
+    if (now < join_again_) return {};
+    return join(now);
+  }
+  update_info();
+  for (int i = 0; i < kMostChanges; ++i) {
+    auto change = state_->take();
+    if (!change) return {};
+    if (const auto* const event = std::get_if<OrderedEvent>(&*change)) {
+      service_.on_event(*event);
+    } else if (const auto* const stable = std::get_if<StableEvents>(&*change)) {
+      service_.on_stable(stable->position);
+    } else if (const auto* const status = std::get_if<ReplicaStatus>(&*change)) {
+      service_.on_status(*status, now);
+      update_info();
+    } else if (auto* const save = std::get_if<SaveState>(&*change)) {
+      service_.save([&](std::vector<std::byte> piece) { save->to.write(std::move(piece)); });
+      save->to.finish();
+    } else if (const auto* const load = std::get_if<LoadState>(&*change)) {
+      if (!service_.on_load(*load)) leave("the state of another server was wrong", now);
+    } else {
+      leave(std::get<StateEnded>(*change).cause.what, now);
+    }
+    if (!state_) return {};
+  }
+  wake();
+  return {};
+}
+
+void Replica::update_info() {
+  const std::lock_guard lock(mutex_);
+  ServiceInfo info;
+  info.port = options_.listen.port;
+  info.view_epoch = value_of(view_.epoch);
+  info.pid = static_cast<std::uint64_t>(::getpid());
+  if (const Member* const main = view_.find(service_.status().main)) {
+    // The name of a member is its client address.
+    if (const auto address = parse_address(main->name, 0)) {
+      info.main_host = host_string(*address);
+      info.main_port = address->port;
+    }
+  }
+  service_.set_info(info);
+  if (!std::exchange(has_new_view_, false)) return;
+  std::vector<std::uint64_t> servers;
+  for (const Member& member : view_.members) servers.push_back(static_cast<std::uint64_t>(member.id));
+  service_.on_servers(servers);
+}
+
+}  // namespace rdmc::kv

@@ -1,0 +1,56 @@
+// The part of a server in a replicated service: its membership and its replicated state. It joins again by
+// itself when the others have removed this server. One thread uses it; the upcalls of the library only write
+// to the eventfd and to what the mutex protects.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "apps/replicated-kv/server/options.hpp"
+#include "apps/replicated-kv/service/service.hpp"
+#include "dataplane/base/descriptor.hpp"
+#include "lib/include/rdmc/replicated_state.hpp"
+
+namespace rdmc::kv {
+
+class Replica final : public Order {
+ public:
+  /// `service` must exist longer.
+  Replica(const ServeOptions& options, Service& service) : options_(options), service_(service) {}
+  ~Replica() override;
+
+  /// Takes part in the service. Errors: those of Membership::join and ReplicatedState::open.
+  Result<void> start(Milliseconds now);
+  /// Is readable when work() has something to do.
+  int descriptor() const { return wake_.get(); }
+  /// Hands all changes to Service. Errors: the server cannot take part again.
+  Result<void> work(Milliseconds now);
+  /// The reasons why this server has left the service since the last call, for people.
+  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
+
+  Result<std::uint64_t> submit(std::span<const std::byte> event) override { return state_->submit(event); }
+  bool may_answer(std::uint64_t applied) const override { return state_->may_answer(applied); }
+
+ private:
+  Result<void> join(Milliseconds now);
+  void leave(const std::string& why, Milliseconds now);
+  void wake() const;
+  void update_info();
+
+  const ServeOptions& options_;
+  Service& service_;
+  Descriptor wake_;
+  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<ReplicatedState> state_;
+  std::vector<std::string> complaints_;
+  Milliseconds join_again_ = 0;  // when state_ is null
+
+  std::mutex mutex_;
+  View view_;                      // protected by mutex_
+  bool has_new_view_ = false;      // protected by mutex_
+  std::vector<std::string> lost_;  // protected by mutex_; becomes complaints_
+};
+
+}  // namespace rdmc::kv

@@ -1,0 +1,96 @@
+#include "apps/replicated-kv/server/server.hpp"
+
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "apps/program/output.hpp"
+#include "apps/replicated-kv/server/client_sockets.hpp"
+#include "apps/replicated-kv/server/replica.hpp"
+#include "controlplane/auth/random.hpp"
+
+namespace rdmc::kv {
+
+namespace {
+
+/// The keys of the events of epoll that do not belong to clients.
+constexpr std::uint64_t kSignalKey = 0, kReplicaKey = 1;
+/// The loop looks around at least this often, in milliseconds.
+constexpr Milliseconds kLongestWait = 50, kLongestWaitAlone = 1000;
+constexpr int kMostEvents = 256;
+
+Milliseconds wall_clock() {
+  return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Each client needs a descriptor.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<void> watch(int epoll, int fd, std::uint64_t key) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = key}};
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return fail_errno("epoll", errno);
+  return {};
+}
+
+}  // namespace
+
+Result<void> serve(const ServeOptions& options, StopSignals& signals) {
+  raise_descriptor_limit();
+  std::uint64_t seed = 0;
+  if (auto filled = control::fill_random(std::as_writable_bytes(std::span(&seed, 1))); !filled)
+    return std::unexpected(filled.error());
+  Service service({.is_alone = options.is_alone(),
+                   .unavailable_after = options.unavailable_after,
+                   .least_replicas = options.least_replicas,
+                   .seed = seed});
+  const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return fail_errno("epoll_create1", errno);
+  auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
+  if (!sockets) return std::unexpected(sockets.error());
+  service.settings().fix("port", std::to_string(sockets->address().port));
+  service.set_info({.port = sockets->address().port, .pid = static_cast<std::uint64_t>(::getpid())});
+  if (auto watched = watch(epoll.get(), signals.descriptor(), kSignalKey); !watched) return watched;
+  Replica replica(options, service);
+  if (!options.is_alone()) {
+    if (auto started = replica.start(wall_clock()); !started) return started;
+    if (auto watched = watch(epoll.get(), replica.descriptor(), kReplicaKey); !watched) return watched;
+  }
+  if (options.json) print_json({{"event", "listening"}, {"address", to_string(sockets->address())}});
+  complain("clients connect to " + to_string(sockets->address()));
+  ::sd_notify(0, "READY=1");
+
+  std::array<epoll_event, kMostEvents> events;
+  for (;;) {
+    const Milliseconds longest = options.is_alone() ? kLongestWaitAlone : kLongestWait;
+    Milliseconds wait = longest;
+    if (const auto deadline = service.next_deadline())
+      wait = std::clamp<Milliseconds>(*deadline - wall_clock(), 0, longest);
+    const int count = ::epoll_wait(epoll.get(), events.data(), events.size(), static_cast<int>(wait));
+    const Milliseconds now = wall_clock();
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      if (event.data.u64 == kSignalKey && signals.take()) return {};
+      sockets->on_event(event.data.u64, event.events, now);
+    }
+    if (!options.is_alone()) {
+      if (auto worked = replica.work(now); !worked) return worked;
+      for (const std::string& complaint : replica.take_complaints()) complain(complaint);
+    }
+    service.end_turn(now);
+    sockets->write_changed(now);
+  }
+}
+
+}  // namespace rdmc::kv

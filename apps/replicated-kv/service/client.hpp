@@ -1,0 +1,50 @@
+// A client of a server, as Service sees it: what it has sent, what it gets, and its state. Service owns it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/replicated-kv/commands/command.hpp"
+#include "apps/replicated-kv/resp/request_parser.hpp"
+
+namespace rdmc::kv {
+
+/// The reply, or several replies, to requests of a client that follow each other.
+struct Answer {
+  std::uint64_t batch = 0;     ///< the batch that has the requests, or 0
+  std::uint64_t position = 0;  ///< the answer may leave when all events below this position are stable
+  bool is_ready = false;       ///< `bytes` is complete
+  std::uint32_t writes = 0;    ///< the number of the requests that may change something
+  std::uint32_t requests = 0;
+  std::string bytes;
+};
+
+struct Client {
+  Client(std::uint64_t client_number, std::string client_address, const RequestParser::Limits& limits)
+      : number(client_number), address(std::move(client_address)), parser(limits) {}
+
+  const std::uint64_t number;
+  const std::string address;
+  RequestParser parser;
+  std::string output;          ///< replies that may leave
+  std::deque<Answer> answers;  ///< replies that must wait, in the order of the requests
+  bool is_closing = false;     ///< after `output`, the connection ends
+  bool is_held = false;        ///< the request in the parser waits
+  bool is_listed = false;      ///< in the list of the clients that have changed in this turn
+
+  std::uint32_t database = 0;
+  bool is_resp3 = false;
+  std::string name;
+  Milliseconds connected_at = 0, last_request = 0;
+  std::string last_command;
+
+  // Transactions.
+  bool is_in_multi = false, has_multi_error = false, watches = false;
+  std::vector<std::vector<std::string>> queued;
+  std::size_t queued_bytes = 0;
+};
+
+}  // namespace rdmc::kv

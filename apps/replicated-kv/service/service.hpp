@@ -1,0 +1,214 @@
+// The key-value service of one server: it executes the requests of its clients. It is a state machine without
+// sockets, threads and clocks.
+//
+// A server that is alone executes a request at once. The servers of a replicated service execute writes in
+// their order (rdmc/replicated_state.hpp): a server puts the writes of its clients into batches, submits them
+// as events, and executes the events of all servers. A reply leaves when the event is stable. Replies to one
+// client leave in the order of its requests. The main executes a read at once, if the client has no earlier
+// request without a reply, and if the main may answer. All other reads go the way of writes. docs/kv.md says
+// what this promises.
+//
+// One thread uses it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "apps/replicated-kv/commands/command.hpp"
+#include "apps/replicated-kv/service/client.hpp"
+#include "apps/replicated-kv/service/events.hpp"
+#include "apps/replicated-kv/service/settings.hpp"
+#include "lib/include/rdmc/replicated_state.hpp"
+
+namespace rdmc::kv {
+
+/// The order of events, for a server that is not alone: rdmc::ReplicatedState has the same functions.
+class Order {
+ public:
+  virtual ~Order() = default;
+  virtual Result<std::uint64_t> submit(std::span<const std::byte> event) = 0;
+  virtual bool may_answer(std::uint64_t applied) const = 0;
+};
+
+struct ServiceOptions {
+  bool is_alone = true;  ///< there are no other servers, and no order
+  /// Requests wait for this time while the service cannot execute them. Then they get an error.
+  Milliseconds unavailable_after = 2000;
+  /// The service answers while this number of servers has the whole state.
+  std::size_t least_replicas = 1;
+  std::uint64_t seed = 0;  ///< for hash tables and random choices of reads
+};
+
+/// What INFO says about the other servers.
+struct ServiceInfo {
+  std::uint64_t view_epoch = 0;
+  std::string main_host;  ///< empty if it is not known
+  std::uint16_t main_port = 0;
+  std::uint16_t port = 0;  ///< of this server
+  std::uint64_t pid = 0;
+};
+
+class Service {
+ public:
+  explicit Service(const ServiceOptions& options);
+  ~Service();
+
+  // -- The clients --
+
+  /// A new client. It exists until disconnect().
+  Client& connect(std::string address, Milliseconds now);
+  void disconnect(Client& client);
+  /// Executes the requests that the parser of the client has. Output appears in Client::output, perhaps
+  /// later.
+  void execute(Client& client, Milliseconds now);
+  /// True if no more should be read from the client at present.
+  bool is_full(const Client& client) const;
+  /// Must be called at the end of each turn. Submits what has been collected.
+  void end_turn(Milliseconds now);
+  /// The time at which end_turn() must be called next, if nothing else happens.
+  std::optional<Milliseconds> next_deadline() const;
+  /// Returns the clients whose output has changed, and forgets them.
+  std::vector<std::uint64_t> take_changed();
+  /// Returns null if there is no such client.
+  Client* find(std::uint64_t number);
+  std::size_t clients() const { return clients_.size(); }
+
+  // -- The order, for a server that is not alone --
+
+  /// Begins to take part in the order, under this number, or under another one after end().
+  void begin(Order& order, std::uint64_t server);
+  void on_event(const OrderedEvent& event);
+  void on_stable(std::uint64_t position);
+  void on_status(const ReplicaStatus& status, Milliseconds now);
+  /// Writes the state.
+  void save(const std::function<void(std::vector<std::byte>)>& write) const;
+  /// Returns false if the loaded bytes are wrong.
+  bool on_load(const LoadState& load);
+  /// The order has ended for this server. Requests wait until begin().
+  void end(Milliseconds now);
+  /// The servers of the newest view. The main forgets the clients of other servers.
+  void on_servers(const std::vector<std::uint64_t>& servers);
+  void set_info(const ServiceInfo& info) { info_ = info; }
+
+  Databases& databases() { return *databases_; }
+  Settings& settings() { return settings_; }
+  const ReplicaStatus& status() const { return status_; }
+
+ private:
+  using ClientCommand = void (Service::*)(Client&, Arguments, ReplyWriter&);
+  struct Batch {
+    std::uint64_t number = 0;
+    Bytes bytes;
+    std::size_t submitted = 0;  // of `bytes`
+    Milliseconds since = 0;
+  };
+  struct InFlight {
+    std::uint64_t event = 0;  // the number of its last event
+    std::uint64_t batch = 0;
+    Milliseconds since = 0;
+  };
+
+  static const std::unordered_map<std::string_view, ClientCommand>& client_table();
+
+  bool is_alone() const { return options_.is_alone; }
+  bool is_available() const;
+  bool has_waited_too_long() const;
+  void list(Client& client);
+  /// Returns false if the request must wait.
+  bool handle(Client& client, Arguments words);
+  const Command* check(Client& client, Arguments words);
+  void reply_error(Client& client, std::string_view error);
+  void resume_held();
+  void run_client_command(Client& client, const Command& command, Arguments words);
+  bool run_data_command(Client& client, const Command& command, Arguments words);
+  void run(const Command& command, std::uint32_t database, Arguments words, Milliseconds now,
+           ReplyWriter& reply);
+  bool try_local_read(Client& client, const Command& command, Arguments words);
+  void queue_command(Client& client, Arguments words);
+  bool run_exec(Client& client);
+  bool run_watch(Client& client, Arguments words);
+  void unwatch(Client& client);
+  void leave_multi(Client& client);
+
+  // Answers.
+  void answer(Client& client, std::string_view bytes);
+  Answer& answer_in_batch(Client& client, bool is_write);
+  void flush(Client& client);
+  void flush_stable();
+
+  // Batches.
+  Bytes& batch_for(Client& client, EntryKind kind);
+  void submit_batches();
+  void give_up(bool has_ended);
+  void execute_alone();
+  void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
+                     const OrderedEvent& event);
+  void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
+  void execute_transaction(VarintReader& in, const ClientId& id, Client* client, ReplyWriter& reply);
+  void execute_watch(VarintReader& in, const ClientId& id);
+  Answer* answer_of(Client* client, std::uint64_t batch);
+  std::uint64_t next_random();
+
+  // Commands of the client: service/client_commands.cpp.
+  void auth(Client&, Arguments, ReplyWriter&);
+  void client(Client&, Arguments, ReplyWriter&);
+  void command(Client&, Arguments, ReplyWriter&);
+  void config(Client&, Arguments, ReplyWriter&);
+  void debug(Client&, Arguments, ReplyWriter&);
+  void echo(Client&, Arguments, ReplyWriter&);
+  void function(Client&, Arguments, ReplyWriter&);
+  void hello(Client&, Arguments, ReplyWriter&);
+  void info(Client&, Arguments, ReplyWriter&);
+  void memory(Client&, Arguments, ReplyWriter&);
+  void ping(Client&, Arguments, ReplyWriter&);
+  void quit(Client&, Arguments, ReplyWriter&);
+  void reset(Client&, Arguments, ReplyWriter&);
+  void role(Client&, Arguments, ReplyWriter&);
+  void select(Client&, Arguments, ReplyWriter&);
+  void time_of_day(Client&, Arguments, ReplyWriter&);
+  void wait(Client&, Arguments, ReplyWriter&);
+  void unwatch_in_multi(Client&, Arguments, ReplyWriter&);
+  std::string describe(const Client& client) const;
+  std::string info_text(std::string_view section) const;
+
+  const ServiceOptions options_;
+  std::unique_ptr<Databases> databases_;
+  std::unique_ptr<Loader> loader_;
+  Settings settings_;
+  ServiceInfo info_;
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
+  std::uint64_t last_client_ = 0;
+  std::vector<std::uint64_t> changed_, held_;
+  std::string scratch_;
+
+  Milliseconds now_ = 0;     // the clock of this server, at the beginning of the call
+  Milliseconds agreed_ = 0;  // the time of the newest event, which never goes back
+  std::uint64_t random_ = 0;
+  std::uint64_t requests_ = 0, connections_ = 0;
+
+  // The order. The server is not in it while `order_` is null.
+  Order* order_ = nullptr;
+  std::uint64_t server_ = 0;
+  ReplicaStatus status_;
+  std::optional<Milliseconds> unavailable_since_;
+  std::uint64_t applied_ = 0, stable_ = 0;  // the events below these positions
+  std::uint64_t last_batch_ = 0;
+  std::deque<Batch> batches_;  // that were not submitted yet; the last one grows
+  std::deque<InFlight> in_flight_;
+  std::size_t waiting_bytes_ = 0;         // of batches_
+  std::map<std::uint64_t, Bytes> parts_;  // of batches of other servers whose end has not come
+  /// The clients that have answers which wait for a position, with the position.
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> unstable_;
+  std::vector<std::uint64_t> servers_;  // of the newest view
+  EncodedCommand decoded_;
+};
+
+}  // namespace rdmc::kv

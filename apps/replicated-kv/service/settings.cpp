@@ -1,0 +1,107 @@
+#include "apps/replicated-kv/service/settings.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "apps/replicated-kv/commands/arguments.hpp"
+
+namespace rdmc::kv {
+
+namespace {
+
+/// Parses a number of bytes with a unit of Redis' configuration, for example "100mb".
+std::optional<std::int64_t> size_of(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    std::int64_t bytes;
+  };
+  constexpr std::array<Unit, 8> kUnits{{{"kb", 1 << 10},
+                                        {"mb", 1 << 20},
+                                        {"gb", 1 << 30},
+                                        {"k", 1000},
+                                        {"m", 1'000'000},
+                                        {"g", 1'000'000'000},
+                                        {"b", 1},
+                                        {"", 1}}};
+  for (const Unit& unit : kUnits) {
+    if (text.size() < unit.name.size() || !is_word(text.substr(text.size() - unit.name.size()), unit.name))
+      continue;
+    const auto number = to_integer(text.substr(0, text.size() - unit.name.size()));
+    std::int64_t bytes = 0;
+    if (!number || *number < 0 || __builtin_mul_overflow(*number, unit.bytes, &bytes)) return std::nullopt;
+    return bytes;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Settings::Settings() {
+  const auto fixed = [&](std::string_view name, std::string value) {
+    settings_[std::string(name)] = {Kind::fixed, std::move(value)};
+  };
+  fixed("databases", "16");
+  fixed("maxclients", "10000");
+  fixed("port", "6379");
+  fixed("appendonly", "no");
+  fixed("save", "");
+  settings_["proto-max-bulk-len"] = {Kind::size, std::to_string(512 << 20), 1 << 20, 512 << 20};
+  settings_["timeout"] = {Kind::number, "0", 0, INT32_MAX};
+}
+
+std::map<std::string, std::string> Settings::matching(std::span<const std::string_view> patterns) const {
+  std::map<std::string, std::string> found;
+  for (const auto& [name, setting] : settings_)
+    if (std::ranges::any_of(patterns,
+                            [&](std::string_view pattern) { return matches(to_lower(pattern), name); }))
+      found.emplace(name, setting.value);
+  return found;
+}
+
+Result<void> Settings::set(std::string_view name, std::string_view value) {
+  const auto known = settings_.find(to_lower(name));
+  if (known == settings_.end())
+    return fail(Errc::not_found,
+                "Unknown option or number of arguments for CONFIG SET - '" + std::string(name) + "'");
+  Setting& setting = known->second;
+  const auto refuse = [&](Errc code, const std::string& why) {
+    return fail(code,
+                "CONFIG SET failed (possibly related to argument '" + std::string(name) + "') - " + why);
+  };
+  switch (setting.kind) {
+    case Kind::fixed:
+      return value == setting.value ? Result<void>()
+                                    : refuse(Errc::permission_denied, "can't set immutable config");
+    case Kind::number:
+    case Kind::size: {
+      const auto number = setting.kind == Kind::size ? size_of(value) : to_integer(value);
+      if (!number) return refuse(Errc::invalid_argument, "argument couldn't be parsed into an integer");
+      if (*number < setting.least || *number > setting.most)
+        return refuse(Errc::invalid_argument, "argument must be between " + std::to_string(setting.least) +
+                                                  " and " + std::to_string(setting.most) + " inclusive");
+      setting.value = std::to_string(*number);
+      return {};
+    }
+    case Kind::yes_or_no:
+      if (!is_word(value, "yes") && !is_word(value, "no"))
+        return refuse(Errc::invalid_argument, "argument must be 'yes' or 'no'");
+      setting.value = to_lower(value);
+      return {};
+    case Kind::text: setting.value = value; return {};
+  }
+  return {};
+}
+
+void Settings::fix(std::string_view name, std::string value) {
+  settings_[std::string(name)] = {Kind::fixed, std::move(value)};
+}
+
+const std::string& Settings::at(std::string_view name) const {
+  return settings_.find(name)->second.value;
+}
+
+std::int64_t Settings::number(std::string_view name) const {
+  return to_integer(at(name)).value_or(0);
+}
+
+}  // namespace rdmc::kv

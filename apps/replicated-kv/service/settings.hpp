@@ -1,0 +1,38 @@
+// The parameters that CONFIG GET and CONFIG SET know, with Redis' names. One thread uses it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dataplane/base/error.hpp"
+
+namespace rdmc::kv {
+
+class Settings {
+ public:
+  Settings();
+
+  /// The names and values that match one of the patterns.
+  std::map<std::string, std::string> matching(std::span<const std::string_view> patterns) const;
+  /// Errors: not_found if there is no such parameter, invalid_argument if the value is wrong,
+  /// permission_denied if it cannot be changed while the server runs.
+  Result<void> set(std::string_view name, std::string_view value);
+  /// Sets what the program decides, without a check.
+  void fix(std::string_view name, std::string value);
+  const std::string& at(std::string_view name) const;
+  std::int64_t number(std::string_view name) const;
+
+ private:
+  enum class Kind : std::uint8_t { fixed, number, size, yes_or_no, text };
+  struct Setting {
+    Kind kind;
+    std::string value;
+    std::int64_t least = 0, most = INT64_MAX;
+  };
+  std::map<std::string, Setting, std::less<>> settings_;
+};
+
+}  // namespace rdmc::kv
