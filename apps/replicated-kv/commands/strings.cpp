@@ -1,9 +1,10 @@
 // The commands of strings and counters.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "apps/replicated-kv/commands/arguments.hpp"
@@ -276,9 +277,8 @@ void decrby(Call& call) {
 
 /// Up to 17 digits after the point, without trailing zeros, as Redis writes it.
 std::string decimal_text(long double number) {
-  std::array<char, 5120> text;
-  const int size = std::snprintf(text.data(), text.size(), "%.17Lf", number);
-  std::string_view digits(text.data(), static_cast<std::size_t>(size));
+  const std::string text = fmt::format("{:.17f}", number);
+  std::string_view digits = text;
   while (digits.ends_with('0')) digits.remove_suffix(1);
   if (digits.ends_with('.')) digits.remove_suffix(1);
   return digits == "-0" ? "0" : std::string(digits);

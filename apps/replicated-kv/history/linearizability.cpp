@@ -108,7 +108,8 @@ class Search {
         const std::size_t index = event / 2;
         if (operations_[index]->is_certain == tries_certain && choose(index)) {
           if (seen_.size() > most_states)
-            return fail(Errc::resource_limit, "the history has too many possible orders to check:" + failure_);
+            return fail(Errc::resource_limit,
+                        "the history has too many possible orders to check:" + failure_);
           tries_certain = true;
           event = next_[head()];
         } else {

@@ -128,7 +128,8 @@ void Servers::join() {
     rest = rest.subspan(piece.size());
   }
   BOOST_REQUIRE(joined->service.on_load({.step = LoadState::Step::end, .position = donor.executed}));
-  joined->received = joined->executed = joined->stable = donor.executed;
+  joined->executed = joined->stable = donor.executed;
+  joined->received = log_.size();  // It gets everything that is in the order.
   all.push_back(std::move(joined));
   tell_status();
 }
