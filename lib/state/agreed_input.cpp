@@ -217,8 +217,9 @@ void AgreedInput::tell_hello() {
 }
 
 /// Tells the main what it does not know yet. If that is not possible now, it is tried again in the next call,
-/// or in the next epoch.
+/// or in the next epoch. A note for the main of this epoch must not reach the main of the next one.
 void AgreedInput::forward() {
+  if (!outlet_.is_open(group_->epoch)) return;
   if (!has_said_hello_ && !outlet_.tell_main(encode(own_hello()))) return;
   has_said_hello_ = true;
   while (forwarded_ < own_.size()) {
@@ -262,16 +263,29 @@ void AgreedInput::advance_stable(std::uint64_t count) {
   for (; !ends_.empty() && ends_.front().first < count; ends_.pop_front()) stable_ = ends_.front().second;
 }
 
+/// If the main has begun the state anew, what this replica has or gets is void.
+bool AgreedInput::fits(const Batch& batch) {
+  if ((!is_complete_ && !loading_) || batch.position == position_) return true;
+  const bool is_anew = std::max(batch.position, position_) - std::min(batch.position, position_) > kFar;
+  if (!is_anew)
+    fail({Errc::protocol_error, "the main has left out a part of the order"});
+  else if (is_complete_)
+    fail({Errc::peer_failed, "the others have begun the state anew, without what this replica has"});
+  else
+    drop_loading();
+  return is_anew && !is_complete_;
+}
+
 void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
   auto batch = decode_batch(*message);
   if (!batch) return fail(batch.error());
-  if ((is_complete_ || loading_) && batch->position != position_)
-    return fail({Errc::protocol_error, "the main has left out a part of the order"});
+  if (!fits(*batch)) return;
   Held next{.position = batch->position, .time = batch->time, .seed = batch->seed, .keeper = message};
   for (Entry& entry : batch->entries) {
     next.entry = std::move(entry);
     const auto* const order = std::get_if<TransferOrder>(&next.entry);
     if (order != nullptr && order->to == config_.id && !is_complete_) {
+      drop_loading();
       loading_ = Loading{.serial = next.position, .from = order->from};
       ends_.clear();
       const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
@@ -368,17 +382,28 @@ bool AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head) {
   return true;
 }
 
-void AgreedInput::load_failed(std::uint64_t serial) {
-  if (has_failed_ || !loading_ || loading_->serial != serial) return;
-  loading_.reset();
+bool AgreedInput::load_failed(std::uint64_t serial) {
+  if (has_failed_ || !loading_ || loading_->serial != serial) return false;
+  drop_loading();
   tell_hello();
+  return true;
+}
+
+/// The lists of replicas are needed without the state, too: they say which replicas have departed.
+void AgreedInput::drop_loading() {
+  if (!loading_) return;
+  const auto held = std::exchange(loading_, std::nullopt)->held;
+  for (const Held& one : held)
+    if (const auto* const list = std::get_if<ReplicaList>(&one.entry)) apply(one, *list);
 }
 
 Result<void> AgreedInput::begin_anew() {
   if (has_failed_ || !is_main() || !is_lost_ || is_complete_)
     return rdmc::fail(Errc::invalid_argument, "the state is not lost, or this replica is not the main");
-  loading_.reset();
+  drop_loading();
   is_complete_ = true;
+  const std::uint64_t place = random_of(value_of(config_.id), group_->epoch) % (kRange / 2);
+  position_ = (position_ / kRange + 1) * kRange + place;
   tell_hello();
   return {};
 }

@@ -87,6 +87,11 @@ class AgreedInput {
   /// after the other share batches when the group is busy.
   static constexpr std::uint64_t kMostBatches = 4;
 
+  /// Each time that a state is begun anew, positions go on at a random place in the next range of this
+  /// length. So replicas with an earlier state notice it: the next position is more than kFar away from
+  /// theirs.
+  static constexpr std::uint64_t kRange = std::uint64_t{1} << 48, kFar = std::uint64_t{1} << 32;
+
   /// `outlet` must exist longer. It is not called in the constructor.
   AgreedInput(const Config& config, Outlet& outlet) : config_(config), outlet_(outlet) {}
 
@@ -101,11 +106,13 @@ class AgreedInput {
   void order(std::int64_t now, std::uint64_t seed);
   /// Returns the changes since the last call, in their order.
   std::deque<Change> take_changes() { return std::exchange(changes_, {}); }
+  /// True while the transfer of this Load goes on.
+  bool loads(std::uint64_t serial) const { return loading_ && loading_->serial == serial; }
   /// The state of a Load has arrived. The events after it follow as changes. Returns false, without any
   /// effect, if the transfer is over, or if `head` does not fit to it; then another transfer follows.
   bool loaded(std::uint64_t serial, const SnapshotHead& head);
-  /// The transfer to this replica has failed.
-  void load_failed(std::uint64_t serial);
+  /// The transfer to this replica has failed. Returns false, without any effect, if the transfer is over.
+  bool load_failed(std::uint64_t serial);
   /// The replica cannot take part any more, because its group has ended.
   void end(Error cause) { fail(std::move(cause)); }
   /// No replica has the whole state, and the application has decided that the state goes on from what this
@@ -154,6 +161,8 @@ class AgreedInput {
   bool is_main() const { return group_ && group_->root == config_.member; }
   Hello own_hello() const;
   void tell_hello();
+  void drop_loading();
+  bool fits(const Batch& batch);
   void take_hello(MemberId from, const Hello& hello);
   bool has_all_hellos() const;
   std::size_t complete() const;

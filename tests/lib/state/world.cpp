@@ -16,6 +16,10 @@ std::size_t World::complete() {
   }));
 }
 
+bool World::has_another(MemberId than) {
+  return std::ranges::any_of(alive_in_group(), [&](MemberId id) { return id != than && was_member(id); });
+}
+
 bool World::is_lost() {
   return std::ranges::none_of(group_, [&](MemberId id) {
     Process& one = (*this)[id];
@@ -47,6 +51,17 @@ void World::repair() {
   for (const MemberId id : members_)
     if (!was_left_out_.contains(id)) members.push_back(id);
   if ((members != group_ || wish_) && !members.empty()) begin_epoch(members);
+}
+
+void World::begin_anew() {
+  Process& main = (*this)[root_];
+  if (!main.is_alive || main.has_ended || !main.status.is_lost || !main.core.begin_anew()) return;
+  main.begun_anew = ++begun_anew;
+  main.load.reset();
+  main.has_begun = true;
+  main.state.clear();
+  answered.clear();
+  go_on(main);
 }
 
 void World::submit(MemberId id) {
@@ -276,6 +291,7 @@ void World::transfer(Process& one) {
       ++transfers;
       one.has_begun = true;
       one.state = found->second.state;
+      one.begun_anew = found->second.begun_anew;
     }
   }
   go_on(one);
@@ -316,7 +332,7 @@ void World::handle(Process& one, OrderedEvent& event) {
 
 void World::handle(Process& one, const StableEvents& stable) {
   std::erase_if(one.unanswered, [&](const auto& event) {
-    if (event.second < stable.position) answered.insert(event.first);
+    if (event.second < stable.position && one.begun_anew == begun_anew) answered.insert(event.first);
     return event.second < stable.position;
   });
 }

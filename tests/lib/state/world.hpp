@@ -62,6 +62,7 @@ class Process final : public Outlet {
   std::optional<Load> load;
   bool has_begun = false;  // the replica has, or had, the whole state
   std::uint64_t submitted = 0;
+  std::uint64_t begun_anew = 0;  // the value of World::begun_anew from which its state comes
 };
 
 class World {
@@ -81,6 +82,8 @@ class World {
   bool is_in_group(MemberId id) const { return std::ranges::find(group_, id) != group_.end(); }
   const std::vector<MemberId>& group() const { return group_; }
   std::size_t complete();
+  /// True if another member of the group lives, and has taken part in an epoch.
+  bool has_another(MemberId than);
   /// True if no replica of the group has the state.
   bool is_lost();
 
@@ -92,6 +95,8 @@ class World {
   void join();
   /// The view and the group follow the deaths and the joins.
   void repair();
+  /// If the state is lost and the main knows it, its application decides that the state goes on.
+  void begin_anew();
 
   // -- Steps --
 
@@ -117,13 +122,15 @@ class World {
 
   std::vector<std::unique_ptr<Process>> processes;
   std::set<std::string> answered;
-  std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed_transfers = 0, takeovers = 0, removals = 0;
+  std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed_transfers = 0, takeovers = 0, removals = 0,
+                begun_anew = 0;
 
  private:
   friend class Process;
   struct Snapshot {
     std::shared_ptr<const Bytes> head;
     std::vector<Applied> state;
+    std::uint64_t begun_anew = 0;
   };
 
   std::vector<MemberId> alive_in_view();
@@ -165,7 +172,9 @@ class World {
   /// No process outside of the group may believe that it can still answer reads.
   void check_nobody_else_answers(const Process& one);
   void handle(Process& one, const ReplicaStatus& status) { one.status = status; }
-  void handle(Process& one, Save& save) { snapshots_[save.serial] = {std::move(save.head), one.state}; }
+  void handle(Process& one, Save& save) {
+    snapshots_[save.serial] = {std::move(save.head), one.state, one.begun_anew};
+  }
   void handle(Process&, const SaveOver&) {}
   void handle(Process& one, const Load& load);
   void handle(Process& one, const Fault& fault);
