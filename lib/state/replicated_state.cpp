@@ -31,6 +31,8 @@ constexpr Duration kLookEvery = milliseconds(50);
 /// A transfer that has not begun after this time is given up.
 constexpr Duration kLoadPatience = seconds(20);
 constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << 31) - 1;
+/// See must_reach_. No application has applied so many events.
+constexpr std::uint64_t kBeingOrdered = ~std::uint64_t{};
 
 std::int64_t wall_clock() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -103,10 +105,13 @@ class ReplicatedState::Impl final : public Outlet {
   template <typename Step>
   void update(Step step);
   void go_on();
+  void abandon(std::uint64_t serial);
+  void abandon_all();
   static std::size_t bytes_of(const Queued& change);
   void push(Queued change);
   bool has_room() const { return waiting_bytes_ + core_.held_bytes() < options_.most_waiting_bytes; }
   void look_after();
+  bool is_wanted(const Save& save);
   std::optional<StateChange> act(Piece& piece);
   std::optional<StateChange> act(Save& save);
   std::optional<StateChange> act(SaveOver& over);
@@ -127,19 +132,21 @@ class ReplicatedState::Impl final : public Outlet {
   Membership& membership_;
   const ReplicatedStateOptions options_;
   MemberGroup* leader_ = nullptr;  ///< for may_answer()
-  // For may_answer(): the epoch of AgreedInput::answering_epoch(), the position after the last event in the
-  // order, and the epoch of the view.
-  std::atomic<std::uint64_t> answering_epoch_ = 0, ordered_ = 0, view_epoch_ = 0;
+  // For may_answer(): the epoch of AgreedInput::answering_epoch(), the position that the application must
+  // have reached (kBeingOrdered while events get their positions), and the epoch of the view.
+  std::atomic<std::uint64_t> answering_epoch_ = 0, must_reach_ = 0, view_epoch_ = 0;
 
   std::mutex mutex_;  // protects the following members
   std::condition_variable arrived_;
   std::unique_ptr<MemberGroup> group_;  ///< null until it is made, and after close()
   bool is_leaving_ = false;
+  std::uint64_t ordered_ = 0;  ///< the position after the last event in the order, or after the loaded state
   std::uint64_t seed_;
   AgreedInput core_;
   Inbox inbox_{kMostMessageBytes};
   std::deque<Queued> changes_;
   std::size_t waiting_bytes_ = 0;
+  /// The transfers from here that are not over. Null until the application takes the Save.
   std::map<std::uint64_t, std::shared_ptr<Donor>> donors_;
   std::set<MemberId> not_removed_;  ///< departed members whose removal must be requested
 
@@ -169,15 +176,31 @@ void ReplicatedState::Impl::go_on() {
   seed_ = seed_ * 6364136223846793005 + 1442695040888963407;
   for (Change& one : core_.take_changes()) {
     if (const auto* const event = std::get_if<OrderedEvent>(&one)) ordered_ = event->position + 1;
-    // The thread that saves sees at once that nobody needs the state any more.
-    if (const auto* const over = std::get_if<SaveOver>(&one))
-      if (const auto donor = donors_.find(over->serial); donor != donors_.end()) donor->second->abandon();
+    if (const auto* const save = std::get_if<Save>(&one)) donors_[save->serial] = nullptr;
+    if (const auto* const over = std::get_if<SaveOver>(&one)) abandon(over->serial);
+    if (std::holds_alternative<Fault>(one)) abandon_all();
     push(std::move(one));
   }
+  must_reach_ = ordered_;
   answering_epoch_ = core_.answering_epoch();
   // A replica that does not take part must not count as one that has the events.
   if (core_.has_failed() && group_ && !std::exchange(is_leaving_, true))
     group_->leave({Errc::cancelled, "this replica cannot take part any more"});
+}
+
+/// The thread that saves sees at once that the other replica does not need the state any more.
+void ReplicatedState::Impl::abandon(std::uint64_t serial) {
+  const auto found = donors_.find(serial);
+  if (found == donors_.end()) return;
+  if (found->second)
+    found->second->abandon();
+  else
+    donors_.erase(found);  // The application never gets this Save.
+}
+
+void ReplicatedState::Impl::abandon_all() {
+  std::erase_if(donors_, [](const auto& one) { return one.second == nullptr; });
+  for (const auto& [serial, donor] : donors_) donor->abandon();
 }
 
 std::size_t ReplicatedState::Impl::bytes_of(const Queued& change) {
@@ -250,7 +273,8 @@ void ReplicatedState::Impl::close() {
     donors.swap(donors_);
     group = std::move(group_);
   }
-  for (const auto& [serial, donor] : donors) donor->close();
+  for (const auto& [serial, donor] : donors)
+    if (donor) donor->close();
   group.reset();
   const std::lock_guard lock(transfer_mutex_);
   recipient_.reset();
@@ -261,6 +285,9 @@ void ReplicatedState::Impl::close() {
 Result<std::uint64_t> ReplicatedState::Impl::send(std::shared_ptr<const Bytes> message) {
   if (!group_) return rdmc::fail(Errc::would_block, "the group is being made");
   if (!has_room()) return rdmc::fail(Errc::would_block, "too much waits for the application");
+  // As soon as the message is sent, other replicas may answer what follows from it. This replica must answer
+  // no read from then on that does not follow from it, too.
+  must_reach_ = kBeingOrdered;
   auto number = group_->send(*message);
   // Another member may have become the root, which this replica learns soon.
   if (!number && number.error().code == Errc::invalid_argument)
@@ -292,13 +319,22 @@ Result<std::uint64_t> ReplicatedState::Impl::submit(std::span<const std::byte> e
 
 Result<void> ReplicatedState::Impl::begin_anew() {
   Result<void> begun;
-  update([&] { begun = core_.begin_anew(); });
+  update([&] {
+    begun = core_.begin_anew();
+    if (!begun) return;
+    // What the application has counts now. Nothing may be added from the state of another replica.
+    std::erase_if(changes_, [&](const Queued& one) {
+      const bool is_piece = std::holds_alternative<Piece>(one);
+      if (is_piece) waiting_bytes_ -= bytes_of(one);
+      return is_piece;
+    });
+  });
   return begun;
 }
 
 bool ReplicatedState::Impl::may_answer(std::uint64_t applied) const {
   const std::uint64_t epoch = answering_epoch_;
-  return epoch != 0 && applied >= ordered_ && leader_->leads(epoch) &&
+  return epoch != 0 && applied >= must_reach_ && leader_->leads(epoch) &&
          membership_.holds_lease(Epoch{view_epoch_.load()});
 }
 
@@ -347,22 +383,35 @@ void ReplicatedState::Impl::look_after() {
   const bool has_begun = recipient_ && recipient_->has_begun();
   if (!loads_ || has_begun || now - load_began_ < kLoadPatience) return;
   recipient_.reset();
-  update([&] { core_.load_failed(*loads_); });
-  loads_.reset();
+  // The whole state may have arrived until now. Then the transfer has not failed, and its pieces follow.
+  bool has_failed = false;
+  update([&] { has_failed = core_.load_failed(*loads_); });
+  if (has_failed) loads_.reset();
 }
 
 // -- Transfers. The thread of take() makes and ends their groups, because an upcall must not do that. --
 
+/// False if the transfer is over already.
+bool ReplicatedState::Impl::is_wanted(const Save& save) {
+  const std::lock_guard lock(mutex_);
+  return donors_.contains(save.serial);
+}
+
 /// If the group cannot be made, the other replica gives up after a while, and gets another transfer.
 std::optional<StateChange> ReplicatedState::Impl::act(Save& save) {
   const auto head = decode_snapshot_head(*save.head);
-  auto made = Donor::open(membership_, group_of(options_.number, save.group), *save.head);
-  if (!made || !head) return std::nullopt;
-  const std::shared_ptr<Donor> donor = std::move(*made);
+  std::shared_ptr<Donor> donor;
+  if (is_wanted(save))
+    if (auto made = Donor::open(membership_, group_of(options_.number, save.group), *save.head))
+      donor = std::move(*made);
+  if (!donor || !head) return std::nullopt;
   {
     const std::lock_guard lock(mutex_);
-    donors_[save.serial] = donor;
+    const auto found = donors_.find(save.serial);
+    if (found != donors_.end()) found->second = donor;
   }
+  // Without this, the application could wait forever for a replica that is gone.
+  if (!is_wanted(save)) return std::nullopt;
   return SaveState{StateWriter(std::make_shared<StateWriter::Impl>(donor)), head->position};
 }
 
@@ -387,14 +436,16 @@ std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
       .got =
           [this, serial = load.serial](std::shared_ptr<const Bytes> piece) {
             update([&] {
+              if (!core_.loads(serial)) return;
               push(Piece{{.step = LoadState::Step::bytes, .bytes = *piece, .keeper = piece}, serial});
             });
           },
       .ended =
           [this, head, serial = load.serial] {
             update([&] {
-              if (core_.loaded(serial, *head))
-                push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
+              if (!core_.loaded(serial, *head)) return;
+              ordered_ = head->position;
+              push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
             });
           },
       .failed = [this, serial = load.serial] { update([&] { core_.load_failed(serial); }); },
