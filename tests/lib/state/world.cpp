@@ -196,6 +196,7 @@ void World::begin_epoch(std::vector<MemberId> members) {
   group_ = std::move(members);
   root_ = root;
   ++epoch_;
+  epoch_view_ = views_.size();
   notes_.clear();
 }
 
@@ -208,6 +209,8 @@ void World::receive(Process& one) {
 void World::open(Process& one) {
   if (one.has_ended || !is_in_group(one.member) || one.epoch == epoch_) return end_part(one);
   if (one.member != root_ && (*this)[root_].epoch != epoch_) return;
+  // A member takes part in an epoch only after it has installed the view in which the epoch was begun.
+  while (one.view < epoch_view_) follow_view(one);
   one.epoch = epoch_;
   one.stable = next_;
   if (one.member == root_) one.delivered = log_.size();

@@ -192,6 +192,7 @@ class World {
 
   // The group.
   std::uint64_t epoch_ = 0, next_ = 0;
+  std::size_t epoch_view_ = 0;  // the number of views when the epoch was begun
   std::vector<MemberId> group_;
   MemberId root_{};
   std::optional<MemberId> wish_;
