@@ -148,6 +148,8 @@ void AgreedInput::order_transfer(MemberId to) {
 /// Sends one batch of what waits. Returns false if there is nothing to send, or if it cannot be sent now.
 bool AgreedInput::send_batch(std::int64_t now, std::uint64_t seed) {
   if (ends_.size() >= kMostBatches || (decisions_.empty() && queue_.empty())) return false;
+  // A batch that cannot be sent would be made again in each call.
+  if (!outlet_.is_open(group_->epoch) || !outlet_.has_space()) return false;
   Batch batch{.position = position_,
               .time = std::max(time_, now),
               .seed = seed,

@@ -41,6 +41,8 @@ class Outlet {
   virtual void hand_over(MemberId member) = 0;
   /// Requests that this member be removed from the view. Is called again and again until it is.
   virtual void remove(MemberId member) = 0;
+  /// False while so much waits for the application that the main must not send.
+  virtual bool has_space() const = 0;
   /// True while this epoch of the group is open and no other one is being prepared.
   virtual bool is_open(std::uint64_t epoch) const = 0;
 };
@@ -104,8 +106,11 @@ class AgreedInput {
   /// The driver calls this function after each call of another function of this class. It puts what waits
   /// into the order. `now` is the time in nanoseconds since 1970, and `seed` is random.
   void order(std::int64_t now, std::uint64_t seed);
-  /// Returns the changes since the last call, in their order.
-  std::deque<Change> take_changes() { return std::exchange(changes_, {}); }
+  /// Replaces the content of `to` by the changes since the last call, in their order.
+  void take_changes(std::vector<Change>& to) {
+    to.clear();
+    to.swap(changes_);
+  }
   /// True while the transfer of this Load goes on.
   bool loads(std::uint64_t serial) const { return loading_ && loading_->serial == serial; }
   /// The state of a Load has arrived. The events after it follow as changes. Returns false, without any
@@ -187,7 +192,7 @@ class AgreedInput {
   const Config config_;
   Outlet& outlet_;
   bool has_failed_ = false;
-  std::deque<Change> changes_;
+  std::vector<Change> changes_;
   ReplicaStatus told_;
   std::map<std::uint64_t, ReplicaId> saves_;  ///< the transfers from this replica that are not over
 

@@ -28,6 +28,8 @@ constexpr std::size_t kMostMessageBytes = 2 * kMostNote;
 constexpr std::size_t kLeastWaitingBytes = 2 * kMostMessageBytes;
 /// While take() waits, it looks this often after what no upcall reports.
 constexpr Duration kLookEvery = milliseconds(50);
+/// While take() does not wait, it looks after each such number of changes.
+constexpr std::size_t kChangesPerLook = 64;
 /// A transfer that has not begun after this time is given up.
 constexpr Duration kLoadPatience = seconds(20);
 constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << 31) - 1;
@@ -110,6 +112,8 @@ class ReplicatedState::Impl final : public Outlet {
   static std::size_t bytes_of(const Queued& change);
   void push(Queued change);
   bool has_room() const { return waiting_bytes_ + core_.held_bytes() < options_.most_waiting_bytes; }
+  std::optional<StateChange> next_change();
+  // take_mutex_ is locked in these functions.
   void look_after();
   bool is_wanted(const Save& save);
   std::optional<StateChange> act(Piece& piece);
@@ -127,11 +131,14 @@ class ReplicatedState::Impl final : public Outlet {
   Result<void> tell_main(const Bytes& note) override;
   void hand_over(MemberId member) override;
   void remove(MemberId member) override;
+  bool has_space() const override { return has_room(); }
   bool is_open(std::uint64_t epoch) const override { return group_ && group_->is_open(epoch); }
 
   Membership& membership_;
   const ReplicatedStateOptions options_;
   MemberGroup* leader_ = nullptr;  ///< for may_answer()
+  /// What the application has counts from then on. Nothing more may come from the state of another replica.
+  std::atomic<bool> has_begun_anew_ = false;
   // For may_answer(): the epoch of AgreedInput::answering_epoch(), the position that the application must
   // have reached (kBeingOrdered while events get their positions), and the epoch of the view.
   std::atomic<std::uint64_t> answering_epoch_ = 0, must_reach_ = 0, view_epoch_ = 0;
@@ -145,12 +152,16 @@ class ReplicatedState::Impl final : public Outlet {
   AgreedInput core_;
   Inbox inbox_{kMostMessageBytes};
   std::deque<Queued> changes_;
-  std::size_t waiting_bytes_ = 0;
+  std::vector<Change> news_;       ///< only go_on() uses it, again and again to save allocations
+  std::size_t waiting_bytes_ = 0;  ///< of changes_, and of taken_ with what has left it since look_after()
   /// The transfers from here that are not over. Null until the application takes the Save.
   std::map<std::uint64_t, std::shared_ptr<Donor>> donors_;
   std::set<MemberId> not_removed_;  ///< departed members whose removal must be requested
 
-  std::mutex transfer_mutex_;  // protects the following members; locked before mutex_
+  std::mutex take_mutex_;  // protects the following members; locked before mutex_
+  /// The changes that come next. They are taken from changes_ all together.
+  std::deque<Queued> taken_;
+  std::size_t left_bytes_ = 0, changes_since_look_ = 0;
   std::unique_ptr<Recipient> recipient_;
   std::optional<std::uint64_t> loads_;  ///< the transfer to this replica
   Time load_began_{};
@@ -174,7 +185,8 @@ void ReplicatedState::Impl::update(Step step) {
 void ReplicatedState::Impl::go_on() {
   core_.order(wall_clock(), seed_);
   seed_ = seed_ * 6364136223846793005 + 1442695040888963407;
-  for (Change& one : core_.take_changes()) {
+  core_.take_changes(news_);
+  for (Change& one : news_) {
     if (const auto* const event = std::get_if<OrderedEvent>(&one)) ordered_ = event->position + 1;
     if (const auto* const save = std::get_if<Save>(&one)) donors_[save->serial] = nullptr;
     if (const auto* const over = std::get_if<SaveOver>(&one)) abandon(over->serial);
@@ -276,7 +288,7 @@ void ReplicatedState::Impl::close() {
   for (const auto& [serial, donor] : donors)
     if (donor) donor->close();
   group.reset();
-  const std::lock_guard lock(transfer_mutex_);
+  const std::lock_guard lock(take_mutex_);
   recipient_.reset();
 }
 
@@ -284,7 +296,6 @@ void ReplicatedState::Impl::close() {
 
 Result<std::uint64_t> ReplicatedState::Impl::send(std::shared_ptr<const Bytes> message) {
   if (!group_) return rdmc::fail(Errc::would_block, "the group is being made");
-  if (!has_room()) return rdmc::fail(Errc::would_block, "too much waits for the application");
   // As soon as the message is sent, other replicas may answer what follows from it. This replica must answer
   // no read from then on that does not follow from it, too.
   must_reach_ = kBeingOrdered;
@@ -321,13 +332,7 @@ Result<void> ReplicatedState::Impl::begin_anew() {
   Result<void> begun;
   update([&] {
     begun = core_.begin_anew();
-    if (!begun) return;
-    // What the application has counts now. Nothing may be added from the state of another replica.
-    std::erase_if(changes_, [&](const Queued& one) {
-      const bool is_piece = std::holds_alternative<Piece>(one);
-      if (is_piece) waiting_bytes_ -= bytes_of(one);
-      return is_piece;
-    });
+    if (begun) has_begun_anew_ = true;
   });
   return begun;
 }
@@ -339,41 +344,48 @@ bool ReplicatedState::Impl::may_answer(std::uint64_t applied) const {
 }
 
 std::optional<StateChange> ReplicatedState::Impl::take(Duration longest) {
-  const Time latest = monotonic_now() + longest;
+  const Time latest = longest.ns > 0 ? monotonic_now() + longest : Time{};
   for (;;) {
-    look_after();
-    std::optional<Queued> next;
-    {
-      std::unique_lock lock(mutex_);
-      const auto pause = std::clamp<std::int64_t>((latest - monotonic_now()).ns, 0, kLookEvery.ns);
-      if (!arrived_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !changes_.empty(); })) {
-        if (monotonic_now() >= latest) return std::nullopt;
-        continue;
-      }
-      next = std::move(changes_.front());
-      changes_.pop_front();
-      waiting_bytes_ -= bytes_of(*next);
-    }
-    // Some changes are only for this class.
-    auto* const piece = std::get_if<Piece>(&*next);
-    auto change = piece != nullptr
-                      ? act(*piece)
-                      : std::visit([this](auto& one) { return act(one); }, std::get<Change>(*next));
-    if (change) return change;
+    if (auto change = next_change()) return change;
+    if (longest.ns <= 0) return std::nullopt;
+    std::unique_lock lock(mutex_);
+    const auto pause = std::clamp<std::int64_t>((latest - monotonic_now()).ns, 0, kLookEvery.ns);
+    const bool has_some =
+        arrived_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !changes_.empty(); });
+    if (!has_some && monotonic_now() >= latest) return std::nullopt;
   }
 }
 
-/// Does what must be done now and then: gives memory to messages that wait for it, gives up a transfer that
-/// does not begin, and requests the removal of departed members.
+std::optional<StateChange> ReplicatedState::Impl::next_change() {
+  const std::lock_guard lock(take_mutex_);
+  if (taken_.empty() || ++changes_since_look_ >= kChangesPerLook) look_after();
+  while (!taken_.empty()) {
+    Queued next = std::move(taken_.front());
+    taken_.pop_front();
+    left_bytes_ += bytes_of(next);
+    // Some changes are only for this class.
+    auto* const piece = std::get_if<Piece>(&next);
+    auto change = piece != nullptr
+                      ? act(*piece)
+                      : std::visit([this](auto& one) { return act(one); }, std::get<Change>(next));
+    if (change) return change;
+  }
+  return std::nullopt;
+}
+
+/// Takes the changes that have come. Does what must be done now and then: gives memory to messages that wait
+/// for it, gives up a transfer that does not begin, and requests the removal of departed members.
 void ReplicatedState::Impl::look_after() {
-  const std::lock_guard transfer_lock(transfer_mutex_);
-  const Time now = monotonic_now();
+  changes_since_look_ = 0;
   {
     const std::lock_guard lock(mutex_);
+    waiting_bytes_ -= std::exchange(left_bytes_, 0);
+    if (taken_.empty()) taken_.swap(changes_);
     if (group_ && has_room())
       inbox_.post_buffers(
           [this](std::span<std::byte> buffer) { return group_->post_receive_buffer(buffer).has_value(); });
   }
+  const Time now = monotonic_now();
   if (recipient_) recipient_->give_room();
   if (now < next_look_) return;
   next_look_ = now + kLookEvery;
@@ -426,7 +438,6 @@ std::optional<StateChange> ReplicatedState::Impl::act(SaveOver& over) {
 }
 
 std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
-  const std::lock_guard lock(transfer_mutex_);
   recipient_.reset();
   loads_ = load.serial;
   load_began_ = monotonic_now();
@@ -463,8 +474,7 @@ std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
 
 /// An earlier transfer may still have sent something after a later one was ordered.
 std::optional<StateChange> ReplicatedState::Impl::act(Piece& piece) {
-  const std::lock_guard lock(transfer_mutex_);
-  if (piece.serial != loads_) return std::nullopt;
+  if (piece.serial != loads_ || has_begun_anew_) return std::nullopt;
   if (piece.load.step == LoadState::Step::end) {
     recipient_.reset();
     loads_.reset();
@@ -474,7 +484,6 @@ std::optional<StateChange> ReplicatedState::Impl::act(Piece& piece) {
 
 /// No part of a state may come after this.
 std::optional<StateChange> ReplicatedState::Impl::act(Fault& fault) {
-  const std::lock_guard lock(transfer_mutex_);
   recipient_.reset();
   loads_.reset();
   return StateEnded{fault.cause};

@@ -150,7 +150,9 @@ void World::go_on(Process& one) {
   now_ += static_cast<std::int64_t>(below(1000));
   // The clocks of the processes differ, and go back now and then.
   one.core.order(now_ + static_cast<std::int64_t>(below(5000)), random_());
-  for (Change& next : one.core.take_changes()) {
+  std::vector<Change> news;
+  one.core.take_changes(news);
+  for (Change& next : news) {
     if (std::holds_alternative<StableEvents>(next) && takes_part(one)) {
       check_nobody_else_answers(one);
       // A member that dies stays in the group for a while.

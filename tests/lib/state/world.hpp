@@ -41,6 +41,7 @@ class Process final : public Outlet {
   Result<void> tell_main(const Bytes& note) override;
   void hand_over(MemberId to) override;
   void remove(MemberId other) override;
+  bool has_space() const override { return true; }
   bool is_open(std::uint64_t newest) const override;
 
   World& world;
