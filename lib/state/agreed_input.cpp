@@ -428,9 +428,10 @@ void AgreedInput::on_leases_over(Epoch epoch) {
   leases_over_ = std::max(leases_over_, epoch);
 }
 
+/// After begin_anew(), the main may not know a departed member that another replica knows. So each replica
+/// requests the removal.
 void AgreedInput::check_departed() {
   std::erase_if(departed_, [&](const auto& one) { return one.second && *one.second <= leases_over_; });
-  if (!is_main()) return;
   for (const auto& [member, gone] : departed_)
     if (!gone) outlet_.remove(member);
 }

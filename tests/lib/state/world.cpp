@@ -40,7 +40,12 @@ void World::leave_out(MemberId id) {
 }
 
 void World::join() {
-  add();
+  const MemberId id = add().member;
+  // A process that opens the state late may be an old member of the view.
+  if (chance(2)) {
+    members_.pop_back();
+    members_.insert(members_.begin() + static_cast<std::ptrdiff_t>(below(members_.size() + 1)), id);
+  }
   install();
 }
 
@@ -214,6 +219,7 @@ void World::open(Process& one) {
   // A member takes part in an epoch only after it has installed the view in which the epoch was begun.
   while (one.view < epoch_view_) follow_view(one);
   one.epoch = epoch_;
+  one.is_root = one.member == root_;
   one.stable = next_;
   if (one.member == root_) one.delivered = log_.size();
   if (next_ == 0) one.has_begun = true;

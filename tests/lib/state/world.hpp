@@ -51,6 +51,7 @@ class Process final : public Outlet {
   bool has_ended = false;  // a Fault was reported
   // The group, as this process knows it.
   std::uint64_t epoch = 0;  // the newest open epoch here
+  bool is_root = false;     // in this epoch
   std::uint64_t delivered = 0, stable = 0;
   // The membership, as this process knows it.
   std::size_t view = 0;  // the number of views that were installed here
@@ -144,6 +145,7 @@ class World {
 
   /// The survivors continue the group. What happens follows rdmc/group.hpp.
   void begin_epoch(std::vector<MemberId> members);
+  bool is_left_out(MemberId id) const { return was_left_out_.contains(id); }
   bool was_member(MemberId id) { return (*this)[id].epoch != 0; }
 
   void receive(Process& one);
@@ -203,6 +205,8 @@ class World {
 };
 
 inline Result<std::uint64_t> Process::send(std::shared_ptr<const Bytes> message) {
+  // A root that was left out puts events into an order that nobody else gets.
+  if (is_root && world.is_left_out(member) && !has_ended) return delivered++;
   if (!world.takes_part(*this) || world.root_ != member)
     return rdmc::fail(Errc::would_block, "not the root of an open epoch");
   // A full queue has room again when a message has become stable.
@@ -223,7 +227,7 @@ inline void Process::remove(MemberId other) {
   if (world.removed_.insert(other).second) ++world.removals;
 }
 inline bool Process::is_open(std::uint64_t newest) const {
-  return world.epoch_ == newest && epoch == newest;
+  return epoch == newest && (world.epoch_ == newest || world.is_left_out(member));
 }
 
 }  // namespace rdmc::state::testing
