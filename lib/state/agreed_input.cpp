@@ -404,6 +404,7 @@ Result<void> AgreedInput::begin_anew() {
     return rdmc::fail(Errc::invalid_argument, "the state is not lost, or this replica is not the main");
   drop_loading();
   is_complete_ = true;
+  depart_all_others();
   const std::uint64_t place = random_of(value_of(config_.id), group_->epoch) % (kRange / 2);
   position_ = (position_ / kRange + 1) * kRange + place;
   tell_hello();
@@ -416,6 +417,15 @@ void AgreedInput::depart(MemberId member) {
   std::optional<Epoch>& gone = departed_[member];
   const bool has_view = view_.epoch != Epoch{};
   if (has_view && view_.find(member) == nullptr) gone = view_.epoch;
+}
+
+/// The main that begins a state anew may not know the replicas with the earlier state. Each member of the
+/// view that is not in the group may be one of them, and so may each member of an earlier view. MemberId{}
+/// stands for the latter.
+void AgreedInput::depart_all_others() {
+  depart(MemberId{});
+  for (const Member& member : view_.members)
+    if (std::ranges::find(group_->members, member.id) == group_->members.end()) depart(member.id);
 }
 
 void AgreedInput::on_view(const View& view) {

@@ -185,6 +185,7 @@ class AgreedInput {
   void apply(const Held& one, const ReplicaList& list);
   void apply(const Held& one, const TransferOrder& order);
   void depart(MemberId member);
+  void depart_all_others();
   void check_departed();
   void commit();
   void tell_status();
