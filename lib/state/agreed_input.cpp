@@ -289,7 +289,9 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
     if (order != nullptr && order->to == config_.id && !is_complete_) {
       drop_loading();
       loading_ = Loading{.serial = next.position, .from = order->from};
+      // What was stable in an earlier state says nothing about this one.
       ends_.clear();
+      stable_ = 0;
       const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
       changes_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position,
                               group_of(next.position, *order)});
@@ -405,6 +407,8 @@ Result<void> AgreedInput::begin_anew() {
   drop_loading();
   is_complete_ = true;
   depart_all_others();
+  ends_.clear();
+  stable_ = 0;
   const std::uint64_t place = random_of(value_of(config_.id), group_->epoch) % (kRange / 2);
   position_ = (position_ / kRange + 1) * kRange + place;
   tell_hello();
