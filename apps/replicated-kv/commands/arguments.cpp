@@ -1,8 +1,9 @@
 #include "apps/replicated-kv/commands/arguments.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 namespace rdmc::kv {
@@ -66,15 +67,6 @@ std::string to_lower(std::string_view word) {
   return text;
 }
 
-std::optional<std::int64_t> to_integer(std::string_view word) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
-  const std::string_view digits = word.starts_with('-') ? word.substr(1) : word;
-  if (digits[0] == '0' && word.size() > 1) return std::nullopt;
-  return number;
-}
-
 std::optional<std::int64_t> integer(Call& call, std::string_view word, std::string_view error) {
   const auto number = to_integer(word);
   if (!number) call.reply.error(error);
@@ -87,6 +79,15 @@ std::optional<double> to_real(std::string_view word) {
 
 std::optional<long double> to_long_real(std::string_view word) {
   return real_of<long double>(word, [](const char* text, char** end) { return std::strtold(text, end); });
+}
+
+std::string decimal_text(long double number) {
+  std::array<char, 5120> text;
+  const int size = std::snprintf(text.data(), text.size(), "%.17Lf", number);
+  std::string_view digits(text.data(), static_cast<std::size_t>(size));
+  while (digits.ends_with('0')) digits.remove_suffix(1);
+  if (digits.ends_with('.')) digits.remove_suffix(1);
+  return digits == "-0" ? "0" : std::string(digits);
 }
 
 bool find_text(Call& call, std::string_view key, Text*& text) {

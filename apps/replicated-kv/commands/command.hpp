@@ -78,6 +78,12 @@ bool fits(const Command& command, std::size_t words);
 // The commands of each file of this folder.
 std::span<const Command> string_commands();
 std::span<const Command> key_commands();
+std::span<const Command> hash_commands();
+std::span<const Command> list_commands();
+std::span<const Command> set_commands();
+std::span<const Command> sorted_set_commands();
+std::span<const Command> sorted_set_range_commands();
+std::span<const Command> sorted_set_algebra_commands();
 std::span<const Command> client_commands();
 
 }  // namespace rdmc::kv

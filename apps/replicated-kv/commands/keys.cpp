@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "apps/replicated-kv/commands/arguments.hpp"
+#include "apps/replicated-kv/commands/collections.hpp"
 
 namespace rdmc::kv {
 
@@ -117,41 +117,16 @@ void keys(Call& call) {
   for (const std::string_view key : found) call.reply.bulk(key);
 }
 
-/// The cursor is the number of entries that have not been seen yet, and 0 at the beginning and at the end.
-/// See Dictionary for why no entry is missed.
 void scan(Call& call) {
-  const auto cursor = to_integer(call.words[1]);
-  if (!cursor || *cursor < 0) return call.reply.error("ERR invalid cursor");
-  std::int64_t count = 10;
-  std::string_view pattern = "*";
-  std::string type_name;
-  for (std::size_t i = 2; i < call.words.size(); i += 2) {
-    if (i + 1 == call.words.size()) return call.reply.error(kSyntax);
-    if (is_word(call.words[i], "count")) {
-      const auto number = integer(call, call.words[i + 1]);
-      if (!number) return;
-      if (*number < 1) return call.reply.error(kSyntax);
-      count = *number;
-    } else if (is_word(call.words[i], "match")) {
-      pattern = call.words[i + 1];
-    } else if (is_word(call.words[i], "type")) {
-      type_name = to_lower(call.words[i + 1]);
-    } else {
-      return call.reply.error(kSyntax);
-    }
-  }
-  const auto size = call.db().size();
-  std::size_t rest = *cursor == 0 ? size : std::min(static_cast<std::size_t>(*cursor), size);
-  std::vector<std::string_view> found;
-  for (; rest > 0 && count > 0; --count) {
-    Database::Entry& entry = call.db().at(--rest);
-    if ((pattern != "*" && !matches(pattern, entry.key())) || call.find(entry.key()) == nullptr) continue;
-    if (type_name.empty() || name(entry.value.type()) == type_name) found.push_back(entry.key());
-  }
-  call.reply.array(2);
-  call.reply.bulk(std::to_string(rest));
-  call.reply.array(found.size());
-  for (const std::string_view key : found) call.reply.bulk(key);
+  const auto options = scan_options(call, 1, true);
+  if (!options) return;
+  std::vector<std::string> found;
+  const std::size_t cursor = scan_positions(*options, call.db().size(), [&](std::size_t position) {
+    Database::Entry& entry = call.db().at(position);
+    if (!options->matches(entry.key()) || call.find(entry.key()) == nullptr) return;
+    if (options->type.empty() || name(entry.value.type()) == options->type) found.emplace_back(entry.key());
+  });
+  reply_scan(call, cursor, found);
 }
 
 void randomkey(Call& call) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "apps/replicated-kv/commands/arguments.hpp"
@@ -272,16 +271,6 @@ void decrby(Call& call) {
   if (!number) return;
   if (*number == INT64_MIN) return call.reply.error("ERR decrement would overflow");
   add(call, -*number);
-}
-
-/// Up to 17 digits after the point, without trailing zeros, as Redis writes it.
-std::string decimal_text(long double number) {
-  std::array<char, 5120> text;
-  const int size = std::snprintf(text.data(), text.size(), "%.17Lf", number);
-  std::string_view digits(text.data(), static_cast<std::size_t>(size));
-  while (digits.ends_with('0')) digits.remove_suffix(1);
-  if (digits.ends_with('.')) digits.remove_suffix(1);
-  return digits == "-0" ? "0" : std::string(digits);
 }
 
 void incrbyfloat(Call& call) {

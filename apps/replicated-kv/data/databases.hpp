@@ -20,7 +20,8 @@ class Databases {
   explicit Databases(std::uint64_t seed);
 
   Database& at(std::uint32_t number) { return databases_[number]; }
-  SmallMemory& memory() { return *memory_; }
+  SmallMemory& memory() { return shared_->memory; }
+  Shared& shared() { return *shared_; }
   Watches& watches() { return watches_; }
   /// The number of changes of keys so far.
   std::uint64_t changes() const { return changes_; }
@@ -50,7 +51,7 @@ class Databases {
 
  private:
   friend class Loader;
-  std::unique_ptr<SmallMemory> memory_ = std::make_unique<SmallMemory>();
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
   std::vector<Database> databases_;
   Watches watches_;
   std::uint64_t changes_ = 0, expired_ = 0;
@@ -79,6 +80,6 @@ class Loader {
 /// Appends the value of a key.
 void save_value(const Item& item, std::vector<std::byte>& out);
 /// Reads what save_value() has written. Returns false if it is wrong.
-bool load_value(VarintReader& in, SmallMemory& memory, Item& item);
+bool load_value(VarintReader& in, Shared& shared, Item& item);
 
 }  // namespace rdmc::kv
