@@ -26,6 +26,9 @@ def comparable(words, reply):
     name = words[0].lower()
     if isinstance(reply, str):
         return reply
+    if name == b"object" and words[-1][:1] in b"sz" and isinstance(reply, bytes):
+        # INCRBYFLOAT and SORT have effects on encodings there.
+        return {b"embstr": b"int", b"skiplist": b"listpack"}.get(reply, reply)
     if name in RANDOM:
         return shape(reply)
     if name in SCANS and isinstance(reply, list):
@@ -270,4 +273,4 @@ class Generator:
 
     def do_count_distinct(self):
         return self.rng.choice([("pfadd", b"p1", self.member()), ("pfadd", b"p2", self.member(), self.member(1000)), ("pfcount", b"p1"),
-                                ("pfcount", b"p1", b"p2"), ("pfmerge", b"p3", b"p1", b"p2"), ("pfcount", b"p3"), ("pfadd", self.key("s"), b"x")])
+                                ("pfcount", b"p1", b"p2"), ("pfmerge", b"p3", b"p1", b"p2"), ("pfcount", b"p3")])

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,8 +24,10 @@ std::optional<Number> real_of(std::string_view word, Parse parse) {
     return std::nullopt;
   const std::string text(word);
   char* end = nullptr;
+  errno = 0;
   const Number number = parse(text.c_str(), &end);
   if (end != text.c_str() + text.size() || std::isnan(number)) return std::nullopt;
+  if (errno == ERANGE && (std::isinf(number) || number == 0)) return std::nullopt;
   return number;
 }
 
@@ -95,6 +98,17 @@ bool find_text(Call& call, std::string_view key, Text*& text) {
   text = entry == nullptr ? nullptr : entry->value.text();
   if (entry != nullptr && text == nullptr) call.reply.error(kWrongType);
   return entry == nullptr || text != nullptr;
+}
+
+void set_text(Call& call, std::string_view key, std::string_view bytes, bool keeps_deadline) {
+  Database::Entry& entry = call.get_or_insert(key);
+  if (Text* const text = entry.value.text())
+    text->assign(call.databases.memory(), bytes);
+  else
+    entry.value.value.emplace<Text>(call.databases.memory(), bytes);
+  entry.value.has_grown = false;
+  if (!keeps_deadline) call.db().remove_deadline(entry);
+  call.changed(key);
 }
 
 std::optional<Milliseconds> deadline_of(Call& call, std::int64_t number, const TimeFormat& format,

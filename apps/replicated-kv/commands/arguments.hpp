@@ -39,6 +39,9 @@ std::string decimal_text(long double number);
 /// key is missing.
 bool find_text(Call& call, std::string_view key, Text*& text);
 
+/// Gives the key this string. Its deadline is removed unless `keeps_deadline`.
+void set_text(Call& call, std::string_view key, std::string_view bytes, bool keeps_deadline = false);
+
 /// A time that a command gives.
 struct TimeFormat {
   bool is_seconds;   ///< otherwise milliseconds

@@ -84,6 +84,11 @@ std::span<const Command> set_commands();
 std::span<const Command> sorted_set_commands();
 std::span<const Command> sorted_set_range_commands();
 std::span<const Command> sorted_set_algebra_commands();
+std::span<const Command> bit_commands();
+std::span<const Command> bit_field_commands();
+std::span<const Command> dump_commands();
+std::span<const Command> hyperloglog_commands();
+std::span<const Command> sort_commands();
 std::span<const Command> client_commands();
 
 }  // namespace rdmc::kv

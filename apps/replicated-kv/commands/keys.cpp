@@ -94,7 +94,7 @@ void time_to_live(Call& call) {
   const auto deadline = call.db().deadline(*entry);
   if (!deadline) return call.reply.integer(-1);
   const Milliseconds time = is_relative ? std::max<Milliseconds>(*deadline - call.now, 0) : *deadline;
-  call.reply.integer(is_seconds ? (time + (is_relative ? 500 : 0)) / 1000 : time);
+  call.reply.integer(is_seconds ? (time + 500) / 1000 : time);
 }
 
 void persist(Call& call) {
@@ -275,10 +275,10 @@ void object(Call& call) {
     call.reply.simple("OBJECT ENCODING KEY: how the value of the key is kept");
     return call.reply.simple("OBJECT REFCOUNT|IDLETIME|FREQ KEY: always 1, 0, 0");
   }
-  if (call.words.size() != 3 ||
-      (what != "encoding" && what != "refcount" && what != "idletime" && what != "freq"))
-    return call.reply.error("ERR unknown subcommand or wrong number of arguments for '" +
-                            std::string(call.words[1]) + "'. Try OBJECT HELP.");
+  if (what != "help" && what != "encoding" && what != "refcount" && what != "idletime" && what != "freq")
+    return call.reply.error("ERR unknown subcommand '" + std::string(call.words[1]) + "'. Try OBJECT HELP.");
+  if (call.words.size() != 3)
+    return call.reply.error("ERR wrong number of arguments for 'object|" + what + "' command");
   Database::Entry* const entry = call.find(call.words[2]);
   if (entry == nullptr) return call.reply.null();
   if (what == "encoding") return call.reply.bulk(encoding_of(entry->value));

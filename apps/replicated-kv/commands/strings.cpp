@@ -11,18 +11,6 @@ namespace rdmc::kv {
 
 namespace {
 
-/// Gives the key this string. Its deadline is removed unless `keeps_deadline`.
-void set_text(Call& call, std::string_view key, std::string_view bytes, bool keeps_deadline = false) {
-  Database::Entry& entry = call.get_or_insert(key);
-  if (Text* const text = entry.value.text())
-    text->assign(call.databases.memory(), bytes);
-  else
-    entry.value.value.emplace<Text>(call.databases.memory(), bytes);
-  entry.value.has_grown = false;
-  if (!keeps_deadline) call.db().remove_deadline(entry);
-  call.changed(key);
-}
-
 void reply_text(Call& call, const Text* text) {
   text == nullptr ? call.reply.null() : call.reply.bulk(*text);
 }

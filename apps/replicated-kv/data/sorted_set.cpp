@@ -82,7 +82,6 @@ std::optional<double> SortedSet::score(std::string_view name) const {
 }
 
 bool SortedSet::set(std::string_view name, double score) {
-  if (score == 0) score = 0;  // no negative zero
   if (name.size() > limits().sorted_set_bytes) is_large_ = true;
   if (!large_) {
     const std::size_t at = offset_of(name);

@@ -292,6 +292,7 @@ void Service::config(Client&, Arguments words, ReplyWriter& reply) {
       if (const auto set = changed.set(words[i], words[i + 1]); !set)
         return reply.error("ERR " + set.error().what);
     settings_ = std::move(changed);
+    databases_->shared().limits = settings_.encoding_limits();
     return reply.ok();
   }
   if (what == "resetstat" && words.size() == 2) {
@@ -312,7 +313,16 @@ void Service::function(Client&, Arguments words, ReplyWriter& reply) {
   reply.error("ERR rdmc_kv has no functions and no scripts");
 }
 
-void Service::memory(Client&, Arguments words, ReplyWriter& reply) {
+void Service::memory(Client& client, Arguments words, ReplyWriter& reply) {
+  if (is_word(words[1], "usage") && words.size() >= 3) {
+    const Database::Entry* const entry = databases_->at(client.database).find(words[2], agreed_);
+    if (entry == nullptr) return reply.null();
+    // A value takes about as many bytes as its saved form.
+    Bytes saved;
+    save_value(entry->value, saved);
+    return reply.integer(
+        static_cast<std::int64_t>(sizeof(Database::Entry) + entry->key().size() + saved.size()));
+  }
   if (is_word(words[1], "doctor")) return reply.verbatim("rdmc_kv has nothing to say about its memory");
   unknown_subcommand(reply, "MEMORY", words[1]);
 }

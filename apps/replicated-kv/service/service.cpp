@@ -644,6 +644,7 @@ bool Service::on_load(const LoadState& load) {
   switch (load.step) {
     case LoadState::Step::begin:
       databases_ = std::make_unique<Databases>(options_.seed);
+      databases_->shared().limits = settings_.encoding_limits();
       loader_ = std::make_unique<Loader>(*databases_);
       return true;
     case LoadState::Step::bytes: return loader_ && loader_->add(load.bytes);
