@@ -256,6 +256,11 @@ void copy(Call& call) {
   call.reply.integer(1);
 }
 
+/// The number of receivers is that of this server.
+void publish(Call& call) {
+  call.reply.integer(static_cast<std::int64_t>(call.publisher.publish(call.words[1], call.words[2])));
+}
+
 // -- OBJECT --
 
 std::string_view encoding_of(Item& item) {
@@ -312,6 +317,7 @@ constexpr std::array kKeyCommands = {
     Command{"renamenx", 3, kWrite | kFast, 1, 2, 1, rename<true>},
     Command{"move", 3, kWrite | kFast, 1, 1, 1, move},
     Command{"copy", -3, kWrite | kGrows, 1, 2, 1, copy},
+    Command{"publish", 3, kWrite | kFast | kPubSub, 0, 0, 0, publish},
     Command{"object", -2, kRead, 2, 2, 1, object},
 };
 

@@ -56,9 +56,7 @@ void list_pop_from_first(Call& call) {
     List* list = nullptr;
     if (!find_collection(call, key, list)) return;
     if (list == nullptr) continue;
-    call.reply.array(2);
-    call.reply.bulk(key);
-    return pop_many(call, key, *list, options->end, options->count);
+    return pop_elements(call, key, *list, options->end, options->count);
   }
   call.reply.null_array();
 }
@@ -305,6 +303,12 @@ std::optional<ListPopOptions> list_pop_options(Call& call, std::size_t at) {
   const auto count = pop_count(call, numbered->next + 1);
   if (!count) return std::nullopt;
   return ListPopOptions{numbered->keys, *end, *count};
+}
+
+void pop_elements(Call& call, std::string_view key, List& list, End end, std::size_t count) {
+  call.reply.array(2);
+  call.reply.bulk(key);
+  pop_many(call, key, list, end, count);
 }
 
 bool move_element(Call& call, std::string_view from_key, std::string_view to_key, End from_end, End to_end) {

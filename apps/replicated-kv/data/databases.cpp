@@ -16,7 +16,7 @@ namespace {
 /// size.
 constexpr std::size_t kPieceBytes = 256 << 10, kLengthBytes = 8;
 /// The kinds of records of a piece.
-enum class Record : std::uint8_t { key = 0, serial = 1, watches = 2, head = 3, end = 4 };
+enum class Record : std::uint8_t { key = 0, serial = 1, watches = 2, head = 3, end = 4, waiters = 5 };
 
 }  // namespace
 
@@ -60,6 +60,7 @@ void Databases::swap(std::uint32_t a, std::uint32_t b) {
   std::construct_at(&databases_[a], std::move(databases_[b]));
   std::destroy_at(&databases_[b]);
   std::construct_at(&databases_[b], std::move(other));
+  for (const std::uint32_t number : {a, b}) waiters_.all_changed(number);
   ++changes_;
 }
 
@@ -151,6 +152,8 @@ void Databases::save(std::vector<std::byte> head,
   }
   put_varint(piece, static_cast<std::uint8_t>(Record::watches));
   watches_.save(piece);
+  put_varint(piece, static_cast<std::uint8_t>(Record::waiters));
+  waiters_.save(piece);
   put_varint(piece, static_cast<std::uint8_t>(Record::end));
   flush(true);
 }
@@ -174,7 +177,7 @@ bool Loader::load_piece(std::span<const std::byte> piece) {
   VarintReader in(piece);
   while (!in.is_done()) {
     if (is_complete_) return false;
-    switch (in.number<Record>(static_cast<std::uint64_t>(Record::end))) {
+    switch (in.number<Record>(static_cast<std::uint64_t>(Record::waiters))) {
       case Record::key: {
         const auto number = in.number<std::uint32_t>(Databases::kCount - 1);
         if (!load_key(in, number)) return false;
@@ -186,6 +189,7 @@ bool Loader::load_piece(std::span<const std::byte> piece) {
         break;
       }
       case Record::watches: databases_.watches_.load(in); break;
+      case Record::waiters: databases_.waiters_.load(in); break;
       case Record::head: {
         const auto bytes = in.bytes();
         head_.assign(bytes.begin(), bytes.end());

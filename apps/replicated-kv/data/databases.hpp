@@ -1,5 +1,6 @@
-// Everything that the replicas of a service keep alike: the numbered databases, and what clients watch. All
-// changes of keys go through this class, so that WATCH sees each of them. One thread uses it.
+// Everything that the replicas of a service keep alike: the numbered databases, what clients watch, and what
+// they wait for. All changes of keys go through this class, so that WATCH sees each of them. One thread uses
+// it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "apps/replicated-kv/data/database.hpp"
+#include "apps/replicated-kv/data/waiters.hpp"
 #include "apps/replicated-kv/data/watches.hpp"
 
 namespace rdmc::kv {
@@ -23,6 +25,7 @@ class Databases {
   SmallMemory& memory() { return shared_->memory; }
   Shared& shared() { return *shared_; }
   Watches& watches() { return watches_; }
+  Waiters& waiters() { return waiters_; }
   /// The number of changes of keys so far.
   std::uint64_t changes() const { return changes_; }
 
@@ -30,6 +33,7 @@ class Databases {
   void changed(std::uint32_t number, std::string_view key) {
     ++changes_;
     if (!watches_.is_empty()) watches_.changed(number, key);
+    if (!waiters_.is_empty()) waiters_.changed(number, key);
   }
   void erase(std::uint32_t number, Database::Entry& entry);
   /// Removes the key if its deadline has come.
@@ -54,6 +58,7 @@ class Databases {
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
   std::vector<Database> databases_;
   Watches watches_;
+  Waiters waiters_;
   std::uint64_t changes_ = 0, expired_ = 0;
 };
 

@@ -1,0 +1,182 @@
+// The service of several servers, with an order in memory. See servers.hpp.
+#include "apps/replicated-kv/service/service.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+
+#include "tests/apps/replicated-kv/servers.hpp"
+#include "tests/sampled.hpp"
+
+BOOST_AUTO_TEST_SUITE(service_test)
+
+using namespace rdmc;
+using namespace rdmc::kv;
+using namespace rdmc::kv::testing;
+
+namespace {
+
+/// The same content everywhere, also the positions of keys.
+Bytes content(Service& service) {
+  Bytes bytes;
+  service.save([&](std::vector<std::byte> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+  return bytes;
+}
+
+Result<void> run(std::uint64_t seed, Planted planted, std::uint64_t& deaths) {
+  Servers servers(seed, 2 + seed % 3, 5, planted);
+  for (int i = 0; i < 2000; ++i) {
+    if (servers.below(250) == 0 && servers.alive() > 1)
+      servers.kill(servers.below(2) == 0 ? servers.main() : servers.any_alive());
+    if (servers.below(300) == 0 && servers.all.size() < 10) servers.join();
+    servers.step();
+  }
+  servers.settle();
+  deaths += servers.deaths;
+  for (const auto& one : servers.all)
+    if (one->is_alive && one->executed == servers.main().executed && !planted.submits_again_what_was_ordered)
+      BOOST_REQUIRE(content(one->service) == content(servers.main().service));
+  return check_linearizable(servers.history);
+}
+
+/// One server that is alone.
+class Alone {
+ public:
+  explicit Alone(Milliseconds now = 1'700'000'000'000)
+      : now_(now), service({.seed = 7}), client_(&service.connect("test", now)) {}
+
+  /// Sends requests, one on each line, and returns the replies.
+  std::string operator()(std::string_view lines) {
+    const auto space = client_->parser.space(lines.size() + 2);
+    std::memcpy(space.data(), lines.data(), lines.size());
+    std::memcpy(space.data() + lines.size(), "\r\n", 2);
+    client_->parser.received(lines.size() + 2);
+    service.execute(*client_, now_);
+    service.end_turn(now_);
+    return std::exchange(client_->output, {});
+  }
+  void pass(Milliseconds time) { now_ += time; }
+
+ private:
+  Milliseconds now_;
+
+ public:
+  Service service;
+
+ private:
+  Client* client_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_clients_see_is_linearizable_whoever_dies_and_joins) {
+  std::uint64_t deaths = 0;
+  const std::uint64_t first = from_environment("RDMC_FIRST_SEED", 1);
+  const std::uint64_t worlds = from_environment("RDMC_WORLDS", all_or(300, 10));
+  for (std::uint64_t seed = first; seed < first + worlds; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      const auto checked = run(seed, {}, deaths);
+      BOOST_REQUIRE_MESSAGE(checked.has_value(), checked.error().what);
+    }
+  BOOST_TEST(deaths > worlds);
+}
+
+BOOST_AUTO_TEST_CASE(planted_faults_are_found) {
+  for (const Planted planted : {Planted{.answers_before_stable = true}, Planted{.reads_anywhere = true},
+                                Planted{.submits_again_what_was_ordered = true}}) {
+    std::uint64_t deaths = 0, found = 0;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed)
+      if (const auto checked = run(seed, planted, deaths); !checked) ++found;
+    BOOST_TEST(found > 0u);
+    BOOST_TEST_MESSAGE(found);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(replies_come_in_the_order_of_the_requests) {
+  Alone alone;
+  BOOST_TEST(
+      alone("SET a 1\r\nINCR a\r\nGET a\r\nPING\r\nNOPE x") ==
+      "+OK\r\n:2\r\n$1\r\n2\r\n+PONG\r\n-ERR unknown command 'NOPE', with args beginning with: 'x' \r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_transaction_is_given_up_if_a_watched_key_has_changed) {
+  Alone alone;
+  BOOST_TEST(alone("SET a 1\r\nWATCH a\r\nSET a 2\r\nMULTI\r\nSET a 3\r\nEXEC\r\nGET a") ==
+             "+OK\r\n+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$1\r\n2\r\n");
+  BOOST_TEST(alone("WATCH a\r\nUNWATCH\r\nSET a 3\r\nMULTI\r\nGET a\r\nEXEC") ==
+             "+OK\r\n+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n3\r\n");
+  BOOST_TEST(alone("SET e 1 PX 100\r\nWATCH e") == "+OK\r\n+OK\r\n");
+  alone.pass(200);
+  BOOST_TEST(alone("MULTI\r\nPING\r\nEXEC") == "+OK\r\n+QUEUED\r\n*-1\r\n");
+  BOOST_TEST(alone("MULTI\r\nNOPE\r\nEXEC")
+                 .ends_with("-EXECABORT Transaction discarded because of previous errors.\r\n"));
+  BOOST_TEST(alone("MULTI\r\nSELECT 3\r\nSET a x\r\nEXEC\r\nGET a\r\nSELECT 0\r\nGET a") ==
+             "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n$1\r\nx\r\n+OK\r\n$1\r\n3\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(keys_expire_when_their_time_has_come) {
+  Alone alone;
+  BOOST_TEST(alone("SET a 1 PX 100\r\nPTTL a\r\nSET b 1\r\nEXPIRE b 1\r\nTTL b\r\nPERSIST b\r\nTTL b") ==
+             "+OK\r\n:100\r\n+OK\r\n:1\r\n:1\r\n:1\r\n:-1\r\n");
+  alone.pass(100);
+  BOOST_TEST(alone("GET a\r\nDBSIZE") == "$-1\r\n:2\r\n");
+  BOOST_TEST(alone("DBSIZE") == ":1\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
+  Servers servers(1, 3, 1);
+  Server& server = *servers.all[0];
+  Service& service = server.service;
+  Client& client = service.connect("test", 0);
+  const Milliseconds now = 1'700'000'100'000;
+  const auto send = [&](std::string_view line, Milliseconds time) {
+    const auto space = client.parser.space(line.size());
+    std::memcpy(space.data(), line.data(), line.size());
+    client.parser.received(line.size());
+    service.execute(client, time);
+    service.end_turn(time);
+    return std::exchange(client.output, {});
+  };
+  // A write that was submitted, and does not become stable.
+  BOOST_TEST(send("SET a 1\r\n", now).empty());
+  service.end_turn(now + 1000);
+  BOOST_TEST(client.output.empty());
+  BOOST_TEST(send("", now + 2000).starts_with("-UNCERTAIN "));
+  BOOST_TEST(send("GET a\r\n", now + 2001).starts_with("-CLUSTERDOWN "));
+  BOOST_TEST(send("PING\r\n", now + 2002) == "+PONG\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
+  Servers servers(1, 3, 1);
+  Service& service = servers.all[0]->service;
+  Client& client = service.connect("test", 0);
+  const Milliseconds now = 1'700'000'100'000;
+  service.on_status({}, now);
+  const auto space = client.parser.space(100);
+  std::memcpy(space.data(), "INCR b\r\n", 8);
+  client.parser.received(8);
+  service.execute(client, now);
+  service.end_turn(now + 1000);
+  BOOST_TEST(client.output.empty());
+  service.on_status({.is_complete = true, .complete_replicas = 3}, now + 1500);
+  service.end_turn(now + 1500);
+  for (int i = 0; i < 10'000 && client.output.empty(); ++i) servers.step();
+  BOOST_TEST(client.output == ":1\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_is_longer_than_an_event_is_executed_whole) {
+  Servers servers(3, 3, 1);
+  Server& server = *servers.all[1];
+  Client& client = server.service.connect("test", 0);
+  const std::string value(5 << 20, 'v');
+  const std::string request = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + std::to_string(value.size()) + "\r\n" +
+                              value + "\r\n*2\r\n$6\r\nSTRLEN\r\n$1\r\nk\r\n";
+  const auto space = client.parser.space(request.size());
+  std::memcpy(space.data(), request.data(), request.size());
+  client.parser.received(request.size());
+  const Milliseconds now = 1'700'000'000'000;
+  server.service.execute(client, now);
+  for (int i = 0; i < 200'000 && client.output.size() < 10; ++i) servers.step();
+  BOOST_TEST(client.output == "+OK\r\n:" + std::to_string(value.size()) + "\r\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
