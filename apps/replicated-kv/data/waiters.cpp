@@ -44,7 +44,7 @@ std::set<std::uint64_t> Waiters::servers() const {
 
 void Waiters::changed(std::uint32_t database, std::string_view key) {
   Key changed{database, std::string(key)};
-  if (keys_.contains(changed) && !std::ranges::contains(ready_, changed))
+  if (keys_.contains(changed) && std::ranges::find(ready_, changed) == ready_.end())
     ready_.push_back(std::move(changed));
 }
 
