@@ -1,7 +1,10 @@
 #include "apps/replicated-kv/commands/arguments.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 
@@ -22,8 +25,10 @@ std::optional<Number> real_of(std::string_view word, Parse parse) {
     return std::nullopt;
   const std::string text(word);
   char* end = nullptr;
+  errno = 0;
   const Number number = parse(text.c_str(), &end);
   if (end != text.c_str() + text.size() || std::isnan(number)) return std::nullopt;
+  if (errno == ERANGE && (std::isinf(number) || number == 0)) return std::nullopt;
   return number;
 }
 
@@ -66,15 +71,6 @@ std::string to_lower(std::string_view word) {
   return text;
 }
 
-std::optional<std::int64_t> to_integer(std::string_view word) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
-  const std::string_view digits = word.starts_with('-') ? word.substr(1) : word;
-  if (digits[0] == '0' && word.size() > 1) return std::nullopt;
-  return number;
-}
-
 std::optional<std::int64_t> integer(Call& call, std::string_view word, std::string_view error) {
   const auto number = to_integer(word);
   if (!number) call.reply.error(error);
@@ -89,11 +85,30 @@ std::optional<long double> to_long_real(std::string_view word) {
   return real_of<long double>(word, [](const char* text, char** end) { return std::strtold(text, end); });
 }
 
+std::string decimal_text(long double number) {
+  const std::string text = fmt::format("{:.17f}", number);
+  std::string_view digits = text;
+  while (digits.ends_with('0')) digits.remove_suffix(1);
+  if (digits.ends_with('.')) digits.remove_suffix(1);
+  return digits == "-0" ? "0" : std::string(digits);
+}
+
 bool find_text(Call& call, std::string_view key, Text*& text) {
   Database::Entry* const entry = call.find(key);
   text = entry == nullptr ? nullptr : entry->value.text();
   if (entry != nullptr && text == nullptr) call.reply.error(kWrongType);
   return entry == nullptr || text != nullptr;
+}
+
+void set_text(Call& call, std::string_view key, std::string_view bytes, bool keeps_deadline) {
+  Database::Entry& entry = call.get_or_insert(key);
+  if (Text* const text = entry.value.text())
+    text->assign(call.databases.memory(), bytes);
+  else
+    entry.value.value.emplace<Text>(call.databases.memory(), bytes);
+  entry.value.has_grown = false;
+  if (!keeps_deadline) call.db().remove_deadline(entry);
+  call.changed(key);
 }
 
 std::optional<Milliseconds> deadline_of(Call& call, std::int64_t number, const TimeFormat& format,

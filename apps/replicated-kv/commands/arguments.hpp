@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "apps/replicated-kv/commands/command.hpp"
+#include "apps/replicated-kv/data/numbers.hpp"
 
 namespace rdmc::kv {
 
@@ -24,18 +25,22 @@ constexpr std::size_t kMostTextBytes = 512 << 20;
 bool is_word(std::string_view word, std::string_view lower);
 std::string to_lower(std::string_view word);
 
-/// A number as Redis accepts it: without "+", spaces and leading zeros. Returns nullopt for anything else.
-std::optional<std::int64_t> to_integer(std::string_view word);
-/// The same with an error reply.
+/// The number in a word (data/numbers.hpp), or nullopt after an error reply.
 std::optional<std::int64_t> integer(Call& call, std::string_view word,
                                     std::string_view error = kNotAnInteger);
 /// A number, also "inf" and "-inf". NaN is not one.
 std::optional<double> to_real(std::string_view word);
 std::optional<long double> to_long_real(std::string_view word);
 
+/// Up to 17 digits after the point, without trailing zeros, as Redis writes it.
+std::string decimal_text(long double number);
+
 /// Finds a string. Returns false, after the error reply, if the key is something else. `text` is null if the
 /// key is missing.
 bool find_text(Call& call, std::string_view key, Text*& text);
+
+/// Gives the key this string. Its deadline is removed unless `keeps_deadline`.
+void set_text(Call& call, std::string_view key, std::string_view bytes, bool keeps_deadline = false);
 
 /// A time that a command gives.
 struct TimeFormat {

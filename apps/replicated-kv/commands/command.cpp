@@ -12,7 +12,11 @@ constexpr std::size_t kMostNameBytes = 32;
 
 struct Table {
   Table() {
-    for (const auto& commands : {string_commands(), key_commands(), client_commands()})
+    for (const auto& commands :
+         {string_commands(), key_commands(), hash_commands(), list_commands(), set_commands(),
+          sorted_set_commands(), sorted_set_range_commands(), sorted_set_algebra_commands(),
+          blocking_commands(), bit_commands(), bit_field_commands(), dump_commands(), hyperloglog_commands(),
+          sort_commands(), client_commands()})
       for (const Command& command : commands) all.push_back(&command);
     std::ranges::sort(all, {}, &Command::name);
     for (const Command* const command : all) by_name.emplace(command->name, command);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,14 @@ namespace rdmc::kv {
 /// The words of a request. The first word is the name of the command.
 using Arguments = std::span<const std::string_view>;
 
+/// Takes the messages of PUBLISH.
+class Publisher {
+ public:
+  virtual ~Publisher() = default;
+  /// Returns the number of receivers at this server.
+  virtual std::size_t publish(std::string_view channel, std::string_view message) = 0;
+};
+
 /// The execution of a command.
 struct Call {
   Databases& databases;
@@ -25,6 +34,13 @@ struct Call {
   Milliseconds now;
   std::uint64_t random;
   ReplyWriter& reply;
+  Publisher& publisher;
+
+  // For commands that can wait (flag::kWaits).
+  bool may_wait = false;  ///< the command may wait
+  std::optional<std::string_view>
+      ready_key{};        ///< the command has waited for this key, and looks at no other
+  Arguments waits_for{};  ///< a result: the keys that it waits for, without a reply
 
   Database& db() const { return databases.at(database); }
   Database::Entry* find(std::string_view key) const { return db().find(key, now); }
@@ -53,6 +69,10 @@ constexpr std::uint32_t kPubSub = 256;
 constexpr std::uint32_t kBeforeAuth = 512;
 /// The reply of the read depends on the present time.
 constexpr std::uint32_t kUsesTime = 1024;
+/// A client with RESP2 may give the command while it has subscriptions.
+constexpr std::uint32_t kWhileSubscribed = 2048;
+/// The command waits until it finds something. Then it is executed again.
+constexpr std::uint32_t kWaits = 4096;
 }  // namespace flag
 
 struct Command {
@@ -78,6 +98,18 @@ bool fits(const Command& command, std::size_t words);
 // The commands of each file of this folder.
 std::span<const Command> string_commands();
 std::span<const Command> key_commands();
+std::span<const Command> hash_commands();
+std::span<const Command> list_commands();
+std::span<const Command> set_commands();
+std::span<const Command> sorted_set_commands();
+std::span<const Command> sorted_set_range_commands();
+std::span<const Command> sorted_set_algebra_commands();
+std::span<const Command> blocking_commands();
+std::span<const Command> bit_commands();
+std::span<const Command> bit_field_commands();
+std::span<const Command> dump_commands();
+std::span<const Command> hyperloglog_commands();
+std::span<const Command> sort_commands();
 std::span<const Command> client_commands();
 
 }  // namespace rdmc::kv

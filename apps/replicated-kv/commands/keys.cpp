@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "apps/replicated-kv/commands/arguments.hpp"
+#include "apps/replicated-kv/commands/collections.hpp"
 
 namespace rdmc::kv {
 
@@ -94,7 +94,7 @@ void time_to_live(Call& call) {
   const auto deadline = call.db().deadline(*entry);
   if (!deadline) return call.reply.integer(-1);
   const Milliseconds time = is_relative ? std::max<Milliseconds>(*deadline - call.now, 0) : *deadline;
-  call.reply.integer(is_seconds ? (time + (is_relative ? 500 : 0)) / 1000 : time);
+  call.reply.integer(is_seconds ? (time + 500) / 1000 : time);
 }
 
 void persist(Call& call) {
@@ -117,41 +117,16 @@ void keys(Call& call) {
   for (const std::string_view key : found) call.reply.bulk(key);
 }
 
-/// The cursor is the number of entries that have not been seen yet, and 0 at the beginning and at the end.
-/// See Dictionary for why no entry is missed.
 void scan(Call& call) {
-  const auto cursor = to_integer(call.words[1]);
-  if (!cursor || *cursor < 0) return call.reply.error("ERR invalid cursor");
-  std::int64_t count = 10;
-  std::string_view pattern = "*";
-  std::string type_name;
-  for (std::size_t i = 2; i < call.words.size(); i += 2) {
-    if (i + 1 == call.words.size()) return call.reply.error(kSyntax);
-    if (is_word(call.words[i], "count")) {
-      const auto number = integer(call, call.words[i + 1]);
-      if (!number) return;
-      if (*number < 1) return call.reply.error(kSyntax);
-      count = *number;
-    } else if (is_word(call.words[i], "match")) {
-      pattern = call.words[i + 1];
-    } else if (is_word(call.words[i], "type")) {
-      type_name = to_lower(call.words[i + 1]);
-    } else {
-      return call.reply.error(kSyntax);
-    }
-  }
-  const auto size = call.db().size();
-  std::size_t rest = *cursor == 0 ? size : std::min(static_cast<std::size_t>(*cursor), size);
-  std::vector<std::string_view> found;
-  for (; rest > 0 && count > 0; --count) {
-    Database::Entry& entry = call.db().at(--rest);
-    if ((pattern != "*" && !matches(pattern, entry.key())) || call.find(entry.key()) == nullptr) continue;
-    if (type_name.empty() || name(entry.value.type()) == type_name) found.push_back(entry.key());
-  }
-  call.reply.array(2);
-  call.reply.bulk(std::to_string(rest));
-  call.reply.array(found.size());
-  for (const std::string_view key : found) call.reply.bulk(key);
+  const auto options = scan_options(call, 1, true);
+  if (!options) return;
+  std::vector<std::string> found;
+  const std::size_t cursor = scan_positions(*options, call.db().size(), [&](std::size_t position) {
+    Database::Entry& entry = call.db().at(position);
+    if (!options->matches(entry.key()) || call.find(entry.key()) == nullptr) return;
+    if (options->type.empty() || name(entry.value.type()) == options->type) found.emplace_back(entry.key());
+  });
+  reply_scan(call, cursor, found);
 }
 
 void randomkey(Call& call) {
@@ -281,6 +256,11 @@ void copy(Call& call) {
   call.reply.integer(1);
 }
 
+/// The number of receivers is that of this server.
+void publish(Call& call) {
+  call.reply.integer(static_cast<std::int64_t>(call.publisher.publish(call.words[1], call.words[2])));
+}
+
 // -- OBJECT --
 
 std::string_view encoding_of(Item& item) {
@@ -300,10 +280,10 @@ void object(Call& call) {
     call.reply.simple("OBJECT ENCODING KEY: how the value of the key is kept");
     return call.reply.simple("OBJECT REFCOUNT|IDLETIME|FREQ KEY: always 1, 0, 0");
   }
-  if (call.words.size() != 3 ||
-      (what != "encoding" && what != "refcount" && what != "idletime" && what != "freq"))
-    return call.reply.error("ERR unknown subcommand or wrong number of arguments for '" +
-                            std::string(call.words[1]) + "'. Try OBJECT HELP.");
+  if (what != "help" && what != "encoding" && what != "refcount" && what != "idletime" && what != "freq")
+    return call.reply.error("ERR unknown subcommand '" + std::string(call.words[1]) + "'. Try OBJECT HELP.");
+  if (call.words.size() != 3)
+    return call.reply.error("ERR wrong number of arguments for 'object|" + what + "' command");
   Database::Entry* const entry = call.find(call.words[2]);
   if (entry == nullptr) return call.reply.null();
   if (what == "encoding") return call.reply.bulk(encoding_of(entry->value));
@@ -337,6 +317,7 @@ constexpr std::array kKeyCommands = {
     Command{"renamenx", 3, kWrite | kFast, 1, 2, 1, rename<true>},
     Command{"move", 3, kWrite | kFast, 1, 1, 1, move},
     Command{"copy", -3, kWrite | kGrows, 1, 2, 1, copy},
+    Command{"publish", 3, kWrite | kFast | kPubSub, 0, 0, 0, publish},
     Command{"object", -2, kRead, 2, 2, 1, object},
 };
 

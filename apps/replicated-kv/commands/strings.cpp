@@ -13,18 +13,6 @@ namespace rdmc::kv {
 
 namespace {
 
-/// Gives the key this string. Its deadline is removed unless `keeps_deadline`.
-void set_text(Call& call, std::string_view key, std::string_view bytes, bool keeps_deadline = false) {
-  Database::Entry& entry = call.get_or_insert(key);
-  if (Text* const text = entry.value.text())
-    text->assign(call.databases.memory(), bytes);
-  else
-    entry.value.value.emplace<Text>(call.databases.memory(), bytes);
-  entry.value.has_grown = false;
-  if (!keeps_deadline) call.db().remove_deadline(entry);
-  call.changed(key);
-}
-
 void reply_text(Call& call, const Text* text) {
   text == nullptr ? call.reply.null() : call.reply.bulk(*text);
 }
@@ -273,15 +261,6 @@ void decrby(Call& call) {
   if (!number) return;
   if (*number == INT64_MIN) return call.reply.error("ERR decrement would overflow");
   add(call, -*number);
-}
-
-/// Up to 17 digits after the point, without trailing zeros, as Redis writes it.
-std::string decimal_text(long double number) {
-  const std::string text = fmt::format("{:.17f}", number);
-  std::string_view digits = text;
-  while (digits.ends_with('0')) digits.remove_suffix(1);
-  if (digits.ends_with('.')) digits.remove_suffix(1);
-  return digits == "-0" ? "0" : std::string(digits);
 }
 
 void incrbyfloat(Call& call) {

@@ -19,6 +19,21 @@ enum class Type : std::uint8_t { string = 0, list = 1, hash = 2, set = 3, sorted
 /// The name of the type in the reply of TYPE.
 std::string_view name(Type type);
 
+/// From which sizes on OBJECT ENCODING gives other names, as Redis does. They are those of the server, and
+/// may differ between replicas. So nothing else may follow from them.
+struct EncodingLimits {
+  std::size_t hash_entries = 512, hash_bytes = 64;
+  std::size_t sorted_set_entries = 128, sorted_set_bytes = 64;
+  std::size_t integers = 512;
+};
+
+/// What all collections of a state use. It exists longer than they do.
+struct Shared {
+  SmallMemory memory;
+  std::uint64_t seed = 0;  ///< for hash tables; it may differ between replicas
+  EncodingLimits limits;
+};
+
 class Collection {
  public:
   virtual ~Collection() = default;
@@ -34,7 +49,11 @@ class Collection {
   virtual void save(std::vector<std::byte>& out) const = 0;
 
  protected:
-  Collection() = default;
+  explicit Collection(Shared& shared) : shared_(&shared) {}
+  SmallMemory& memory() const { return shared_->memory; }
+  const EncodingLimits& limits() const { return shared_->limits; }
+
+  Shared* const shared_;
 };
 
 }  // namespace rdmc::kv

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "apps/replicated-kv/data/hash.hpp"
+#include "apps/replicated-kv/data/list.hpp"
 #include "apps/replicated-kv/data/saved.hpp"
+#include "apps/replicated-kv/data/set.hpp"
+#include "apps/replicated-kv/data/sorted_set.hpp"
 
 namespace rdmc::kv {
 
@@ -12,13 +16,14 @@ namespace {
 /// size.
 constexpr std::size_t kPieceBytes = 256 << 10, kLengthBytes = 8;
 /// The kinds of records of a piece.
-enum class Record : std::uint8_t { key = 0, serial = 1, watches = 2, head = 3, end = 4 };
+enum class Record : std::uint8_t { key = 0, serial = 1, watches = 2, head = 3, end = 4, waiters = 5 };
 
 }  // namespace
 
 Databases::Databases(std::uint64_t seed) {
+  shared_->seed = seed;
   databases_.reserve(kCount);
-  for (std::uint32_t i = 0; i < kCount; ++i) databases_.emplace_back(*memory_, seed + i);
+  for (std::uint32_t i = 0; i < kCount; ++i) databases_.emplace_back(shared_->memory, seed + i);
 }
 
 void Databases::erase(std::uint32_t number, Database::Entry& entry) {
@@ -55,6 +60,7 @@ void Databases::swap(std::uint32_t a, std::uint32_t b) {
   std::construct_at(&databases_[a], std::move(databases_[b]));
   std::destroy_at(&databases_[b]);
   std::construct_at(&databases_[b], std::move(other));
+  for (const std::uint32_t number : {a, b}) waiters_.all_changed(number);
   ++changes_;
 }
 
@@ -90,12 +96,26 @@ void save_value(const Item& item, std::vector<std::byte>& out) {
   }
 }
 
-bool load_value(VarintReader& in, SmallMemory& memory, Item& item) {
+template <typename Kind>
+bool load_collection(VarintReader& in, Shared& shared, Item& item) {
+  auto loaded = std::make_unique<Kind>(shared);
+  const bool is_good = loaded->load(in) && in.is_good() && loaded->size() > 0;
+  item.value = std::move(loaded);
+  return is_good;
+}
+
+bool load_value(VarintReader& in, Shared& shared, Item& item) {
   const auto type = in.number<Type>(static_cast<std::uint64_t>(Type::sorted_set));
   if (!in.is_good()) return false;
-  if (type != Type::string) return false;
+  switch (type) {
+    case Type::string: break;
+    case Type::list: return load_collection<List>(in, shared, item);
+    case Type::hash: return load_collection<Hash>(in, shared, item);
+    case Type::set: return load_collection<Set>(in, shared, item);
+    case Type::sorted_set: return load_collection<SortedSet>(in, shared, item);
+  }
   item.has_grown = in.number(1) != 0;
-  item.value.emplace<Text>(memory, take_text(in));
+  item.value.emplace<Text>(shared.memory, take_text(in));
   return in.is_good();
 }
 
@@ -132,6 +152,8 @@ void Databases::save(std::vector<std::byte> head,
   }
   put_varint(piece, static_cast<std::uint8_t>(Record::watches));
   watches_.save(piece);
+  put_varint(piece, static_cast<std::uint8_t>(Record::waiters));
+  waiters_.save(piece);
   put_varint(piece, static_cast<std::uint8_t>(Record::end));
   flush(true);
 }
@@ -155,7 +177,7 @@ bool Loader::load_piece(std::span<const std::byte> piece) {
   VarintReader in(piece);
   while (!in.is_done()) {
     if (is_complete_) return false;
-    switch (in.number<Record>(static_cast<std::uint64_t>(Record::end))) {
+    switch (in.number<Record>(static_cast<std::uint64_t>(Record::waiters))) {
       case Record::key: {
         const auto number = in.number<std::uint32_t>(Databases::kCount - 1);
         if (!load_key(in, number)) return false;
@@ -167,6 +189,7 @@ bool Loader::load_piece(std::span<const std::byte> piece) {
         break;
       }
       case Record::watches: databases_.watches_.load(in); break;
+      case Record::waiters: databases_.waiters_.load(in); break;
       case Record::head: {
         const auto bytes = in.bytes();
         head_.assign(bytes.begin(), bytes.end());
@@ -188,7 +211,7 @@ bool Loader::load_key(VarintReader& in, std::uint32_t number) {
   Database& database = databases_.databases_[number];
   Database::Entry& entry = database.get_or_insert(key, INT64_MIN);
   if (expires) database.restore_deadline(entry, deadline, serial);
-  return load_value(in, database.memory(), entry.value);
+  return load_value(in, *databases_.shared_, entry.value);
 }
 
 }  // namespace rdmc::kv

@@ -1,5 +1,6 @@
-// Everything that the replicas of a service keep alike: the numbered databases, and what clients watch. All
-// changes of keys go through this class, so that WATCH sees each of them. One thread uses it.
+// Everything that the replicas of a service keep alike: the numbered databases, what clients watch, and what
+// they wait for. All changes of keys go through this class, so that WATCH sees each of them. One thread uses
+// it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "apps/replicated-kv/data/database.hpp"
+#include "apps/replicated-kv/data/waiters.hpp"
 #include "apps/replicated-kv/data/watches.hpp"
 
 namespace rdmc::kv {
@@ -20,8 +22,10 @@ class Databases {
   explicit Databases(std::uint64_t seed);
 
   Database& at(std::uint32_t number) { return databases_[number]; }
-  SmallMemory& memory() { return *memory_; }
+  SmallMemory& memory() { return shared_->memory; }
+  Shared& shared() { return *shared_; }
   Watches& watches() { return watches_; }
+  Waiters& waiters() { return waiters_; }
   /// The number of changes of keys so far.
   std::uint64_t changes() const { return changes_; }
 
@@ -29,6 +33,7 @@ class Databases {
   void changed(std::uint32_t number, std::string_view key) {
     ++changes_;
     if (!watches_.is_empty()) watches_.changed(number, key);
+    if (!waiters_.is_empty()) waiters_.changed(number, key);
   }
   void erase(std::uint32_t number, Database::Entry& entry);
   /// Removes the key if its deadline has come.
@@ -50,9 +55,10 @@ class Databases {
 
  private:
   friend class Loader;
-  std::unique_ptr<SmallMemory> memory_ = std::make_unique<SmallMemory>();
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
   std::vector<Database> databases_;
   Watches watches_;
+  Waiters waiters_;
   std::uint64_t changes_ = 0, expired_ = 0;
 };
 
@@ -79,6 +85,6 @@ class Loader {
 /// Appends the value of a key.
 void save_value(const Item& item, std::vector<std::byte>& out);
 /// Reads what save_value() has written. Returns false if it is wrong.
-bool load_value(VarintReader& in, SmallMemory& memory, Item& item);
+bool load_value(VarintReader& in, Shared& shared, Item& item);
 
 }  // namespace rdmc::kv

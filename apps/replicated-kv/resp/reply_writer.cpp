@@ -86,6 +86,7 @@ void ReplyWriter::real(double number) {
 std::string text_of(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  if (number == 0) return std::signbit(number) ? "-0" : "0";
   // Redis writes whole numbers of up to 17 digits without an exponent.
   if (number == std::floor(number) && std::abs(number) < 1e17)
     return std::to_string(static_cast<std::int64_t>(number));

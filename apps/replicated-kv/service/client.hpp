@@ -17,6 +17,7 @@ struct Answer {
   std::uint64_t batch = 0;     ///< the batch that has the requests, or 0
   std::uint64_t position = 0;  ///< the answer may leave when all events below this position are stable
   bool is_ready = false;       ///< `bytes` is complete
+  bool is_waiting = false;     ///< the command waits for a key, as the databases know
   std::uint32_t writes = 0;    ///< the number of the requests that may change something
   std::uint32_t requests = 0;
   std::string bytes;
@@ -40,6 +41,10 @@ struct Client {
   std::string name;
   Milliseconds connected_at = 0, last_request = 0;
   std::string last_command;
+
+  /// The last request is a command that may wait. The requests after it stay in the parser.
+  bool may_be_waiting = false;
+  Milliseconds waits_until = 0;  ///< or 0
 
   // Transactions.
   bool is_in_multi = false, has_multi_error = false, watches = false;

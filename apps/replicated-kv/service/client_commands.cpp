@@ -17,6 +17,12 @@ void wrong_arguments(ReplyWriter& reply, std::string_view command) {
   reply.error("ERR wrong number of arguments for '" + std::string(command) + "' command");
 }
 
+std::optional<std::int64_t> integer_or_error(std::string_view word, ReplyWriter& reply) {
+  const auto number = to_integer(word);
+  if (!number) reply.error(kNotAnInteger);
+  return number;
+}
+
 void unknown_subcommand(ReplyWriter& reply, std::string_view command, std::string_view what) {
   reply.error("ERR unknown subcommand or wrong number of arguments for '" + std::string(what) + "'. Try " +
               std::string(command) + " HELP.");
@@ -61,12 +67,17 @@ constexpr std::array kClientCommands = {
     Command{"info", -1, kClient},
     Command{"memory", -2, kClient},
     Command{"multi", 1, kClient | kFast | kInMulti},
-    Command{"ping", -1, kClient | kFast},
-    Command{"quit", -1, kClient | kFast | kBeforeAuth | kInMulti},
-    Command{"reset", 1, kClient | kFast | kBeforeAuth | kInMulti},
+    Command{"ping", -1, kClient | kFast | kWhileSubscribed},
+    Command{"psubscribe", -2, kClient | kPubSub | kWhileSubscribed},
+    Command{"pubsub", -2, kClient | kPubSub},
+    Command{"punsubscribe", -1, kClient | kPubSub | kWhileSubscribed},
+    Command{"quit", -1, kClient | kFast | kBeforeAuth | kInMulti | kWhileSubscribed},
+    Command{"reset", 1, kClient | kFast | kBeforeAuth | kInMulti | kWhileSubscribed},
     Command{"role", 1, kClient | kFast},
     Command{"select", 2, kClient | kFast},
+    Command{"subscribe", -2, kClient | kPubSub | kWhileSubscribed},
     Command{"time", 1, kClient | kFast},
+    Command{"unsubscribe", -1, kClient | kPubSub | kWhileSubscribed},
     Command{"unwatch", 1, kClient | kFast},
     Command{"wait", 3, kClient},
     Command{"watch", -2, kClient | kFast | kInMulti, 1, -1, 1},
@@ -80,12 +91,29 @@ std::span<const Command> client_commands() {
 
 const std::unordered_map<std::string_view, Service::ClientCommand>& Service::client_table() {
   static const std::unordered_map<std::string_view, ClientCommand> kTable{
-      {"auth", &Service::auth},         {"client", &Service::client}, {"command", &Service::command},
-      {"config", &Service::config},     {"debug", &Service::debug},   {"echo", &Service::echo},
-      {"function", &Service::function}, {"hello", &Service::hello},   {"info", &Service::info},
-      {"memory", &Service::memory},     {"ping", &Service::ping},     {"quit", &Service::quit},
-      {"reset", &Service::reset},       {"role", &Service::role},     {"select", &Service::select},
-      {"time", &Service::time_of_day},  {"wait", &Service::wait},     {"unwatch", &Service::unwatch_in_multi},
+      {"auth", &Service::auth},
+      {"client", &Service::client},
+      {"command", &Service::command},
+      {"config", &Service::config},
+      {"debug", &Service::debug},
+      {"echo", &Service::echo},
+      {"function", &Service::function},
+      {"hello", &Service::hello},
+      {"info", &Service::info},
+      {"memory", &Service::memory},
+      {"ping", &Service::ping},
+      {"quit", &Service::quit},
+      {"reset", &Service::reset},
+      {"role", &Service::role},
+      {"select", &Service::select},
+      {"subscribe", &Service::subscribe<PubSub::Kind::channel>},
+      {"psubscribe", &Service::subscribe<PubSub::Kind::pattern>},
+      {"unsubscribe", &Service::unsubscribe<PubSub::Kind::channel>},
+      {"punsubscribe", &Service::unsubscribe<PubSub::Kind::pattern>},
+      {"pubsub", &Service::pubsub},
+      {"time", &Service::time_of_day},
+      {"wait", &Service::wait},
+      {"unwatch", &Service::unwatch_in_multi},
   };
   return kTable;
 }
@@ -97,8 +125,13 @@ void Service::auth(Client&, Arguments words, ReplyWriter& reply) {
   reply.error("ERR Client sent AUTH, but no password is set. Did you mean AUTH <username> <password>?");
 }
 
-void Service::ping(Client&, Arguments words, ReplyWriter& reply) {
+void Service::ping(Client& client, Arguments words, ReplyWriter& reply) {
   if (words.size() > 2) return wrong_arguments(reply, "ping");
+  if (!client.is_resp3 && pubsub_.count(client.number) > 0) {
+    reply.array(2);
+    reply.bulk("pong");
+    return reply.bulk(words.size() == 2 ? words[1] : "");
+  }
   words.size() == 2 ? reply.bulk(words[1]) : reply.simple("PONG");
 }
 
@@ -114,6 +147,7 @@ void Service::quit(Client& client, Arguments, ReplyWriter& reply) {
 void Service::reset(Client& client, Arguments, ReplyWriter& reply) {
   leave_multi(client);
   unwatch(client);
+  pubsub_.forget(client.number);
   client.database = 0;
   client.is_resp3 = false;
   client.name.clear();
@@ -174,7 +208,9 @@ std::string Service::describe(const Client& client) const {
          " age=" + number((now_ - client.connected_at) / 1000) +
          " idle=" + number((now_ - client.last_request) / 1000) +
          " flags=" + (client.is_in_multi ? "x" : "N") + " db=" + number(client.database) +
-         " sub=0 psub=0 ssub=0 multi=" + (client.is_in_multi ? number(client.queued.size()) : "-1") +
+         " sub=" + number(pubsub_.count(client.number, PubSub::Kind::channel)) +
+         " psub=" + number(pubsub_.count(client.number, PubSub::Kind::pattern)) +
+         " ssub=0 multi=" + (client.is_in_multi ? number(client.queued.size()) : "-1") +
          " qbuf=" + number(client.parser.waiting_bytes()) + " obl=" + number(client.output.size()) +
          " cmd=" + client.last_command + " user=default redir=-1 resp=" + (client.is_resp3 ? "3" : "2");
 }
@@ -219,11 +255,23 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
       if (!matches_all) continue;
       ++killed;
       one->is_closing = true;
+      if (one->may_be_waiting) one->answers.clear();
       list(*one);
     }
     if (!is_old) return reply.integer(killed);
     if (killed == 0) return reply.error("ERR No such client");
     return reply.ok();
+  }
+  if (what == "unblock" && (words.size() == 3 || words.size() == 4)) {
+    const auto number = integer_or_error(words[2], reply);
+    if (!number) return;
+    const bool is_error = words.size() == 4 && is_word(words[3], "error");
+    if (words.size() == 4 && !is_error && !is_word(words[3], "timeout"))
+      return reply.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+    const Client* const other = find(static_cast<std::uint64_t>(*number));
+    if (other == nullptr || !other->may_be_waiting) return reply.integer(0);
+    stop_waiting(other->number, is_error);
+    return reply.integer(1);
   }
   if (what == "no-evict" || what == "setinfo") return reply.ok();
   unknown_subcommand(reply, "CLIENT", words[1]);
@@ -292,6 +340,7 @@ void Service::config(Client&, Arguments words, ReplyWriter& reply) {
       if (const auto set = changed.set(words[i], words[i + 1]); !set)
         return reply.error("ERR " + set.error().what);
     settings_ = std::move(changed);
+    databases_->shared().limits = settings_.encoding_limits();
     return reply.ok();
   }
   if (what == "resetstat" && words.size() == 2) {
@@ -312,7 +361,16 @@ void Service::function(Client&, Arguments words, ReplyWriter& reply) {
   reply.error("ERR rdmc_kv has no functions and no scripts");
 }
 
-void Service::memory(Client&, Arguments words, ReplyWriter& reply) {
+void Service::memory(Client& client, Arguments words, ReplyWriter& reply) {
+  if (is_word(words[1], "usage") && words.size() >= 3) {
+    const Database::Entry* const entry = databases_->at(client.database).find(words[2], agreed_);
+    if (entry == nullptr) return reply.null();
+    // A value takes about as many bytes as its saved form.
+    Bytes saved;
+    save_value(entry->value, saved);
+    return reply.integer(
+        static_cast<std::int64_t>(sizeof(Database::Entry) + entry->key().size() + saved.size()));
+  }
   if (is_word(words[1], "doctor")) return reply.verbatim("rdmc_kv has nothing to say about its memory");
   unknown_subcommand(reply, "MEMORY", words[1]);
 }
@@ -377,7 +435,9 @@ std::string Service::info_text(std::string_view section) const {
   }
   if (begin("Clients", "clients")) {
     add("connected_clients", clients_.size());
-    add("blocked_clients", held_.size());
+    add("blocked_clients",
+        held_.size() + static_cast<std::size_t>(std::ranges::count_if(
+                           clients_, [](const auto& one) { return one.second->may_be_waiting; })));
   }
   if (begin("Memory", "memory")) {
     add("used_memory", databases_->memory().used());

@@ -16,6 +16,8 @@ constexpr std::size_t kMostWaitingBytes = 8 << 20;
 /// While a client has this many bytes that it does not read, or requests that wait, nothing more is read from
 /// it.
 constexpr std::size_t kMostOutputBytes = 1 << 20, kMostAnswers = 4096;
+/// While a command of a client waits, this many bytes of later requests are read.
+constexpr std::size_t kMostRequestBytes = 1 << 20;
 
 constexpr std::string_view kClusterDown =
     "CLUSTERDOWN The service has no majority of its servers, or no server has its state";
@@ -47,7 +49,9 @@ Client& Service::connect(std::string address, Milliseconds now) {
 }
 
 void Service::disconnect(Client& client) {
+  pubsub_.forget(client.number);
   unwatch(client);
+  waits_.erase({client.waits_until, client.number});
   clients_.erase(client.number);
 }
 
@@ -67,13 +71,14 @@ std::vector<std::uint64_t> Service::take_changed() {
 }
 
 bool Service::is_full(const Client& client) const {
-  return client.is_held || client.output.size() > kMostOutputBytes || client.answers.size() > kMostAnswers;
+  return client.is_held || client.output.size() > kMostOutputBytes || client.answers.size() > kMostAnswers ||
+         (client.may_be_waiting && client.parser.waiting_bytes() > kMostRequestBytes);
 }
 
 void Service::execute(Client& client, Milliseconds now) {
   now_ = now;
   list(client);
-  while (!client.is_closing) {
+  while (!client.is_closing && !client.may_be_waiting) {
     if (!client.is_held) {
       if (is_full(client)) return;
       const auto status = client.parser.next();
@@ -127,6 +132,13 @@ bool Service::handle(Client& client, Arguments words) {
   ++requests_;
   client.last_request = now_;
   client.last_command = command->name;
+  if (!client.is_resp3 && !command->has(flag::kWhileSubscribed) && pubsub_.count(client.number) > 0) {
+    reply_error(
+        client,
+        "ERR Can't execute '" + std::string(command->name) +
+            "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context");
+    return true;
+  }
   if (client.is_in_multi && !command->has(flag::kInMulti)) {
     if (command->has(flag::kNotInMulti)) {
       client.has_multi_error = true;
@@ -185,22 +197,30 @@ bool Service::has_waited_too_long() const {
 
 void Service::run(const Command& command, std::uint32_t database, Arguments words, Milliseconds now,
                   ReplyWriter& reply) {
-  Call call{*databases_, database, words, now, next_random(), reply};
+  Call call{*databases_, database, words, now, next_random(), reply, pubsub_};
+  run(command, call);
+}
+
+void Service::run(const Command& command, Call& call) {
   command.run(call);
+  deliver_messages();
 }
 
 bool Service::run_data_command(Client& client, const Command& command, Arguments words) {
+  if (is_alone() && command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   if (is_alone()) {
     agreed_ = std::max(agreed_, now_);
     ReplyWriter reply(client.output, client.is_resp3);
     run(command, client.database, words, agreed_, reply);
+    serve_waiters();
     return true;
   }
   if (has_waited_too_long()) return reply_error(client, kClusterDown), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  if (command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const bool is_read = command.has(flag::kRead);
   if (is_read && try_local_read(client, command, words)) return true;
-  Bytes& batch = batch_for(client, EntryKind::command);
+  Bytes& batch = batch_for(client.number, EntryKind::command);
   put_command(batch, client.database, client.is_resp3, is_read, words);
   answer_in_batch(client, !is_read);
   return true;
@@ -254,7 +274,7 @@ bool Service::run_exec(Client& client) {
     return reply_error(client, kClusterDown), true;
   }
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
-  Bytes& batch = batch_for(client, EntryKind::transaction);
+  Bytes& batch = batch_for(client.number, EntryKind::transaction);
   put_varint(batch, client.is_resp3);
   put_varint(batch, client.queued.size());
   bool is_write = client.watches;
@@ -280,7 +300,7 @@ bool Service::run_watch(Client& client, Arguments words) {
   if (client.is_in_multi) return reply_error(client, "ERR WATCH inside MULTI is not allowed"), true;
   if (!is_alone() && has_waited_too_long()) return reply_error(client, kClusterDown), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
-  Bytes& batch = batch_for(client, EntryKind::watch);
+  Bytes& batch = batch_for(client.number, EntryKind::watch);
   put_varint(batch, client.database);
   put_varint(batch, words.size() - 1);
   for (const std::string_view key : words.subspan(1)) put_bytes(batch, key);
@@ -290,10 +310,10 @@ bool Service::run_watch(Client& client, Arguments words) {
   return true;
 }
 
-/// Nobody waits for the answer.
+/// Nobody waits for the answer. The client also stops to wait for keys.
 void Service::unwatch(Client& client) {
-  if (!std::exchange(client.watches, false)) return;
-  batch_for(client, EntryKind::unwatch);
+  if (!std::exchange(client.watches, false) && !client.may_be_waiting) return;
+  batch_for(client.number, EntryKind::unwatch);
   execute_alone();
 }
 
@@ -338,7 +358,7 @@ void Service::flush_stable() {
 // -- Batches --
 
 /// Returns the batch that the next entry belongs to, with the beginning of the entry.
-Bytes& Service::batch_for(Client& client, EntryKind kind) {
+Bytes& Service::batch_for(std::uint64_t client, EntryKind kind) {
   if (batches_.empty() || batches_.back().submitted != 0) {
     Batch& batch = batches_.emplace_back();
     batch.number = ++last_batch_;
@@ -349,7 +369,7 @@ Bytes& Service::batch_for(Client& client, EntryKind kind) {
   }
   Bytes& bytes = batches_.back().bytes;
   put_varint(bytes, static_cast<std::uint8_t>(kind));
-  put_varint(bytes, client.number);
+  put_varint(bytes, client);
   return bytes;
 }
 
@@ -402,6 +422,9 @@ void Service::submit_batches() {
 
 void Service::end_turn(Milliseconds now) {
   now_ = now;
+  stop_late_waits();
+  for (const std::uint64_t number : std::exchange(resumed_, {}))
+    if (Client* const client = find(number)) execute(*client, now);
   if (is_alone()) {
     agreed_ = std::max(agreed_, now);
     databases_->expire(agreed_, kMostExpired);
@@ -431,6 +454,8 @@ std::optional<Milliseconds> Service::next_deadline() const {
     consider(*deadline);
   if (unavailable_since_ && !held_.empty()) consider(*unavailable_since_ + options_.unavailable_after);
   if (!in_flight_.empty()) consider(in_flight_.front().since + options_.unavailable_after);
+  if (!waits_.empty()) consider(waits_.begin()->first);
+  if (!resumed_.empty()) consider(now_);
   // The order takes no more at present.
   if (!batches_.empty()) consider(now_ + 1);
   return next;
@@ -447,6 +472,7 @@ void Service::give_up(bool has_ended) {
   for (const auto& [number, client] : clients_) {
     for (Answer& answer : client->answers) {
       if (answer.is_ready && answer.position <= stable_) continue;
+      if (answer.is_waiting && !has_ended) continue;
       const bool was_submitted = answer.batch < first_unsubmitted;
       std::string text;
       ReplyWriter reply(text, client->is_resp3);
@@ -454,6 +480,7 @@ void Service::give_up(bool has_ended) {
         reply.error(answer.writes > 0 && was_submitted ? kUncertain : kClusterDown);
       answer = {.is_ready = true, .bytes = std::move(text)};
     }
+    if (client->may_be_waiting && !waiting_answer({server_, number})) resume(*client);
     flush(*client);
   }
   std::erase_if(batches_, [](const Batch& batch) { return batch.submitted == 0; });
@@ -540,23 +567,38 @@ void Service::execute_batch(std::uint64_t server, std::uint64_t batch, std::span
 
 Answer* Service::answer_of(Client* client, std::uint64_t batch) {
   if (client == nullptr || batch == 0) return nullptr;
-  const auto found = std::ranges::find(client->answers, batch, &Answer::batch);
+  const auto found = std::ranges::find_if(
+      client->answers, [&](const Answer& answer) { return answer.batch == batch && !answer.is_ready; });
   return found == client->answers.end() ? nullptr : &*found;
 }
 
+void Service::finish(Client& client, Answer& answer) {
+  answer.is_ready = true;
+  answer.is_waiting = false;
+  answer.position = is_alone() ? 0 : applied_;
+  if (!is_alone()) unstable_.emplace_back(applied_, client.number);
+  flush(client);
+}
+
 void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch) {
-  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::server_gone));
+  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::stop_waiting));
   const auto number = in.number();
   if (!in.is_good()) return;
   if (kind == EntryKind::server_gone) {
     databases_->watches().forget_server(number);
+    databases_->waiters().forget_server(number);
     parts_.erase(number);
     return;
   }
   Client* const client = server == server_ ? find(number) : nullptr;
   Answer* const answer = answer_of(client, batch);
   const ClientId id{server, number};
-  if (kind == EntryKind::unwatch) return databases_->watches().unwatch(id);
+  if (kind == EntryKind::unwatch) {
+    databases_->watches().unwatch(id);
+    databases_->waiters().forget(id);
+    return;
+  }
+  if (kind == EntryKind::stop_waiting) return execute_stop(id, in.number(1) != 0);
   std::string none;
   ReplyWriter reply;
   switch (kind) {
@@ -566,7 +608,9 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       if (answer != nullptr) reply = ReplyWriter(answer->bytes, decoded_.is_resp3);
       const Command* const command =
           decoded_.is_local && answer == nullptr ? nullptr : find_command(decoded_.words[0]);
-      if (command != nullptr && command->run != nullptr)
+      if (command != nullptr && command->has(flag::kWaits)) {
+        if (execute_waiting_command(id, *command, decoded_, answer, reply)) return;
+      } else if (command != nullptr && command->run != nullptr)
         run(*command, decoded_.database, decoded_.words, agreed_, reply);
       break;
     }
@@ -583,12 +627,8 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       break;
     default: break;
   }
-  if (answer == nullptr) return;
-  if (--answer->requests != 0) return;
-  answer->is_ready = true;
-  answer->position = is_alone() ? 0 : applied_;
-  if (!is_alone()) unstable_.emplace_back(applied_, number);
-  flush(*client);
+  if (answer != nullptr && --answer->requests == 0) finish(*client, *answer);
+  serve_waiters();
 }
 
 void Service::execute_watch(VarintReader& in, const ClientId& id) {
@@ -644,6 +684,7 @@ bool Service::on_load(const LoadState& load) {
   switch (load.step) {
     case LoadState::Step::begin:
       databases_ = std::make_unique<Databases>(options_.seed);
+      databases_->shared().limits = settings_.encoding_limits();
       loader_ = std::make_unique<Loader>(*databases_);
       return true;
     case LoadState::Step::bytes: return loader_ && loader_->add(load.bytes);

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "apps/replicated-kv/commands/command.hpp"
 #include "apps/replicated-kv/service/client.hpp"
 #include "apps/replicated-kv/service/events.hpp"
+#include "apps/replicated-kv/service/pubsub.hpp"
 #include "apps/replicated-kv/service/settings.hpp"
 #include "lib/include/rdmc/replicated_state.hpp"
 
@@ -130,6 +132,7 @@ class Service {
   bool run_data_command(Client& client, const Command& command, Arguments words);
   void run(const Command& command, std::uint32_t database, Arguments words, Milliseconds now,
            ReplyWriter& reply);
+  void run(const Command& command, Call& call);
   bool try_local_read(Client& client, const Command& command, Arguments words);
   void queue_command(Client& client, Arguments words);
   bool run_exec(Client& client);
@@ -144,7 +147,7 @@ class Service {
   void flush_stable();
 
   // Batches.
-  Bytes& batch_for(Client& client, EntryKind kind);
+  Bytes& batch_for(std::uint64_t client, EntryKind kind);
   void submit_batches();
   void give_up(bool has_ended);
   void execute_alone();
@@ -154,7 +157,27 @@ class Service {
   void execute_transaction(VarintReader& in, const ClientId& id, Client* client, ReplyWriter& reply);
   void execute_watch(VarintReader& in, const ClientId& id);
   Answer* answer_of(Client* client, std::uint64_t batch);
+  void finish(Client& client, Answer& answer);
   std::uint64_t next_random();
+
+  // Commands that wait: service/waiting.cpp.
+  void run_waiting_command(Client& client, Arguments words);
+  bool execute_waiting_command(const ClientId& id, const Command& command, const EncodedCommand& encoded,
+                               Answer* answer, ReplyWriter& reply);
+  void serve_waiters();
+  void execute_stop(const ClientId& id, bool is_error);
+  void stop_waiting(std::uint64_t client, bool is_error);
+  void stop_late_waits();
+  void resume(Client& client);
+  Answer* waiting_answer(const ClientId& id);
+
+  // Channels: service/pubsub_commands.cpp.
+  template <PubSub::Kind kind>
+  void subscribe(Client&, Arguments, ReplyWriter&);
+  template <PubSub::Kind kind>
+  void unsubscribe(Client&, Arguments, ReplyWriter&);
+  void pubsub(Client&, Arguments, ReplyWriter&);
+  void deliver_messages();
 
   // Commands of the client: service/client_commands.cpp.
   void auth(Client&, Arguments, ReplyWriter&);
@@ -188,6 +211,9 @@ class Service {
   std::uint64_t last_client_ = 0;
   std::vector<std::uint64_t> changed_, held_;
   std::string scratch_;
+  PubSub pubsub_;
+  std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients
+  std::vector<std::uint64_t> resumed_;                      // clients that no longer wait
 
   Milliseconds now_ = 0;     // the clock of this server, at the beginning of the call
   Milliseconds agreed_ = 0;  // the time of the newest event, which never goes back

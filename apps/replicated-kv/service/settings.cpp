@@ -47,6 +47,26 @@ Settings::Settings() {
   fixed("save", "");
   settings_["proto-max-bulk-len"] = {Kind::size, std::to_string(512 << 20), 1 << 20, 512 << 20};
   settings_["timeout"] = {Kind::number, "0", 0, INT32_MAX};
+  // From these sizes on, OBJECT ENCODING gives other names. They change nothing else.
+  const auto limit = [&](const std::string& name, std::string value, std::int64_t least = 0) {
+    settings_[name] = {Kind::size, std::move(value), least, INT64_MAX};
+  };
+  limit("hash-max-listpack-entries", "512");
+  limit("hash-max-listpack-value", "64");
+  limit("set-max-intset-entries", "512");
+  limit("zset-max-listpack-entries", "128");
+  limit("zset-max-listpack-value", "64");
+  // These have no effect, and are for clients that set them.
+  settings_["list-max-listpack-size"] = {Kind::number, "-2", INT32_MIN, INT32_MAX};
+  settings_["list-compress-depth"] = {Kind::number, "0", 0, INT32_MAX};
+  limit("hll-sparse-max-bytes", "3000");
+  for (const std::string name :
+       {"hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
+        "zset-max-listpack-entries", "zset-max-listpack-value"}) {
+    std::string old_name = name;
+    old_name.replace(name.find("listpack"), std::string_view("listpack").size(), "ziplist");
+    settings_[old_name] = {Kind::other_name, name};
+  }
 }
 
 std::map<std::string, std::string> Settings::matching(std::span<const std::string_view> patterns) const {
@@ -54,7 +74,7 @@ std::map<std::string, std::string> Settings::matching(std::span<const std::strin
   for (const auto& [name, setting] : settings_)
     if (std::ranges::any_of(patterns,
                             [&](std::string_view pattern) { return matches(to_lower(pattern), name); }))
-      found.emplace(name, setting.value);
+      found.emplace(name, setting.kind == Kind::other_name ? at(setting.value) : setting.value);
   return found;
 }
 
@@ -64,6 +84,7 @@ Result<void> Settings::set(std::string_view name, std::string_view value) {
     return fail(Errc::not_found,
                 "Unknown option or number of arguments for CONFIG SET - '" + std::string(name) + "'");
   Setting& setting = known->second;
+  if (setting.kind == Kind::other_name) return set(setting.value, value);
   const auto refuse = [&](Errc code, const std::string& why) {
     return fail(code,
                 "CONFIG SET failed (possibly related to argument '" + std::string(name) + "') - " + why);
@@ -88,6 +109,7 @@ Result<void> Settings::set(std::string_view name, std::string_view value) {
       setting.value = to_lower(value);
       return {};
     case Kind::text: setting.value = value; return {};
+    case Kind::other_name: break;
   }
   return {};
 }
@@ -98,6 +120,15 @@ void Settings::fix(std::string_view name, std::string value) {
 
 const std::string& Settings::at(std::string_view name) const {
   return settings_.find(name)->second.value;
+}
+
+EncodingLimits Settings::encoding_limits() const {
+  const auto limit = [&](std::string_view name) { return static_cast<std::size_t>(number(name)); };
+  return {.hash_entries = limit("hash-max-listpack-entries"),
+          .hash_bytes = limit("hash-max-listpack-value"),
+          .sorted_set_entries = limit("zset-max-listpack-entries"),
+          .sorted_set_bytes = limit("zset-max-listpack-value"),
+          .integers = limit("set-max-intset-entries")};
 }
 
 std::int64_t Settings::number(std::string_view name) const {

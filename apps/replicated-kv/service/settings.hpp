@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/replicated-kv/data/collection.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::kv {
@@ -25,12 +26,13 @@ class Settings {
   void fix(std::string_view name, std::string value);
   const std::string& at(std::string_view name) const;
   std::int64_t number(std::string_view name) const;
+  EncodingLimits encoding_limits() const;
 
  private:
-  enum class Kind : std::uint8_t { fixed, number, size, yes_or_no, text };
+  enum class Kind : std::uint8_t { fixed, number, size, yes_or_no, text, other_name };
   struct Setting {
     Kind kind;
-    std::string value;
+    std::string value;  // or the name that counts, if this is another name for it
     std::int64_t least = 0, most = INT64_MAX;
   };
   std::map<std::string, Setting, std::less<>> settings_;

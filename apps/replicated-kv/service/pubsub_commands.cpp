@@ -1,0 +1,102 @@
+// The commands of channels, and the messages that clients get.
+#include <algorithm>
+
+#include "apps/replicated-kv/commands/arguments.hpp"
+#include "apps/replicated-kv/service/service.hpp"
+
+namespace rdmc::kv {
+
+namespace {
+
+/// A client that has this many bytes that it does not read gets no more messages: its connection ends.
+constexpr std::size_t kMostMessageBytes = 32 << 20;
+
+/// The confirmation of a subscription, or of its end.
+void confirm(ReplyWriter& reply, std::string_view what, const std::string* name, std::size_t count) {
+  reply.push(3);
+  reply.bulk(what);
+  name == nullptr ? reply.null() : reply.bulk(*name);
+  reply.integer(static_cast<std::int64_t>(count));
+}
+
+}  // namespace
+
+template <PubSub::Kind kind>
+void Service::subscribe(Client& client, Arguments words, ReplyWriter& reply) {
+  for (const std::string_view word : words.subspan(1)) {
+    const std::string name(word);
+    pubsub_.subscribe(client.number, kind, name);
+    confirm(reply, kind == PubSub::Kind::channel ? "subscribe" : "psubscribe", &name,
+            pubsub_.count(client.number));
+  }
+}
+
+/// Without names, all subscriptions of the kind end.
+template <PubSub::Kind kind>
+void Service::unsubscribe(Client& client, Arguments words, ReplyWriter& reply) {
+  const std::string_view what = kind == PubSub::Kind::channel ? "unsubscribe" : "punsubscribe";
+  std::vector<std::string> names(words.begin() + 1, words.end());
+  if (names.empty()) names = pubsub_.names_of(client.number, kind);
+  if (names.empty()) return confirm(reply, what, nullptr, pubsub_.count(client.number));
+  for (const std::string& name : names) {
+    pubsub_.unsubscribe(client.number, kind, name);
+    confirm(reply, what, &name, pubsub_.count(client.number));
+  }
+}
+
+template void Service::subscribe<PubSub::Kind::channel>(Client&, Arguments, ReplyWriter&);
+template void Service::subscribe<PubSub::Kind::pattern>(Client&, Arguments, ReplyWriter&);
+template void Service::unsubscribe<PubSub::Kind::channel>(Client&, Arguments, ReplyWriter&);
+template void Service::unsubscribe<PubSub::Kind::pattern>(Client&, Arguments, ReplyWriter&);
+
+void Service::pubsub(Client&, Arguments words, ReplyWriter& reply) {
+  const std::string what = to_lower(words[1]);
+  if (what == "channels" && words.size() <= 3) {
+    const auto found = pubsub_.channels(words.size() == 3 ? words[2] : "*");
+    reply.array(found.size());
+    for (const std::string& name : found) reply.bulk(name);
+    return;
+  }
+  if (what == "numsub") {
+    reply.array(2 * (words.size() - 2));
+    for (const std::string_view channel : words.subspan(2)) {
+      reply.bulk(channel);
+      reply.integer(static_cast<std::int64_t>(pubsub_.subscribers(channel)));
+    }
+    return;
+  }
+  if (what == "numpat" && words.size() == 2)
+    return reply.integer(static_cast<std::int64_t>(pubsub_.patterns()));
+  reply.error("ERR unknown subcommand or wrong number of arguments for '" + std::string(words[1]) +
+              "'. Try PUBSUB HELP.");
+}
+
+/// Gives the messages of the last command to the clients. They leave when the event of the command is stable.
+void Service::deliver_messages() {
+  if (!pubsub_.has_publications()) return;
+  for (const PubSub::Publication& publication : pubsub_.take_publications())
+    for (const auto& [number, pattern] : publication.receivers) {
+      Client* const client = find(number);
+      if (client == nullptr || client->is_closing) continue;
+      if (client->output.size() > kMostMessageBytes) {
+        client->is_closing = true;
+        list(*client);
+        continue;
+      }
+      std::string text;
+      ReplyWriter message(text, client->is_resp3);
+      message.push(pattern == nullptr ? 3 : 4);
+      message.bulk(pattern == nullptr ? "message" : "pmessage");
+      if (pattern != nullptr) message.bulk(*pattern);
+      message.bulk(publication.channel);
+      message.bulk(publication.message);
+      if (applied_ <= stable_) {
+        answer(*client, text);
+      } else {
+        client->answers.push_back({.position = applied_, .is_ready = true, .bytes = std::move(text)});
+        unstable_.emplace_back(applied_, number);
+      }
+    }
+}
+
+}  // namespace rdmc::kv
