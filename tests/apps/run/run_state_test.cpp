@@ -24,7 +24,9 @@ struct Driver {
   explicit Driver(Layout its_layout) : layout(its_layout), state(std::move(its_layout)) {}
 
   void join(std::uint32_t process) {
-    state.joined(ProcessId{process}, Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(1000 + process)));
+    state.joined({.run = {},
+                  .process = ProcessId{process},
+                  .address = Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(1000 + process))});
     perform();
   }
   void join_all() {
