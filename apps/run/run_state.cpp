@@ -103,7 +103,8 @@ void RunState::link_lost(ProcessId process, const Error& cause) {
 
 void RunState::cut_off(ProcessId process) {
   Process& one = at(process);
-  if (one.has_ended || one.has_finished || is_ending_) return;
+  // If another process has its place now, that one has lost nothing.
+  if (one.has_ended || one.has_finished || is_ending_ || one.lost.empty()) return;
   // The process must not go on without the others.
   one.killed_because = "its connection to rdmc_run had ended: " + one.lost;
   actions_.push_back(SignalProcess{process, kKillSignal});

@@ -51,7 +51,7 @@ StandardStreams StandardStreams::now() {
   return streams;
 }
 
-void StandardStreams::replace(const PassedDescriptors& by) const {
+void StandardStreams::replace(const PassedDescriptors& by) {
   const std::array passed{by.input.get(), by.output.get(), by.errors.get()};
   for (const int descriptor : descriptors()) {
     const File file = file_of(descriptor);
@@ -62,6 +62,7 @@ void StandardStreams::replace(const PassedDescriptors& by) const {
       break;
     }
   }
+  for (std::size_t i = 0; i < files_.size(); ++i) files_[i] = file_of(passed[i]);
 }
 
 std::optional<std::string> other_thread() {

@@ -22,7 +22,7 @@ class StandardStreams {
   /// Those that the process has now.
   static StandardStreams now();
   /// In the copy: puts the passed descriptors into the place of the streams, wherever the program uses them.
-  void replace(const PassedDescriptors& by) const;
+  void replace(const PassedDescriptors& by);
 
  private:
   struct File {
