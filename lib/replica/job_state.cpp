@@ -108,6 +108,7 @@ Result<void> JobState::join(const Assignment& assignment) {
     const Driver::Call call(network_.driver.get());
     for (std::uint32_t i = 0; i < processes; ++i)
       if (!started->addresses[i]) note_death(ProcessId{i}, "it has not joined the run");
+    has_started_ = true;
   }
   network_.connections->set_addresses(std::move(started->addresses));
   return {};
@@ -240,7 +241,8 @@ void JobState::handle_broken_links(Time now) {
 }
 
 std::size_t JobState::work(Time now) {
-  const bool has_events = network_.run->has_events();
+  // The events come after the deaths that the start includes.
+  const bool has_events = has_started_ && network_.run->has_events();
   if (has_events) handle_events();
   if (!network_.links->broken().empty()) handle_broken_links(now);
   return has_events ? 1 : 0;

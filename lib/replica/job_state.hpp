@@ -165,6 +165,7 @@ class JobState : private engine::Poller {
   StandardStreams streams_ = StandardStreams::now();
   EventNumber recovery_{};  ///< of which this process is the result, or 0
   EventNumber last_event_{};
+  bool has_started_ = false;
   bool is_done_ = false;  ///< finish() has been called
   /// rdmc_run wants this process to be forked.
   struct Fork {
