@@ -67,6 +67,7 @@ void JobState::fork_now(Call& call) {
   // The copy closes all descriptors that belong to the library, but not these ones.
   int numbers[] = {passed->input.release(), passed->output.release(), passed->errors.release(),
                    passed->socket.release()};
+  const OpenFiles files = OpenFiles::now();
   Result<bool> is_copy = false;
   network_.run->while_parked([&] {
     is_copy = fork_orphan();
@@ -82,6 +83,7 @@ void JobState::fork_now(Call& call) {
                                .socket = Descriptor(numbers[3])};
   if (!is_copy) return refuse_fork(fork.request, is_copy.error().what, false);
   if (*is_copy) {
+    files.open_again();
     if (!become_replica(mine, fork.process, *fork.recovery)) ::_exit(1);
     return;
   }
@@ -96,7 +98,6 @@ void JobState::fork_now(Call& call) {
 Result<void> JobState::become_replica(const PassedDescriptors& passed, ProcessId process,
                                       EventNumber recovery) {
   streams_.replace(passed);
-  reopen_files();
   if (::dup3(passed.socket.get(), assignment_.fork_descriptor, O_CLOEXEC) < 0)
     return fail(Errc::resource_limit, "no descriptor socket");
   assignment_.self = assignment_.layout.replica(process);

@@ -24,6 +24,9 @@ namespace {
 /// The beginning of the names of the library's threads.
 constexpr std::string_view kOwnThreads = "rdmc-";
 
+/// The flags with which a file is opened again. The other ones are for files that do not exist yet.
+constexpr int kKeptFlags = O_ACCMODE | O_APPEND | O_DIRECT | O_DSYNC | O_SYNC | O_NOATIME | O_NONBLOCK;
+
 /// The open descriptors of this process.
 std::vector<int> descriptors() {
   std::vector<int> numbers;
@@ -105,14 +108,22 @@ void drop_inherited() {
   memory::unmap_shared_pages();
 }
 
-void reopen_files() {
+OpenFiles OpenFiles::now() {
+  OpenFiles files;
   for (const int descriptor : descriptors()) {
     struct stat about {};
+    if (::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode))
+      files.files_.push_back({.descriptor = descriptor, .offset = ::lseek(descriptor, 0, SEEK_CUR)});
+  }
+  return files;
+}
+
+void OpenFiles::open_again() const {
+  for (const auto& [descriptor, offset] : files_) {
     const int flags = ::fcntl(descriptor, F_GETFL), descriptor_flags = ::fcntl(descriptor, F_GETFD);
-    if (flags < 0 || ::fstat(descriptor, &about) != 0 || !S_ISREG(about.st_mode)) continue;
-    const off_t offset = ::lseek(descriptor, 0, SEEK_CUR);
+    if (flags < 0 || offset < 0) continue;  // The library has closed its own files.
     const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-    const int opened = ::open(path.c_str(), (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY)) | O_CLOEXEC);
+    const int opened = ::open(path.c_str(), (flags & kKeptFlags) | O_CLOEXEC);
     if (opened < 0) continue;
     if (::lseek(opened, offset, SEEK_SET) == offset)
       ::dup3(opened, descriptor, (descriptor_flags & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);

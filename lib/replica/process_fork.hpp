@@ -53,8 +53,21 @@ void keep_unused(T object) {
 /// In the copy: closes the descriptors of the library, and unmaps the memory that it shares with other
 /// processes. The objects that own them must not be used any more.
 void drop_inherited();
-/// In the copy: opens the regular files of the program again, so that it has its own offset in them. A file
-/// that cannot be opened stays shared with the parent.
-void reopen_files();
+/// The regular files that a process has open, and where it is in each of them. Must be made before the fork,
+/// because the parent may go on earlier than the copy.
+class OpenFiles {
+ public:
+  static OpenFiles now();
+  /// In the copy: opens the files again, so that the copy has its own offset in them. A file that cannot be
+  /// opened stays shared with the parent.
+  void open_again() const;
+
+ private:
+  struct File {
+    int descriptor = -1;
+    off_t offset = 0;
+  };
+  std::vector<File> files_;
+};
 
 }  // namespace rdmc::replica
