@@ -30,6 +30,7 @@ def stall_of_run(arguments, chosen):
                             str(SECONDS), str(arguments.megabytes)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True)
     started = [json.loads(run.stdout.readline()) for _ in range(4)]
+    run.stdout.readline()  # The program begins.
     replaced = []
 
     def watch():
