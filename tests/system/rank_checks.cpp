@@ -379,7 +379,8 @@ void reads() {
   }
 }
 
-/// Each process writes a file of its own. A replica that was forked must not write into the file of its parent.
+/// Each process writes a file of its own. A replica that was forked must not write into the file of its
+/// parent.
 void writes() {
   Communicator& world = the_job->world();
   std::FILE* const file = std::tmpfile();
