@@ -380,9 +380,9 @@ class Surroundings(RunCase):
         self.assertEqual([(event["rank"], event["replica"]) for event in run.events("started")],
                          [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0), (3, 0)])
 
-    def test_the_key_is_not_in_the_environment_and_only_one_more_descriptor_is_open(self):
+    def test_the_key_is_not_in_the_environment_and_only_two_more_descriptors_are_open(self):
         run = self.run_shell("ls /proc/$$/fd | sort -n | tr '\\n' ' '; env | grep -c rdmc-key", "-n", 1)
-        self.assertRegex(run.output, r"^0 1 2 (10 )?100 0\n$")
+        self.assertRegex(run.output, r"^0 1 2 (10 )?100 101 0\n$")
 
     def test_ps_lists_the_runs_and_removes_what_dead_ones_have_left(self):
         def listed():
