@@ -136,7 +136,10 @@ void list_remove(Call& call) {
   if (list == nullptr) return call.reply.integer(0);
   const std::string_view wanted = call.words[3];
   std::size_t removed = 0;
-  const std::size_t most = *count == 0 ? SIZE_MAX : static_cast<std::size_t>(std::abs(*count));
+  const std::size_t most = *count == 0
+                               ? SIZE_MAX
+                               : static_cast<std::size_t>(*count < 0 ? 0 - static_cast<std::uint64_t>(*count)
+                                                                     : static_cast<std::uint64_t>(*count));
   if (*count >= 0) {
     for (List::Place at = list->begin(); at != list->end() && removed < most;) {
       if (list->at(at) == wanted) {
