@@ -1,7 +1,9 @@
-// rdmc_rank_stall SECONDS: measures how long a rank program stands still when a replica dies. Rank 0 and rank
-// 1 send a message of 8 bytes to each other, again and again. The other ranks compute nothing. Each process
-// prints to standard error, at the end, its longest round trips: "stall RANK.REPLICA BEGIN LENGTH" in
-// microseconds of the steady clock. bench/rank_stall.py kills replicas and reads these lines.
+// rdmc_rank_stall SECONDS [MEGABYTES]: measures how long a rank program stands still when a replica dies, and
+// when it is replaced. Each process has MEGABYTES of memory, of which it changes one page in each round trip,
+// so that the memory of a new replica is really copied. Rank 0 and rank 1 send a message of 8 bytes to each
+// other, again and again. The other ranks compute nothing. Each process prints to standard error, at the end,
+// its longest round trips: "stall RANK.REPLICA BEGIN LENGTH" in microseconds of the steady clock.
+// bench/rank_stall.py kills replicas and reads these lines.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -40,13 +42,19 @@ int main(int count, char** words) {
   const auto job = need(Job::start());
   Communicator& world = job->world();
   const long long seconds = count > 1 ? std::atoll(words[1]) : 5;
+  std::vector<unsigned char> memory(count > 2 ? std::strtoull(words[2], nullptr, 10) << 20 : 0, 1);
   std::vector<Stall> stalls;
   std::uint64_t value = 0;
   const auto bytes = std::as_writable_bytes(std::span(&value, 1));
   // Rank 0 decides when to stop, and its replicas must decide alike. So the number of round trips is fixed.
   need(world.barrier());
+  if (world.rank() == 0) {
+    std::printf("begins\n");
+    std::fflush(stdout);
+  }
   long long before = now_us();
   for (long long trip = 0; world.rank() < 2 && trip < seconds * 20'000; ++trip) {
+    if (!memory.empty()) ++memory[static_cast<std::size_t>(trip) * 4096 % memory.size()];
     if (world.rank() == 0) need(world.send(bytes, 1, 0));
     need(world.recv(bytes, 1 - world.rank(), 0));
     if (world.rank() == 1) need(world.send(bytes, 0, 0));

@@ -23,6 +23,7 @@ class Guardian {
   /// Adds a process group, or removes one whose processes have ended.
   void watch(pid_t group) { send(group); }
   void forget(pid_t group) { send(-group); }
+  pid_t pid() const { return pid_; }
 
  private:
   Guardian(Descriptor link, pid_t pid) : link_(std::move(link)), pid_(pid) {}

@@ -1,6 +1,7 @@
 #include "apps/run/input_feed.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <string>
 #include <utility>
 
 namespace rdmc::run {
@@ -15,6 +17,8 @@ namespace {
 
 /// The file gives back its beginning in pieces of this length.
 constexpr std::uint64_t kGiveBackBytes = 1 << 20;
+/// The largest number of bytes in a pipe, unless an administrator has changed it (fs.pipe-max-size).
+constexpr std::uint64_t kMostPipeBytes = 1 << 20;
 
 Descriptor temporary_file() {
   const char* const folder = std::getenv("TMPDIR");
@@ -41,17 +45,40 @@ void InputFeed::begin() {
   watch_source();
 }
 
+void InputFeed::copy(std::uint32_t replica, std::uint32_t parent, Descriptor pipe) {
+  const auto found = readers_.find(parent);
+  if (found == readers_.end()) return;
+  const Reader& original = found->second;
+  // The copy gets the end of the input at once if the parent has closed its own.
+  if (!original.pipe && !original.probe) return;
+  int unread = 0;
+  ::ioctl(original.pipe ? original.pipe.get() : original.probe.get(), FIONREAD, &unread);
+  Reader& made = readers_[replica];
+  made = Reader{.pipe = std::move(pipe), .offset = original.offset - static_cast<std::uint64_t>(unread)};
+  feed_all();
+}
+
 void InputFeed::remove(std::uint32_t replica) {
   const auto found = readers_.find(replica);
   if (found == readers_.end()) return;
-  poller_.remove(found->second.pipe.get());
+  if (found->second.pipe) poller_.remove(found->second.pipe.get());
   readers_.erase(found);
   watch_source();
 }
 
+/// The replica gets nothing more. If it has got all, its pipe can still have bytes that it has not read.
+void InputFeed::end(Reader& reader) {
+  if (reader.offset == size_) {
+    const std::string path = "/proc/self/fd/" + std::to_string(reader.pipe.get());
+    reader.probe = Descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  }
+  poller_.remove(reader.pipe.get());
+  reader.pipe.reset();
+}
+
 bool InputFeed::wants() const {
   return has_begun_ && !has_ended_ && std::ranges::any_of(readers_, [this](const auto& one) {
-           return size_ - one.second.offset < kAheadBytes;
+           return one.second.pipe && size_ - one.second.offset < kAheadBytes;
          });
 }
 
@@ -87,12 +114,8 @@ void InputFeed::read_some() {
 }
 
 void InputFeed::feed_all() {
-  for (auto next = readers_.begin(); next != readers_.end();) {
-    const auto one = next++;
-    if (one->second.waits || feed(one->first, one->second)) continue;
-    poller_.remove(one->second.pipe.get());
-    readers_.erase(one);
-  }
+  for (auto& [replica, reader] : readers_)
+    if (reader.pipe && !reader.waits && !feed(replica, reader)) end(reader);
   give_back();
   watch_source();
 }
@@ -129,7 +152,10 @@ bool InputFeed::feed(std::uint32_t replica, Reader& reader) {
 
 void InputFeed::give_back() {
   std::uint64_t least = size_;
-  for (const auto& [replica, reader] : readers_) least = std::min(least, reader.offset);
+  for (const auto& [replica, reader] : readers_)
+    if (reader.pipe || reader.probe) least = std::min(least, reader.offset);
+  // A replica that is forked may need again what is still in a pipe.
+  least -= std::min(least, kMostPipeBytes);
   const std::uint64_t end = least / kGiveBackBytes * kGiveBackBytes;
   if (end <= given_) return;
   // If the file system cannot do this, the file only needs more space.

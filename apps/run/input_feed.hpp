@@ -29,6 +29,9 @@ class InputFeed {
   /// Adds a replica that gets the input from its beginning. Must be called before begin().
   void add(std::uint32_t replica, Descriptor pipe);
   void begin();
+  /// Adds a replica that goes on where `parent` is now: it gets what `parent` has not read yet. `parent` must
+  /// not read meanwhile.
+  void copy(std::uint32_t replica, std::uint32_t parent, Descriptor pipe);
   /// A replica is dead, or reads nothing more.
   void remove(std::uint32_t replica);
   /// True if turn() must be called without waiting, because epoll cannot watch the source.
@@ -37,11 +40,13 @@ class InputFeed {
 
  private:
   struct Reader {
-    Descriptor pipe;
-    std::uint64_t offset = 0;  ///< the bytes that it has got
+    Descriptor pipe;           ///< empty when it gets nothing more
+    Descriptor probe;          ///< the other end of the pipe, when all of the input is in the pipe
+    std::uint64_t offset = 0;  ///< the bytes that are in its pipe, or were
     bool waits = false;        ///< its pipe is full
   };
 
+  void end(Reader& reader);
   bool wants() const;
   void read_some();
   void feed_all();

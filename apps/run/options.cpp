@@ -135,6 +135,8 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       ->type_name("LIST");
   app.add_option("--verify", verify, "compare the messages of the replicas by a hash")
       ->check(CLI::IsMember({"hash"}));
+  app.add_flag("--respawn,!--no-respawn", options.respawns,
+               "replace replicas that have died (the default); --no-respawn switches it off");
   app.add_flag("--label", options.label, "print 'RANK: ' before each line of the standard output");
   app.add_flag("--json", options.json,
                "print one JSON object on each line of stdout, for each event and line");

@@ -19,7 +19,8 @@ struct RunOptions {
   std::string protocol;
   /// The settings that the processes get (replica::Assignment::options).
   std::map<std::string, std::string, std::less<>> settings;
-  bool label = false;  ///< each line has its rank before it
+  bool respawns = true;  ///< dead replicas are replaced
+  bool label = false;    ///< each line has its rank before it
   bool json = false;
   std::vector<std::string> command;
 };

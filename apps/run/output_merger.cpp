@@ -115,6 +115,11 @@ std::optional<OutputMerger::Digest> OutputMerger::digest_at(std::uint64_t index)
   return found->digest;
 }
 
+void OutputMerger::reopen(std::uint32_t replica, std::uint32_t parent) {
+  assert(!replicas_[replica].is_open && replicas_[parent].is_open);
+  replicas_[replica] = replicas_[parent];
+}
+
 void OutputMerger::close(std::uint32_t replica, bool is_complete) {
   replicas_[replica].is_open = false;
   replicas_[replica].is_complete = is_complete;

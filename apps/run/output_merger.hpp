@@ -59,6 +59,9 @@ class OutputMerger {
 
   /// Takes in what a replica has written. Must not be called after close().
   void write(std::uint32_t replica, std::string_view bytes);
+  /// A new process takes the place of a replica that is closed. It goes on where `parent` is now: it writes
+  /// what `parent` writes from now on.
+  void reopen(std::uint32_t replica, std::uint32_t parent);
   /// A replica writes nothing more. `is_complete` is true if it has ended in order, so that it should have
   /// written as much as the others. When all replicas are closed, an unfinished last line is printed.
   void close(std::uint32_t replica, bool is_complete);
@@ -79,6 +82,11 @@ class OutputMerger {
   class Digester {
    public:
     Digester() : state_(XXH3_createState()) { XXH3_128bits_reset(state_.get()); }
+    Digester(const Digester& other) : state_(XXH3_createState()) { *this = other; }
+    Digester& operator=(const Digester& other) {
+      XXH3_copyState(state_.get(), other.state_.get());
+      return *this;
+    }
     void add(const OutputPart& part);
     Digest digest() const { return XXH3_128bits_digest(state_.get()); }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <utility>
 
 #include "apps/program/output.hpp"
@@ -14,6 +15,12 @@ namespace {
 constexpr std::size_t kBatchBytes = 64 << 10;
 /// The part of a text that a message about a difference shows.
 constexpr std::size_t kShownBytes = 200;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 std::string shown(const std::string& text) {
   return "'" + printable(text.substr(0, kShownBytes)) + (text.size() > kShownBytes ? "...'" : "'");
@@ -31,13 +38,19 @@ Result<Reporter> Reporter::start(const Options& options, const std::function<voi
   return reporter;
 }
 
-void Reporter::started(const replica::ReplicaId& id, pid_t pid, const std::string& host) {
-  if (options_.json)
-    output_text_ += json_line({{"event", "started"},
-                               {"rank", value_of(id.rank)},
-                               {"replica", id.replica},
-                               {"pid", pid},
-                               {"host", host}});
+void Reporter::started(const replica::ReplicaId& id, pid_t pid, std::optional<double> respawned_after) {
+  if (!options_.json) return;
+  static const std::string host = host_name();
+  Json event{{"event", "started"},
+             {"rank", value_of(id.rank)},
+             {"replica", id.replica},
+             {"pid", pid},
+             {"host", host}};
+  if (respawned_after) {
+    event["respawn"] = true;
+    event["milliseconds"] = *respawned_after;
+  }
+  output_text_ += json_line(event);
 }
 
 void Reporter::died(const replica::ReplicaId& id, pid_t pid, const std::string& cause) {
@@ -95,7 +108,7 @@ void Reporter::summary(int code, const RunState& state, std::uint64_t differing,
   output_text_ += json_line({{"event", "summary"},
                              {"exit", code},
                              {"deaths", state.deaths()},
-                             {"respawns", 0},
+                             {"respawns", state.respawns()},
                              {"differing", differing},
                              {"seconds", seconds},
                              {"messages", counters.messages},

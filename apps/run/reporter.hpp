@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,7 +27,9 @@ class Reporter {
   /// Errors: resource_limit.
   static Result<Reporter> start(const Options& options, const std::function<void()>& changed);
 
-  void started(const replica::ReplicaId& id, pid_t pid, const std::string& host);
+  /// `respawned_after` is the time since the death of the process in whose place the new one is, in
+  /// milliseconds. It is absent for the processes with which the run begins.
+  void started(const replica::ReplicaId& id, pid_t pid, std::optional<double> respawned_after = {});
   void died(const replica::ReplicaId& id, pid_t pid, const std::string& cause);
   void output(Rank rank, const OutputPart& part);
   void error_line(const replica::ReplicaId& id, std::string_view line);

@@ -23,14 +23,21 @@ std::string cause_of(const Exit& exit, bool has_joined) {
 
 }  // namespace
 
-RunState::RunState(replica::Layout layout)
-    : layout_(std::move(layout)), processes_(layout_.processes()), alive_(layout_.processes()) {}
+RunState::RunState(replica::Layout layout, bool respawns)
+    : layout_(std::move(layout)),
+      processes_(layout_.processes()),
+      keeps_events_(respawns),
+      respawns_dead_(respawns),
+      attempts_(layout_.ranks()),
+      alive_(layout_.processes()) {}
 
-void RunState::joined(ProcessId process, const Address& address) {
+void RunState::joined(const replica::Join& join) {
+  const ProcessId process = join.process;
+  if (value_of(join.recovery) != 0) return adopt(layout_.rank(process), join);
   Process& one = at(process);
   if (one.has_ended || one.has_joined) return;
   one.has_joined = true;
-  one.address = address;
+  one.address = join.address;
   if (!std::exchange(is_joined_, true)) {
     // Now it is known that the program has ranks. So the processes that have exited before do not take part.
     for (std::uint32_t i = 0; i < layout_.processes(); ++i) {
@@ -48,6 +55,7 @@ void RunState::start_if_all_are_there() {
   has_started_ = true;
   for (std::uint32_t i = 0; i < layout_.processes(); ++i)
     if (!processes_[i].has_ended) actions_.push_back(StartProcess{ProcessId{i}, snapshot()});
+  replace_dead();
 }
 
 replica::Started RunState::snapshot() const {
@@ -65,7 +73,9 @@ void RunState::tell_if_all_are_done() {
   if (!has_started_ || are_all_done_) return;
   const auto is_done = [](const Process& one) { return one.is_done || one.has_ended; };
   are_all_done_ = std::ranges::all_of(processes_, is_done);
-  if (are_all_done_) publish(replica::AllDone{});
+  if (!are_all_done_) return;
+  publish(replica::AllDone{});
+  for (std::uint32_t rank = 0; rank < layout_.ranks(); ++rank) end_attempt(Rank{rank}, false);
 }
 
 void RunState::finished(ProcessId process, const replica::RunCounters& counters) {
@@ -93,7 +103,8 @@ void RunState::link_lost(ProcessId process, const Error& cause) {
 
 void RunState::cut_off(ProcessId process) {
   Process& one = at(process);
-  if (one.has_ended || one.has_finished || is_ending_) return;
+  // If another process has its place now, that one has lost nothing.
+  if (one.has_ended || one.has_finished || is_ending_ || one.lost.empty()) return;
   // The process must not go on without the others.
   one.killed_because = "its connection to rdmc_run had ended: " + one.lost;
   actions_.push_back(SignalProcess{process, kKillSignal});
@@ -113,6 +124,7 @@ void RunState::exited(ProcessId process, Exit exit) {
   }
   start_if_all_are_there();
   tell_if_all_are_done();
+  replace_dead();
 }
 
 void RunState::die(ProcessId process, std::string cause) {
@@ -122,6 +134,8 @@ void RunState::die(ProcessId process, std::string cause) {
   if (is_ending_) return;
   publish(replica::Died{process, std::move(cause)});
   const Rank rank = layout_.rank(process);
+  if (const auto& attempt = attempts_[value_of(rank)]; attempt && attempt->parent == process)
+    end_attempt(rank, true);
   for (std::uint32_t i = 0; i < layout_.degree(rank); ++i)
     if (!at(layout_.process({rank, i})).has_died) return;
   end(kLost, "rank " + std::to_string(value_of(rank)) + " is lost, because all its replicas have died");
@@ -168,7 +182,9 @@ void RunState::signal_all(int signal) {
 }
 
 void RunState::publish(replica::RunEvent event) {
-  actions_.push_back(Publish{{replica::EventNumber{++last_event_}, std::move(event)}});
+  const replica::NumberedEvent numbered{replica::EventNumber{++last_event_}, std::move(event)};
+  if (keeps_events_) events_.push_back(numbered);
+  actions_.push_back(Publish{numbered});
 }
 
 std::vector<Action> RunState::take_actions() {

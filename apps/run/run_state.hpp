@@ -7,6 +7,8 @@
 //   /bin/echo, only has an exit code.
 // - If all replicas of a rank have died, the run is lost: all other processes are ended.
 // - The exit code of the run is the highest one of the processes that have not died.
+// - If a replica has died and others of its rank live, one of them is forked, and the new process takes the
+//   place of the dead one. It does not count before it has joined.
 //
 // This is a core: it has no I/O and no clock. The driver calls a function for each thing that happens, and
 // then takes the actions.
@@ -29,6 +31,11 @@ inline constexpr int kLost = 124, kCannotStart = 125, kInterrupted = 130;
 inline constexpr int kTerminateSignal = 15, kKillSignal = 9;
 /// The time between the request to end and SIGKILL, if the run is lost or aborted, and if it is interrupted.
 inline constexpr Duration kEndTimeout = milliseconds(500), kInterruptTimeout = seconds(5);
+/// The time that a process gets to be forked and to join, from the event Recovering on. If it takes longer,
+/// the attempt has failed.
+inline constexpr Duration kForkTimeout = seconds(10);
+/// After so many failed attempts in a row, a replica is not replaced.
+inline constexpr int kMostForkAttempts = 20;
 /// The time that a process gets to exit when its connection has ended. It may be about to exit with an error.
 inline constexpr Duration kCutOffTimeout = seconds(1);
 
@@ -66,13 +73,52 @@ struct ReportDeath {
 struct ReportEnd {
   std::string reason;
 };
-using Action = std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath, ReportEnd>;
+// The actions for the recovery of the process `process`. They come in this order: RequestFork, PassOnStreams,
+// AdoptProcess. DropFork ends an attempt that has failed.
+/// Make the descriptors for a new process, pass them to the parent, and send it a ForkRequest.
+struct RequestFork {
+  replica::ForkNumber request{};
+  replica::ProcessId process{}, parent{};
+};
+/// Call RunState::fork_timed_out() for this request after kForkTimeout.
+struct ArmFork {
+  replica::ForkNumber request{};
+  replica::ProcessId process{};
+};
+/// The parent was forked. The new process begins where the streams of the parent are now. Send ForkNoted.
+struct PassOnStreams {
+  replica::ForkNumber request{};
+  replica::ProcessId process{}, parent{};
+};
+/// The new process has joined. Send it the start and the events that it lacks.
+struct AdoptProcess {
+  replica::ProcessId process{};
+  std::uint32_t pid = 0;
+  replica::Started started;
+  std::vector<replica::NumberedEvent> events;
+};
+struct DropFork {
+  replica::ProcessId process{};
+};
+/// Replicas are not replaced any more. The text is the reason. It is reported once.
+struct ReportNoRespawn {
+  std::string reason;
+};
+using Action = std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath, ReportEnd,
+                            RequestFork, ArmFork, PassOnStreams, AdoptProcess, DropFork, ReportNoRespawn>;
 
 class RunState {
  public:
-  explicit RunState(replica::Layout layout);
+  /// If `respawns` is true, dead replicas are replaced.
+  explicit RunState(replica::Layout layout, bool respawns = false);
 
-  void joined(replica::ProcessId process, const Address& address);
+  void joined(const replica::Join& join);
+  /// The process can be forked now, cannot be forked, or was forked.
+  void fork_ready(replica::ProcessId process, replica::ForkNumber request);
+  void fork_refused(replica::ProcessId process, const replica::ForkRefused& refused);
+  void forked(replica::ProcessId process, replica::ForkNumber request);
+  /// RequestFork could not be performed, or kForkTimeout has passed.
+  void fork_failed(replica::ProcessId process, replica::ForkNumber request);
   /// The program has ended its part at this process.
   void done(replica::ProcessId process);
   /// The process has ended its Job in order.
@@ -100,6 +146,7 @@ class RunState {
   int exit_code() const;
   std::uint32_t alive() const { return alive_; }
   std::uint32_t deaths() const { return deaths_; }
+  std::uint32_t respawns() const { return respawns_; }
   const replica::RunCounters& counters() const { return counters_; }
   /// True if the process has ended in order.
   bool has_ended_well(replica::ProcessId process) const {
@@ -114,6 +161,16 @@ class RunState {
     std::string killed_because;  ///< why rdmc_run has killed it; empty if it has not
     std::string lost;            ///< why its connection has ended
     int code = 0;
+    int failed_forks = 0;  ///< attempts to replace it, since it has died
+  };
+  /// An attempt to replace a process. A rank has one at a time.
+  struct Attempt {
+    enum class Step : std::uint8_t { requested, published, forked };
+    replica::ForkNumber request{};
+    replica::ProcessId process{}, parent{};
+    Step step = Step::requested;
+    replica::EventNumber recovery{};      ///< the number of the event, when it has been published
+    std::optional<replica::Join> join{};  ///< the new process has joined before the parent has said so
   };
 
   Process& at(replica::ProcessId process) { return processes_[value_of(process)]; }
@@ -124,11 +181,25 @@ class RunState {
   void publish(replica::RunEvent event);
   void signal_all(int signal);
   replica::Started snapshot() const;
+  // The following functions are in run_recovery.cpp.
+  void replace_dead();
+  void replace_dead_of(Rank rank);
+  std::optional<replica::ProcessId> parent_for(const replica::ReplicaId& dead) const;
+  Attempt* attempt_of(replica::ProcessId process, replica::ForkNumber request);
+  void end_attempt(Rank rank, bool is_failure);
+  void adopt(Rank rank, const replica::Join& join);
+  void stop_respawns(const std::string& reason);
 
   const replica::Layout layout_;
   std::vector<Process> processes_;
   std::vector<Action> actions_;
   std::uint64_t last_event_ = 0;
+  const bool keeps_events_;
+  bool respawns_dead_;
+  std::vector<std::optional<Attempt>> attempts_;  ///< by rank
+  std::uint64_t last_request_ = 0;
+  std::vector<replica::NumberedEvent> events_;  ///< all of the run, for processes that join later
+  std::uint32_t respawns_ = 0;
   bool is_joined_ = false;  ///< a process has joined
   bool has_started_ = false, are_all_done_ = false;
   bool is_ending_ = false;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,9 +29,6 @@ static_assert(kTerminateSignal == SIGTERM && kKillSignal == SIGKILL);
 
 namespace {
 
-/// The key's descriptor has a high number, so that it does not conflict with the program's own descriptors.
-constexpr int kFirstKeyDescriptor = 100;
-
 /// The time that the output gets to be read after an interrupt, when all processes have ended.
 constexpr Duration kOutputTimeout = seconds(1);
 
@@ -42,19 +40,15 @@ Result<std::string> random_name() {
   return name;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 }  // namespace
 
 Result<ProcessSettings> prepare_process() {
   ProcessSettings before;
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&signals, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) ::sigaddset(&signals, signal);
+  // A replica that is forked becomes a child of this process.
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return fail_errno("prctl", errno);
   ::pthread_sigmask(SIG_BLOCK, &signals, &before.signal_mask);
   before.signals = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!before.signals) return fail_errno("signalfd", errno);
@@ -88,7 +82,7 @@ Runner::Runner(const RunOptions& options, const ProcessSettings& settings, Guard
       guardian_(guardian),
       poller_(std::move(poller)),
       reporter_(std::move(reporter)),
-      state_(options.layout),
+      state_(options.layout, options.respawns),
       has_said_difference_(options.layout.ranks()) {
   for (std::uint32_t rank = 0; rank < options.layout.ranks(); ++rank)
     mergers_.emplace_back(options.layout.degree(Rank{rank}));
@@ -126,13 +120,10 @@ Result<void> Runner::open_server() {
   if (!key) return std::unexpected(key.error());
   const auto shared = key->share();
   if (!shared) return std::unexpected(shared.error());
-  key_ = Descriptor(::fcntl(shared->get(), F_DUPFD_CLOEXEC, kFirstKeyDescriptor));
+  key_ = Descriptor(::fcntl(shared->get(), F_DUPFD_CLOEXEC, kFirstPassedDescriptor));
   if (!key_) return fail_errno("cannot pass on the key", errno);
   replica::RunServer::Handlers handlers{
-      .joined =
-          [this](const replica::Join& join) {
-            post([this, join] { state_.joined(join.process, join.address); });
-          },
+      .joined = [this](const replica::Join& join) { post([this, join] { state_.joined(join); }); },
       .done = [this](ProcessId process) { post([this, process] { state_.done(process); }); },
       .finished =
           [this](ProcessId process, const replica::RunCounters& counters) {
@@ -140,6 +131,18 @@ Result<void> Runner::open_server() {
           },
       .aborted = [this](ProcessId process,
                         int code) { post([this, process, code] { state_.aborted(process, code); }); },
+      .fork_ready =
+          [this](ProcessId process, const replica::ForkReady& ready) {
+            post([this, process, ready] { state_.fork_ready(process, ready.request); });
+          },
+      .fork_refused =
+          [this](ProcessId process, const replica::ForkRefused& refused) {
+            post([this, process, refused] { state_.fork_refused(process, refused); });
+          },
+      .forked =
+          [this](ProcessId process, const replica::Forked& forked) {
+            post([this, process, forked] { state_.forked(process, forked.request); });
+          },
       .lost =
           [this](ProcessId process, const Error& cause) {
             post([this, process, cause] { state_.link_lost(process, cause); });
@@ -166,22 +169,25 @@ Result<void> Runner::spawn_all() {
                  .signal_mask = settings_.signal_mask,
                  .ignores_broken_pipes = settings_.ignores_broken_pipes,
                  .descriptors = settings_.descriptors};
-  const std::string host = host_name();
   input_ = std::make_unique<InputFeed>(poller_, STDIN_FILENO, [this](const Error& error) {
     post([this, error] { state_.give_up(error.what); });
   });
   processes_.reserve(options_.layout.processes());
   for (std::uint32_t number = 0; number < options_.layout.processes(); ++number) {
     assignment_.self = options_.layout.replica(ProcessId{number});
+    auto streams = make_streams(assignment_.self.rank == Rank{0});
+    if (!streams) return std::unexpected(streams.error());
+    if (options_.respawns && options_.layout.degree(assignment_.self.rank) > 1)
+      if (auto added = add_fork_socket(*streams); !added) return added;
+    plan.fork_descriptor = assignment_.fork_descriptor = streams->passed.socket.get();
     const auto variables = variables_of(assignment_);
     if (!variables) return std::unexpected(variables.error());
     plan.environment = environment_with(*variables);
-    plan.has_input = assignment_.self.rank == Rank{0};
-    auto child = spawn(plan);
+    auto child = spawn(plan, std::move(*streams));
     if (!child) return std::unexpected(std::move(child.error()));
     guardian_.watch(child->pid);
     if (child->input) input_->add(number, std::move(child->input));
-    reporter_.started(assignment_.self, child->pid, host);
+    reporter_.started(assignment_.self, child->pid);
     processes_.push_back({.id = assignment_.self, .child = std::move(*child)});
     open_pipes_ += 2;
     poller_.add(processes_.back().child.process.get(), EPOLLIN, [this, number] { on_end(number); });
@@ -230,6 +236,10 @@ void Runner::on_signal() {
   signalfd_siginfo info;
   while (::read(settings_.signals.get(), &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) {
+      reap_orphans();
+      continue;
+    }
     if (signal != SIGUSR1 && signal != SIGUSR2) {
       was_interrupted_ = true;
       state_.interrupted(signal);
@@ -253,6 +263,7 @@ void Runner::on_end(std::uint32_t number) {
   poller_.remove(process.child.process.get());
   ::waitid(P_PIDFD, pidfd, &info, WEXITED);
   process.has_ended = true;
+  process.ended_at = monotonic_now();
   if (input_) input_->remove(number);
   state_.exited(ProcessId{number}, {info.si_code != CLD_EXITED, info.si_status});
   if (server_) server_->forget(ProcessId{number});

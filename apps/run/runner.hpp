@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -56,6 +57,12 @@ class Runner {
     std::string error_text;                           ///< the beginning of a line of its standard error
     bool reads_output = false, reads_errors = false;  ///< the poller watches the pipe
     bool has_ended = false;
+    Time ended_at{};
+  };
+  /// The streams of a process that will take the place of a dead one.
+  struct NewProcess {
+    Child child;
+    bool has_streams = false;  ///< it has its place in the output
   };
   struct Deadline {
     Time when;
@@ -73,12 +80,20 @@ class Runner {
   void on_end(std::uint32_t process);
   void perform();
   void act(StartProcess& action) { server_->start(action.process, std::move(action.started)); }
-  void act(Publish& action) { server_->send(std::move(action.event)); }
+  void act(Publish& action);
   void act(const SignalProcess& action);
   void act(const ArmKill& action);
   void act(const ArmCutOff& action);
   void act(const ReportDeath& action);
   void act(const ReportEnd& action) { reporter_.report(action.reason); }
+  // runner_recovery.cpp
+  void act(const RequestFork& action);
+  void act(const ArmFork& action);
+  void act(const PassOnStreams& action);
+  void act(AdoptProcess& action);
+  void act(const DropFork& action);
+  void act(const ReportNoRespawn& action);
+  void reap_orphans();
   bool is_over();
   int next_timeout_ms() const;
   void run_deadlines();
@@ -86,7 +101,8 @@ class Runner {
   // runner_output.cpp
   void watch_pipes(std::uint32_t process);
   void watch_all_pipes();
-  void read_output(std::uint32_t process);
+  bool read_output(std::uint32_t process);
+  void finish_output(std::uint32_t process);
   void read_errors(std::uint32_t process);
   void take_error_text(Process& process, std::string_view bytes);
   void close_output(std::uint32_t process);
@@ -101,6 +117,7 @@ class Runner {
   RunState state_;
   std::vector<OutputMerger> mergers_;  ///< one for each rank
   std::vector<Process> processes_;
+  std::map<std::uint32_t, NewProcess> new_processes_;
   std::uint32_t open_pipes_ = 0;
   std::uint64_t differing_ = 0;
   std::vector<char> has_said_difference_;  ///< for each rank

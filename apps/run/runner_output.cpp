@@ -49,21 +49,33 @@ void Runner::watch_all_pipes() {
   }
 }
 
-void Runner::read_output(std::uint32_t number) {
+/// Reads some of the output. Returns false if there is nothing to read now, or if it was closed.
+bool Runner::read_output(std::uint32_t number) {
   Process& process = processes_[number];
-  if (!process.child.output) return;
+  if (!process.child.output) return false;
   OutputMerger& merger = mergers_[value_of(process.id.rank)];
   std::array<char, kReadBytes> bytes;
   const ssize_t got = ::read(process.child.output.get(), bytes.data(), bytes.size());
   if (got > 0) {
     merger.write(process.id.replica, {bytes.data(), static_cast<std::size_t>(got)});
     print_merged(process.id.rank);
-  } else if (got == 0 ? process.has_ended : (errno == EAGAIN && process.has_ended)) {
+    return true;
+  }
+  if (got == 0 ? process.has_ended : (errno == EAGAIN && process.has_ended)) {
     close_output(number);
   } else if (got == 0) {
     // The process has closed its standard output. Whether this was in order is known when it has ended.
     poller_.remove(process.child.output.get());
   }
+  return false;
+}
+
+/// Reads everything that a process which has ended has written, and closes its pipes.
+void Runner::finish_output(std::uint32_t number) {
+  while (read_output(number)) {
+  }
+  close_output(number);
+  while (processes_[number].child.errors) read_errors(number);
 }
 
 void Runner::close_output(std::uint32_t number) {

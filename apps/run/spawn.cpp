@@ -47,6 +47,7 @@ void become_program(const SpawnPlan& plan, pid_t parent, int input, int output, 
       ::dup2(errors, STDERR_FILENO) < 0)
     return;
   if (::fcntl(plan.key_descriptor, F_SETFD, 0) < 0) return;
+  if (plan.fork_descriptor >= 0 && ::fcntl(plan.fork_descriptor, F_SETFD, 0) < 0) return;
   if (::setrlimit(RLIMIT_NOFILE, &plan.descriptors) != 0) return;
   ::signal(SIGPIPE, plan.ignores_broken_pipes ? SIG_IGN : SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr);
@@ -55,13 +56,12 @@ void become_program(const SpawnPlan& plan, pid_t parent, int input, int output, 
 
 }  // namespace
 
-Result<Child> spawn(const SpawnPlan& plan) {
-  auto output = make_pipe(), errors = make_pipe(), failure = make_pipe();
+Result<Streams> make_streams(bool has_input) {
+  auto output = make_pipe(), errors = make_pipe();
   if (!output) return std::unexpected(output.error());
   if (!errors) return std::unexpected(errors.error());
-  if (!failure) return std::unexpected(failure.error());
   Pipe input;
-  if (plan.has_input) {
+  if (has_input) {
     auto made = make_pipe();
     if (!made) return std::unexpected(made.error());
     input = std::move(*made);
@@ -69,6 +69,40 @@ Result<Child> spawn(const SpawnPlan& plan) {
     input.read_end = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (!input.read_end) return fail_errno("/dev/null", errno);
   }
+  Streams streams;
+  streams.passed.input = std::move(input.read_end);
+  streams.passed.output = std::move(output->write_end);
+  streams.passed.errors = std::move(errors->write_end);
+  streams.child.input = std::move(input.write_end);
+  streams.child.output = std::move(output->read_end);
+  streams.child.errors = std::move(errors->read_end);
+  set_nonblocking(streams.child.output);
+  set_nonblocking(streams.child.errors);
+  if (streams.child.input) set_nonblocking(streams.child.input);
+  return streams;
+}
+
+Result<void> add_fork_socket(Streams& streams) {
+  auto ends = replica::make_descriptor_socket();
+  if (!ends) return std::unexpected(ends.error());
+  streams.child.fork_socket = std::move(ends->first);
+  // Like that of the key, its number is high.
+  streams.passed.socket = Descriptor(::fcntl(ends->second.get(), F_DUPFD_CLOEXEC, kFirstPassedDescriptor));
+  if (!streams.passed.socket) return fail_errno("cannot pass on a socket", errno);
+  return {};
+}
+
+Result<void> watch_process(Child& child, pid_t pid) {
+  child.pid = pid;
+  child.process = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!child.process) return fail_errno("cannot watch a process", errno);
+  ::fcntl(child.process.get(), F_SETFD, FD_CLOEXEC);
+  return {};
+}
+
+Result<Child> spawn(const SpawnPlan& plan, Streams streams) {
+  auto failure = make_pipe();
+  if (!failure) return std::unexpected(failure.error());
   const auto arguments = pointers_to(plan.command), environment = pointers_to(plan.environment);
   const pid_t parent = ::getpid();
   // The child uses the memory of this process until it executes the program, so no memory is copied.
@@ -76,8 +110,8 @@ Result<Child> spawn(const SpawnPlan& plan) {
   const pid_t pid = ::vfork();
   if (pid < 0) return fail_errno("cannot start a process", errno);
   if (pid == 0) {
-    become_program(plan, parent, input.read_end.get(), output->write_end.get(), errors->write_end.get(),
-                   arguments.data(), environment.data());
+    become_program(plan, parent, streams.passed.input.get(), streams.passed.output.get(),
+                   streams.passed.errors.get(), arguments.data(), environment.data());
     const int cause = errno;
     (void)!::write(failure->write_end.get(), &cause, sizeof cause);
     ::_exit(127);
@@ -93,23 +127,13 @@ Result<Child> spawn(const SpawnPlan& plan) {
     }
     return fail_errno("cannot execute " + plan.command.front(), cause);
   }
-  Child child{.pid = pid,
-              .process = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
-              .input = std::move(input.write_end),
-              .output = std::move(output->read_end),
-              .errors = std::move(errors->read_end)};
-  if (!child.process) {
-    const int why = errno;
+  if (auto watched = watch_process(streams.child, pid); !watched) {
     ::kill(-pid, SIGKILL);
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
-    return fail_errno("cannot watch a process", why);
+    return std::unexpected(watched.error());
   }
-  ::fcntl(child.process.get(), F_SETFD, FD_CLOEXEC);
-  set_nonblocking(child.output);
-  set_nonblocking(child.errors);
-  if (child.input) set_nonblocking(child.input);
-  return child;
+  return std::move(streams.child);
 }
 
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& added) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -41,7 +42,10 @@ Result<std::unique_ptr<MappingWatch>> MappingWatch::open() {
   if (!self->stop_) return fail_errno("eventfd", errno);
   // Signals are blocked in this thread: a signal handler might unmap memory, and then wait for this same
   // thread.
-  auto thread = start_signal_masked_thread("to watch mappings", [watch = self.get()] { watch->listen(); });
+  auto thread = start_signal_masked_thread("to watch mappings", [watch = self.get()] {
+    pthread_setname_np(pthread_self(), "rdmc-mappings");
+    watch->listen();
+  });
   if (!thread) return std::unexpected(thread.error());
   self->thread_ = std::move(*thread);
   return self;

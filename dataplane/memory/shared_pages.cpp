@@ -5,7 +5,11 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "dataplane/memory/aligned_mapping.hpp"
 #include "dataplane/memory/arena.hpp"
@@ -15,6 +19,12 @@
 #endif
 
 namespace rdmc::memory {
+namespace {
+
+/// The name of the memory in /proc/PID/maps is made of this name.
+constexpr const char* kName = "rdmc";
+
+}  // namespace
 
 Result<SharedPages> SharedPages::map(Descriptor descriptor, std::size_t bytes, int protection) {
   // Huge pages are aligned to their size, both in the file and in the address space.
@@ -35,7 +45,7 @@ Result<SharedPages> SharedPages::map(Descriptor descriptor, std::size_t bytes, i
 Result<SharedPages> SharedPages::make(std::size_t bytes, Peers peers, Touch touch) {
   const std::size_t size = round_up_to_page(bytes);
   if (size == 0 || size < bytes) return fail(Errc::resource_limit, "no such amount of shared memory");
-  Descriptor descriptor(memfd_create("rdmc", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Descriptor descriptor(memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) return fail_errno("memfd_create", errno);
   if (ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0)
     return fail_errno("cannot get " + std::to_string(size) + " bytes of shared memory", errno);
@@ -70,6 +80,19 @@ Result<SharedPages> SharedPages::attach(Descriptor descriptor, std::size_t bytes
 
 SharedPages::~SharedPages() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+}
+
+void unmap_shared_pages() {
+  const std::string ending = std::string("/memfd:") + kName + " (deleted)";
+  std::vector<std::span<std::byte>> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    if (!line.ends_with(ending) || std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2)
+      continue;
+    found.emplace_back(reinterpret_cast<std::byte*>(begin), end - begin);
+  }
+  for (const auto& mapping : found) munmap(mapping.data(), mapping.size());
 }
 
 }  // namespace rdmc::memory

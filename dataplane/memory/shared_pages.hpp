@@ -49,4 +49,9 @@ class SharedPages {
   std::span<std::byte> bytes_;
 };
 
+/// In a copy of this process that fork() has made: unmaps all SharedPages that the copy has inherited, so
+/// that it changes nothing that other processes read. The objects that own them must not be used any more.
+/// Must be called before the copy has other threads.
+void unmap_shared_pages();
+
 }  // namespace rdmc::memory

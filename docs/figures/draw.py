@@ -6,6 +6,7 @@ standard library, and the same script always writes the same bytes.
   pipeline.svg       the binomial pipeline with 8 members and 4 blocks, computed as dataplane/relay/hypercube.hpp does
   file.svg           the way of a file's bytes from the sender's disk to a receiver's disk
   view_change.svg    a view change, from the last sign of a member to the takeover
+  kv_write.svg       the way of a write through a key-value service of three servers
   socket_paths.svg   the four paths that the bytes of a stream can take
 
 Exit: 0 all pictures are written. A text that does not fit its box, and a schedule that is wrong, end it with an
@@ -369,6 +370,50 @@ def view_change():
     return picture
 
 
+# ---- kv_write.svg ----
+
+def kv_write():
+    picture = Picture(1000, 560, "The way of a write through a key-value service",
+                      "A client sends SET to server B. B submits it to the main A, which puts it into the order and sends it to all servers. Every "
+                      "server executes it. When all servers have it, B sends the reply.")
+    columns = {"client": 330, "B": 510, "A": 700, "C": 890}
+    titles = {"client": ["client"], "B": ["server B"], "A": ["server A", "the main"], "C": ["server C"]}
+    for name, x in columns.items():
+        picture.box(x - 75, 14, 150, 44, titles[name], GREEN if name == "client" else BLUE)
+        picture.line(x, 58, x, 530, LINE, 1.4, dashed=True)
+
+    def message(y, sender, receiver, text):
+        a, b = columns[sender], columns[receiver]
+        picture.arrow((a, y), (b, y))
+        picture.text((a + b) / 2, y - 6, text, 12, "middle", room=abs(a - b) - 8)
+
+    def step(y, number, lines):
+        picture.number(24, y, number)
+        picture.lines(42, y + 4, lines, 12, room=200, step=16)
+
+    def act(y, name, lines, fill=YELLOW):
+        picture.box(columns[name] - 70, y, 140, len(lines) * 17 + 10, lines, fill, 12, bold_first=False)
+
+    step(92, 1, ["The client may use any", "server."])
+    message(92, "client", "B", "SET k 1")
+    step(150, 2, ["B puts all writes of one turn", "of its loop into one batch."])
+    act(134, "B", ["batch"])
+    message(190, "B", "A", "event: the batch")
+    step(234, 3, ["The main decides the order.", "It adds the time and a random", "number, and sends the event", "to all servers."])
+    act(218, "A", ["position 7, time,", "random number"])
+    message(282, "A", "B", "event 7")
+    message(282, "A", "C", "event 7")
+    step(332, 4, ["All servers execute the same", "commands in the same order.", "Only B keeps the reply."])
+    for name in ("B", "A", "C"):
+        act(316, name, ["executes SET k 1"], VIOLET)
+    step(404, 5, ["When all servers have the", "event, it is stable, and", "cannot be lost any more."])
+    message(404, "C", "A", "has event 7")
+    message(428, "A", "B", "event 7 is stable")
+    step(484, 6, ["The reply leaves."])
+    message(484, "B", "client", "+OK")
+    return picture
+
+
 # ---- socket_paths.svg ----
 
 def socket_paths():
@@ -444,7 +489,8 @@ def socket_paths():
     return picture
 
 
-PICTURES = {"layers": layers, "pipeline": pipeline, "file": file, "view_change": view_change, "socket_paths": socket_paths}
+PICTURES = {"layers": layers, "pipeline": pipeline, "file": file, "view_change": view_change, "kv_write": kv_write,
+            "socket_paths": socket_paths}
 
 
 def main():

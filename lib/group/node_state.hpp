@@ -113,20 +113,15 @@ std::invoke_result_t<Call, group::NodeGroup&> Node::State::command(GroupNumber n
   if (!group) return no_group(number);
   auto answer = call(*group);
   if (!answer || !group->wants_to_run()) return answer;
-  // The queue of the fabric thread has other users, too. If the node has a thread of its own, other threads
-  // wait for space in that queue.
+  // The queue of the fabric thread has other users, too, so it may be full. The calling thread does not wait
+  // for space in it: the caller may hold a lock for which an upcall waits.
   const auto run = [weak = std::weak_ptr(group)] {
     if (const auto alive = weak.lock()) alive->run();
   };
   const bool is_ours = thread->is_current();
   bool lacks_memory = false;
   try {
-    if (is_ours || !options.own_thread) {
-      if (thread->post(run)) return answer;
-    } else {
-      thread->post_when_room(run);
-      return answer;
-    }
+    if (thread->post(run)) return answer;
   } catch (const std::bad_alloc&) {  // The command is queued nevertheless.
     lacks_memory = true;
   }

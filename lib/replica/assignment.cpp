@@ -9,8 +9,9 @@ namespace {
 constexpr std::string_view kLauncher = "RDMC_RUN_LAUNCHER", kName = "RDMC_RUN_NAME", kRank = "RDMC_RUN_RANK",
                            kReplica = "RDMC_RUN_REPLICA", kDegrees = "RDMC_RUN_DEGREES",
                            kProtocol = "RDMC_RUN_PROTOCOL", kOptions = "RDMC_RUN_OPTIONS",
-                           kKeyDescriptor = "RDMC_RUN_KEY_FD";
-constexpr std::array kAll{kLauncher, kName, kRank, kReplica, kDegrees, kProtocol, kOptions, kKeyDescriptor};
+                           kKeyDescriptor = "RDMC_RUN_KEY_FD", kForkDescriptor = "RDMC_RUN_FORK_FD";
+constexpr std::array kAll{kLauncher, kName,    kRank,          kReplica,       kDegrees,
+                          kProtocol, kOptions, kKeyDescriptor, kForkDescriptor};
 /// The largest number of a descriptor that the environment may name.
 constexpr std::uint32_t kMostDescriptor = 1 << 20;
 
@@ -80,7 +81,8 @@ Result<std::vector<std::pair<std::string, std::string>>> variables_of(const Assi
       {std::string(kDegrees), assignment.layout.text()},
       {std::string(kProtocol), assignment.protocol},
       {std::string(kOptions), options},
-      {std::string(kKeyDescriptor), std::to_string(assignment.key_descriptor)}};
+      {std::string(kKeyDescriptor), std::to_string(assignment.key_descriptor)},
+      {std::string(kForkDescriptor), std::to_string(assignment.fork_descriptor)}};
 }
 
 Result<std::optional<Assignment>> assignment_of(const control::Variables& variables) {
@@ -113,6 +115,12 @@ Result<std::optional<Assignment>> assignment_of(const control::Variables& variab
   if (!descriptor || *descriptor > kMostDescriptor)
     return damaged(kKeyDescriptor, "it is not the number of a descriptor");
   assignment.key_descriptor = static_cast<int>(*descriptor);
+  if (control::value_in(variables, kForkDescriptor) != "-1") {
+    const auto fork = control::number_in(variables, kForkDescriptor);
+    if (!fork || *fork > kMostDescriptor)
+      return damaged(kForkDescriptor, "it is not the number of a descriptor");
+    assignment.fork_descriptor = static_cast<int>(*fork);
+  }
   return assignment;
 }
 

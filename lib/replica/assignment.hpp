@@ -11,6 +11,8 @@
 //     RDMC_RUN_PROTOCOL   the protocol of the replicas: "sdr"
 //     RDMC_RUN_OPTIONS    further settings: "agree=time,random;lag=65536;strict=1"
 //     RDMC_RUN_KEY_FD     the number of the descriptor from which the process reads the key of the run
+//     RDMC_RUN_FORK_FD    the number of the descriptor socket (descriptor_socket.hpp), or -1 if the process
+//                         will never be forked as a new replica
 //
 // The key itself is never in the environment, because other processes of the user can read that.
 #pragma once
@@ -55,6 +57,7 @@ struct Assignment {
   Address launcher;
   std::string run;  ///< the name of the run
   int key_descriptor = -1;
+  int fork_descriptor = -1;  ///< -1 if the process will never be forked as a new replica
 
   ProcessId process() const { return layout.process(self); }
   /// Returns the value of a setting, or an empty text if it is absent.

@@ -5,34 +5,47 @@
 #include <chrono>
 
 #include "dataplane/base/signal_masked_thread.hpp"
+#include "lib/replica/process_fork.hpp"
 
 namespace rdmc::replica {
 
 Result<std::unique_ptr<Driver>> Driver::open(peer::FabricThreadOptions options) {
   options.own_thread = false;
   options.changes_threads = true;
-  auto thread = peer::FabricThread::open(options);
-  if (!thread) return std::unexpected(thread.error());
-  std::unique_ptr<Driver> self(new Driver);
-  self->thread_ = std::move(*thread);
-  auto started = start_signal_masked_thread("for the time when the program computes", [raw = self.get()] {
-    pthread_setname_np(pthread_self(), "rdmc-stand-in");
-    raw->stand_in();
-  });
-  if (!started) return std::unexpected(started.error());
-  self->stand_in_ = std::move(*started);
+  std::unique_ptr<Driver> self(new Driver(std::move(options)));
+  if (auto begun = self->begin(); !begun) return std::unexpected(begun.error());
   return self;
 }
 
+Result<void> Driver::begin() {
+  auto thread = peer::FabricThread::open(options_);
+  if (!thread) return std::unexpected(thread.error());
+  thread_ = std::move(*thread);
+  stand_in_ = std::make_unique<StandIn>();
+  auto started = start_signal_masked_thread("for the time when the program computes", [this] {
+    pthread_setname_np(pthread_self(), "rdmc-stand-in");
+    stand_in();
+  });
+  if (!started) return std::unexpected(started.error());
+  stand_in_->thread = std::move(*started);
+  return {};
+}
+
+Result<void> Driver::open_again() {
+  keep_unused(std::move(stand_in_));
+  keep_unused(std::move(thread_));
+  return begin();
+}
+
 Driver::~Driver() {
-  if (!stand_in_.joinable()) return;
+  if (!stand_in_ || !stand_in_->thread.joinable()) return;
   {
-    const std::lock_guard lock(ending_mutex_);
-    is_ending_ = true;
+    const std::lock_guard lock(stand_in_->mutex);
+    stand_in_->is_ending = true;
   }
-  ending_.notify_all();
+  stand_in_->ending.notify_all();
   if (stands_in_) thread_->wake();
-  stand_in_.join();
+  stand_in_->thread.join();
   thread_->take_over();
 }
 
@@ -59,11 +72,12 @@ void Driver::turn(Duration longest) {
 
 void Driver::stand_in() {
   std::uint64_t seen = 0;
-  std::unique_lock lock(ending_mutex_);
-  while (!is_ending_) {
+  StandIn& own = *stand_in_;
+  std::unique_lock lock(own.mutex);
+  while (!own.is_ending) {
     // A program that waits in a call for long needs no look at it every few milliseconds.
     const Duration pause = is_inside_ ? kAway * 10 : kAway;
-    ending_.wait_for(lock, std::chrono::nanoseconds(pause.ns), [&] { return is_ending_.load(); });
+    own.ending.wait_for(lock, std::chrono::nanoseconds(pause.ns), [&] { return own.is_ending.load(); });
     if (is_wanted() || turns_ != seen) {
       seen = turns_;
       continue;

@@ -55,27 +55,36 @@ class Driver {
   /// The functions of FabricThread that need its thread may be called only in a Call, in pollers and in
   /// posted tasks.
   peer::FabricThread& thread() { return *thread_; }
+  /// In a copy of the process that fork() has made inside of a Call: opens the fabric again, and goes on
+  /// inside of the Call. The old fabric is never used and never closed. Errors: those of open().
+  Result<void> open_again();
   /// Any thread. Runs `task` in the engine's next turn, whichever thread takes it.
   void post(engine::Engine::Task task) { thread_->post_when_room(std::move(task)); }
 
  private:
-  Driver() = default;
+  explicit Driver(peer::FabricThreadOptions options) : options_(std::move(options)) {}
+  Result<void> begin();
   void enter();
   void leave();
   void turn(Duration longest);
   void stand_in();
-  bool is_wanted() const { return is_inside_ || is_ending_; }
+  bool is_wanted() const { return is_inside_ || stand_in_->is_ending; }
 
+  const peer::FabricThreadOptions options_;
   std::shared_ptr<peer::FabricThread> thread_;
   // The engine belongs to the thread that has set its own flag and has then found the other flag unset. A
   // mutex would cost each call three times as much.
   std::atomic<bool> is_inside_ = false;   // the program is inside a call, or wants to be
   std::atomic<bool> stands_in_ = false;   // the driver's thread runs the engine, or wants to
   std::atomic<std::uint64_t> turns_ = 0;  // the program's turns; only the program's thread writes it
-  std::mutex ending_mutex_;
-  std::condition_variable ending_;
-  std::atomic<bool> is_ending_ = false;  // changed with ending_mutex_
-  std::thread stand_in_;
+  /// The driver's thread. A copy of the process lacks the thread, and never destroys this object.
+  struct StandIn {
+    std::mutex mutex;
+    std::condition_variable ending;
+    std::atomic<bool> is_ending = false;  // changed with the mutex
+    std::thread thread;
+  };
+  std::unique_ptr<StandIn> stand_in_;
 };
 
 }  // namespace rdmc::replica

@@ -1,5 +1,6 @@
 #include "lib/replica/job_state.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -27,11 +28,10 @@ bool is_fault(Errc code) {
 }
 
 std::atomic<bool> has_job = false;
-/// True in a process that the process of a Job has forked. It has a copy of the Job's memory, but none of its
-/// threads, and it shares the Job's connections with its parent. So it must not use them.
-bool is_forked = false;
 
 }  // namespace
+
+bool JobState::is_forked = false;
 
 CommunicatorState::CommunicatorState(std::shared_ptr<JobState*> its_job, ContextId first,
                                      std::vector<Rank> its_members, int its_rank)
@@ -50,12 +50,6 @@ class JobState::NoCarrier final : public Carrier {
     return fail(Errc::peer_failed, "there is no other process");
   }
   void withdraw(std::uint64_t) override {}
-};
-
-/// While it exists, this thread runs the engine, and may use what belongs to the engine.
-class JobState::Call : public Driver::Call {
- public:
-  explicit Call(const JobState& job) : Driver::Call(is_forked ? nullptr : job.network_.driver.get()) {}
 };
 
 JobState::JobState() : self_pointer_(std::make_shared<JobState*>(this)) {}
@@ -85,9 +79,6 @@ Result<void> JobState::join(const Assignment& assignment) {
   assignment_ = assignment;
   const ProcessId own = assignment.process();
   const std::uint32_t processes = assignment.layout.processes();
-  auto key = take_key(assignment.key_descriptor);
-  if (!key) return std::unexpected(key.error());
-  network_.context = peer::Context::of_process();
   Address local = assignment.launcher;
   local.port = 0;
   peer::FabricThreadOptions options{.address = local};
@@ -97,34 +88,53 @@ Result<void> JobState::join(const Assignment& assignment) {
   auto driver = Driver::open(options);
   if (!driver) return std::unexpected(driver.error());
   network_.driver = std::move(*driver);
-  auto run = RunLink::open(assignment, *key, *network_.context,
-                           [driver = network_.driver.get()] { driver->thread().wake(); });
-  if (!run) return std::unexpected(run.error());
-  network_.run = std::move(*run);
+  if (auto opened = open_run(); !opened) return opened;
   {
     const Driver::Call call(network_.driver.get());
-    network_.links = std::make_unique<Links>(network_.driver->thread(), own, processes,
-                                             [this](ProcessId to, fabric::ConnectionBlob blob) {
-                                               network_.connections->dial(to, std::move(blob));
-                                             });
+    network_.links = std::make_unique<Links>(
+        network_.driver->thread(), own, processes,
+        [this](ProcessId to, Links::Incarnation incarnation, fabric::ConnectionBlob blob) {
+          network_.connections->dial(to, incarnation, std::move(blob));
+        });
     messenger_.emplace(*network_.links, std::move(*protocol),
                        Messenger::Options{.is_strict = assignment.option(option::kStrict) == "1"});
     network_.links->serve(*messenger_);
     network_.driver->thread().engine().add(*this);
   }
-  network_.connections =
-      std::make_shared<Connections>(*network_.driver, *network_.links, network_.run->peers(), own, processes);
-  const auto address = network_.connections->listen(local);
-  if (!address) return std::unexpected(address.error());
-  auto started = network_.run->join(*address, kJoinPatience);
+  auto started = join_run();
   if (!started) return std::unexpected(started.error());
+  last_event_ = started->number;
   {
     const Driver::Call call(network_.driver.get());
     for (std::uint32_t i = 0; i < processes; ++i)
       if (!started->addresses[i]) note_death(ProcessId{i}, "it has not joined the run");
+    has_started_ = true;
   }
   network_.connections->set_addresses(std::move(started->addresses));
   return {};
+}
+
+Result<void> JobState::open_run() {
+  auto key = take_key(assignment_.key_descriptor);
+  if (!key) return std::unexpected(key.error());
+  if (assignment_.fork_descriptor >= 0) ::fcntl(assignment_.fork_descriptor, F_SETFD, FD_CLOEXEC);
+  network_.context = peer::Context::of_process();
+  auto run = RunLink::open(assignment_, *key, *network_.context,
+                           [driver = network_.driver.get()] { driver->thread().wake(); });
+  if (!run) return std::unexpected(run.error());
+  network_.run = std::move(*run);
+  return {};
+}
+
+Result<Started> JobState::join_run() {
+  network_.connections = std::make_shared<Connections>(
+      *network_.driver, *network_.links, network_.run->peers(),
+      Connections::Identity{assignment_.process(), value_of(recovery_)}, assignment_.layout.processes());
+  Address local = assignment_.launcher;
+  local.port = 0;
+  const auto address = network_.connections->listen(local);
+  if (!address) return std::unexpected(address.error());
+  return network_.run->join(*address, recovery_, last_event_, kJoinPatience);
 }
 
 void JobState::make_first_communicators() {
@@ -193,8 +203,18 @@ void JobState::note_death(ProcessId process, const std::string& cause) {
 
 void JobState::handle_events() {
   for (const auto& event : network_.run->take_events()) {
+    last_event_ = event.number;
     if (const auto* const died = std::get_if<Died>(&event.what)) {
+      if (fork_ && fork_->process == died->process) fork_.reset();
       note_death(died->process, died->cause);
+    } else if (const auto* const recovering = std::get_if<Recovering>(&event.what)) {
+      note(*recovering, event.number);
+    } else if (const auto* const joined = std::get_if<Joined>(&event.what)) {
+      note(*joined);
+    } else if (const auto* const wanted = std::get_if<ForkRequest>(&event.what)) {
+      fork_ = Fork{.request = wanted->request, .process = wanted->process};
+    } else if (const auto* const noted = std::get_if<ForkNoted>(&event.what)) {
+      noted_fork_ = noted->request;
     } else if (std::holds_alternative<Aborted>(event.what)) {
       end_ = Error{Errc::cancelled, "the run has been aborted"};
     } else if (std::holds_alternative<AllDone>(event.what)) {
@@ -221,7 +241,8 @@ void JobState::handle_broken_links(Time now) {
 }
 
 std::size_t JobState::work(Time now) {
-  const bool has_events = network_.run->has_events();
+  // The events come after the deaths that the start includes.
+  const bool has_events = has_started_ && network_.run->has_events();
   if (has_events) handle_events();
   if (!network_.links->broken().empty()) handle_broken_links(now);
   return has_events ? 1 : 0;
@@ -261,7 +282,7 @@ Result<JobState::Completion> JobState::wait_any(Call& call, std::span<const Requ
     if (auto may = check(); !may) return std::unexpected(may.error());
     if (!network_.driver)
       return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
-    call.turn(kLook);
+    turn(call, kLook);
   }
 }
 
@@ -274,7 +295,7 @@ Result<std::optional<JobState::Completion>> JobState::test_any(std::span<const R
   Call call(*this);
   if (network_.links) network_.links->flush();
   if (auto complete = find_complete(requests, true)) return complete;
-  call.turn({});
+  turn(call, {});
   if (auto complete = find_complete(requests, true)) return complete;
   if (auto may = check(); !may) return std::unexpected(may.error());
   return std::nullopt;
@@ -324,20 +345,20 @@ void JobState::cancel(RequestId request) {
 Result<std::optional<Delivery>> JobState::probe(ContextId context, int from, int tag, bool waits) {
   Call call(*this);
   while (true) {
-    call.turn({});
+    turn(call, {});
     if (const auto found = messenger_->probe(context, from, tag)) return found;
     if (const auto failure = messenger_->failure_of(context, from)) return std::unexpected(*failure);
     if (auto may = check(); !may) return std::unexpected(may.error());
     if (!waits) return std::nullopt;
     if (!network_.driver)
       return fail(Errc::invalid_argument, "nobody can send this message, because there is only one process");
-    call.turn(kLook);
+    turn(call, kLook);
   }
 }
 
 void JobState::progress() {
   Call call(*this);
-  call.turn({});
+  turn(call, {});
 }
 
 // The process serves the others until the program has ended everywhere. If a replica dies before that, others
@@ -346,9 +367,10 @@ Result<void> JobState::finish() {
   Call call(*this);
   if (auto may = check(); !may) return may;
   if (network_.run) {
+    is_done_ = true;
     if (auto told = network_.run->done(); !told) return told;
     while (!are_all_done_) {
-      call.turn(kLook);
+      turn(call, kLook);
       if (auto may = check(); !may) return may;
     }
     network_.links->close({Errc::cancelled, "the Job has been finished"});

@@ -15,6 +15,7 @@
 #include "lib/replica/driver.hpp"
 #include "lib/replica/links.hpp"
 #include "lib/replica/messenger.hpp"
+#include "lib/replica/process_fork.hpp"
 #include "lib/replica/run_link.hpp"
 
 namespace rdmc::replica {
@@ -113,14 +114,23 @@ class JobState : private engine::Poller {
   };
   /// A Carrier that nobody calls.
   class NoCarrier;
-  /// One call of the program. While it exists, this thread runs the engine.
-  class Call;
+  /// One call of the program. While it exists, this thread runs the engine, and may use what belongs to the
+  /// engine.
+  class Call : public Driver::Call {
+   public:
+    explicit Call(const JobState& job) : Driver::Call(is_forked ? nullptr : job.network_.driver.get()) {}
+  };
+  /// True in a process that the program has forked. It has a copy of the Job's memory, but none of its
+  /// threads, and it shares the Job's connections with its parent. So it must not use them.
+  static bool is_forked;
 
   JobState();
   // The poller handles what the run tells this process. So that happens even while the program computes.
   std::size_t work(Time now) override;
   void on_out_of_memory() override;
   Result<void> join(const Assignment& assignment);
+  Result<void> open_run();
+  Result<Started> join_run();
   void make_first_communicators();
   void handle_events();
   void note_death(ProcessId process, const std::string& cause);
@@ -131,6 +141,16 @@ class JobState : private engine::Poller {
   void cancel(Call& call, RequestId request);
   std::optional<Completion> find_complete(std::span<const RequestId> requests, bool is_choice);
   Result<void> check() const;
+  // These functions are in job_recovery.cpp.
+  void note(const Recovering& recovering, EventNumber number);
+  void note(const Joined& joined);
+  /// Takes one turn. If this process is to be forked, forks it, or waits for a short time until that is
+  /// possible.
+  void turn(Call& call, Duration longest);
+  void serve_fork(Call& call);
+  void fork_now(Call& call);
+  void refuse_fork(ForkNumber request, const std::string& reason, bool is_final);
+  Result<void> become_replica(const PassedDescriptors& passed, ProcessId process, EventNumber recovery);
 
   Assignment assignment_;
   Network network_;
@@ -142,6 +162,20 @@ class JobState : private engine::Poller {
   std::optional<Error> end_;           ///< why nothing can be done any more
   bool are_all_done_ = false;          ///< no process needs another one any more
   Time broken_since_ = Time::never();  ///< when Links::broken() has got its first link
+  StandardStreams streams_ = StandardStreams::now();
+  EventNumber recovery_{};  ///< of which this process is the result, or 0
+  EventNumber last_event_{};
+  bool has_started_ = false;
+  bool is_done_ = false;  ///< finish() has been called
+  /// rdmc_run wants this process to be forked.
+  struct Fork {
+    ForkNumber request{};
+    ProcessId process{};
+    bool is_ready = false;                  ///< rdmc_run knows that the program is inside of a call
+    std::optional<EventNumber> recovery{};  ///< set when all processes learn of the recovery
+  };
+  std::optional<Fork> fork_;
+  std::optional<ForkNumber> noted_fork_;  ///< the last fork that rdmc_run has noted
 };
 
 }  // namespace rdmc::replica

@@ -1,7 +1,10 @@
 #include "lib/replica/links.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
+
+#include "lib/replica/process_fork.hpp"
 
 namespace rdmc::replica {
 namespace {
@@ -16,16 +19,57 @@ fabric::FrameLinkOptions link_options() {
 }  // namespace
 
 Links::Links(peer::FabricThread& thread, ProcessId own, std::uint32_t processes, Dial dial)
-    : thread_(thread), own_(own), dial_(std::move(dial)), entries_(processes) {
-  thread_.engine().add(*this);
+    : thread_(&thread), own_(own), dial_(std::move(dial)), entries_(processes) {
+  thread_->engine().add(*this);
 }
 
 Links::~Links() {
-  thread_.engine().remove(*this);
+  thread_->engine().remove(*this);
+}
+
+void Links::on_recovering(ProcessId process, Incarnation incarnation) {
+  Entry& dead = entry(process);
+  assert(dead.state == State::failed && !dead.link);
+  dead = Entry{.state = State::expected, .incarnation = incarnation};
+}
+
+void Links::on_joined(ProcessId process) {
+  Entry& joined = entry(process);
+  if (joined.state != State::expected) return;
+  joined.state = State::none;
+  if (std::exchange(joined.lacks_room, false)) messenger_->on_room(process);
+}
+
+void Links::forget_all(peer::FabricThread& thread, ProcessId own) {
+  thread_ = &thread;
+  own_ = own;
+  may_dial_ = false;
+  for (Entry& one : entries_) {
+    if (one.link) keep_unused(std::move(one.link));
+    const bool is_without = one.state == State::failed || one.state == State::expected;
+    one = Entry{.state = is_without ? one.state : State::none, .incarnation = one.incarnation};
+  }
+  entry(own).state = State::none;
+  keep_unused(std::exchange(exposed_, {}));
+  active_.clear();
+  dirty_.clear();
+  failing_.clear();
+  broken_.clear();
+  acknowledge_at_ = release_at_ = Time::never();
+  hold_.reset();
+  connections_ = 0;
+  thread_->engine().add(*this);
+}
+
+void Links::connect_again() {
+  may_dial_ = true;
+  for (std::uint32_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].state == State::none && std::exchange(entries_[i].lacks_room, false))
+      messenger_->on_room(ProcessId{i});
 }
 
 Result<void> Links::make_link(Entry& entry) {
-  auto link = fabric::FrameLink::create(thread_.fabric(), link_options());
+  auto link = fabric::FrameLink::create(thread_->fabric(), link_options());
   if (!link) return std::unexpected(link.error());
   entry.link = std::move(*link);
   return {};
@@ -98,10 +142,10 @@ std::span<std::byte> Links::room(ProcessId to, std::size_t least) {
   if (peer.state == State::open) {
     const auto room = peer.link->room(least);
     if (!room.empty()) return room;
-  } else if (peer.state == State::none) {
+  } else if (peer.state == State::none && may_dial_) {
     peer.state = State::dialing;
     if (auto made = make_link(peer); made)
-      dial_(to, peer.link->local_blob());
+      dial_(to, peer.incarnation, peer.link->local_blob());
     else
       failing_.emplace_back(to, made.error());
   }

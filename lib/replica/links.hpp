@@ -36,14 +36,30 @@ class Links final : public Carrier, public engine::Poller {
   /// The largest number of writes in flight on one link.
   static constexpr std::uint32_t kMostWrites = 64;
 
+  /// The number of the recovery of which a process is the result, or 0. It tells a process from the dead one
+  /// in whose place it is.
+  using Incarnation = std::uint64_t;
   /// Called when this process should connect to `to`. `blob` is for the other side.
-  using Dial = std::function<void(ProcessId to, fabric::ConnectionBlob blob)>;
+  using Dial = std::function<void(ProcessId to, Incarnation incarnation, fabric::ConnectionBlob blob)>;
 
   /// Joins the engine of `thread`, which must exist longer. `own` is this process.
   Links(peer::FabricThread& thread, ProcessId own, std::uint32_t processes, Dial dial);
   ~Links() override;
   /// Must be called before anything is sent or received. `messenger` must exist longer.
   void serve(Messenger& messenger) { messenger_ = &messenger; }
+
+  /// A new process takes the place of a dead one. This process connects to it only after on_joined(). The
+  /// other one may connect to this one at any time.
+  void on_recovering(ProcessId process, Incarnation incarnation);
+  /// The new process can be connected to.
+  void on_joined(ProcessId process);
+  Incarnation incarnation(ProcessId process) const {
+    return entries_[static_cast<std::uint32_t>(process)].incarnation;
+  }
+  /// In a copy of the process that fork() has made: forgets all links, and joins the engine of `thread`. The
+  /// Messenger gets no space before connect_again() is called.
+  void forget_all(peer::FabricThread& thread, ProcessId own);
+  void connect_again();
 
   /// Another process wants to connect. Returns the blob for it. Errors: already_exists if this process dials
   /// that one itself and its dial goes first, or if there is a link already; those of FrameLink.
@@ -92,12 +108,13 @@ class Links final : public Carrier, public engine::Poller {
   void on_out_of_memory() override;
 
  private:
-  enum class State : std::uint8_t { none, dialing, connected, open, broken, failed };
+  enum class State : std::uint8_t { none, expected, dialing, connected, open, broken, failed };
   struct Entry {
     State state = State::none;
     bool is_dirty = false;    ///< something was filled and not flushed
     bool is_leaving = false;  ///< see leave()
     bool lacks_room = false;  ///< the Messenger waits for space
+    Incarnation incarnation = 0;
     std::unique_ptr<fabric::FrameLink> link;
   };
 
@@ -107,11 +124,12 @@ class Links final : public Carrier, public engine::Poller {
   void watch_hold(Time now);
   Result<void> on_completion(ProcessId from, Entry& entry, const fabric::Completion& completion);
 
-  peer::FabricThread& thread_;
-  const ProcessId own_;
+  peer::FabricThread* thread_;
+  ProcessId own_;
   const Dial dial_;
   Messenger* messenger_ = nullptr;
   std::vector<Entry> entries_;
+  bool may_dial_ = true;           ///< false between forget_all() and connect_again()
   std::vector<ProcessId> active_;  ///< processes whose links are connected or open
   std::vector<ProcessId> dirty_;
   /// Links that could not be made. The Messenger learns of them in the next turn, because it must not change

@@ -9,7 +9,7 @@
 namespace rdmc::replica {
 
 Messenger::Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol, Options options)
-    : carrier_(carrier),
+    : carrier_(&carrier),
       protocol_(std::move(protocol)),
       options_(options),
       own_(protocol_->layout().process(protocol_->self())),
@@ -114,7 +114,7 @@ void Messenger::remove_context(ContextId context) {
       finish_transfer(*transfer);
     else if (transfer)
       refuse(from, *transfer);
-    else if (!arrival.lacks_sender)
+    else if (!arrival.lacks_sender && arrival.owes_credit)
       note_consumed(from, arrival.stored.size());
     remove_arrival(index);
   }
@@ -155,7 +155,8 @@ RequestId Messenger::send(ContextId context, std::span<const std::byte> bytes, s
     Peer& receiver = peer(process);
     ++counters_.messages;
     counters_.bytes_sent += bytes.size();
-    if (!holds_.empty() || !receiver.unsent.empty() || !send_now(receiver, process, envelope, bytes))
+    if (!holds_.empty() || is_frozen() || !receiver.unsent.empty() ||
+        !send_now(receiver, process, envelope, bytes))
       unsent |= set_of(replica);
   });
   if (unsent == 0 && awaited == 0) {
@@ -274,6 +275,7 @@ void Messenger::on_failed(ProcessId process, const Error& cause) {
   failed = Peer{.failure = cause};
   std::erase(acknowledging_, process);
   const ReplicaId dead = protocol_->replica(process);
+  note_failure_in_recoveries(process);
   protocol_->on_died(dead);
   const bool is_last = protocol_->living(dead.rank) == 0;
   if (is_last) rank_failures_[value_of(dead.rank)] = cause;
@@ -286,6 +288,7 @@ void Messenger::on_failed(ProcessId process, const Error& cause) {
   fail_outgoing(dead, is_last ? std::optional(cause) : std::nullopt);
   drop_arrivals(process, is_last, cause);
   if (dead.rank == own_rank_) take_over();
+  end_recovery(process);
   if (!is_last) return;
   for (std::uint32_t i = 0; i < requests_.end(); ++i) {
     const Request* const request = requests_.find(i);

@@ -6,7 +6,9 @@
 // If ranks have replicas, a ReplicationProtocol says to which replicas a message goes. Messages then carry
 // sequence numbers, so a receiver gets each message once, whoever sends it. A process keeps the messages that
 // another replica of its rank sends, until their receivers have acknowledged them. When that replica dies,
-// the process sends what is missing (SDR-MPI, Algorithm 1). messenger_replicas.cpp has this part.
+// the process sends what is missing (SDR-MPI, Algorithm 1). messenger_replicas.cpp has this part. A new
+// process can take the place of a dead one. It is a copy of another replica of its rank
+// (messenger_recovery.cpp).
 //
 // The memory of a send or a receive belongs to the program until the request is complete. A core without I/O
 // and without a clock; the thread that runs the engine uses it.
@@ -65,6 +67,8 @@ class Messenger {
   /// Also the largest number of questions, for each rank of the run, that this process cannot answer yet. A
   /// sender has at most kEagerWindow / kEagerOverhead messages on their way to one process.
   static constexpr std::size_t kMostEarlyChannels = 65536;
+  /// The largest number of fences of recoveries that this process has not learned of.
+  static constexpr std::size_t kMostEarlyFences = Layout::kMostProcesses;
   /// A process keeps copies of at most this many bytes of messages to one rank, until they are acknowledged.
   /// A message that is not copied is complete only when it has been acknowledged.
   static constexpr std::size_t kMostKept = kEagerWindow;
@@ -88,7 +92,6 @@ class Messenger {
   Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol, Options options);
   Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol)
       : Messenger(carrier, std::move(protocol), Options()) {}
-  Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
   /// Makes a communicator. `members[i]` is the world's rank of its rank i. This process has the rank `rank`.
@@ -154,12 +157,30 @@ class Messenger {
   /// replicas that have received messages in different orders may wait for each other.
   void release_hold();
 
+  // -- Recovery: `parent` forks a process that takes the place of the dead process `process`. All processes
+  // learn of it in the same order as of deaths. on_failed() for `process` ends a recovery without success.
+
+  /// A recovery begins. From now on, `process` counts as living, and messages for it wait for its link. At
+  /// `parent`, no message leaves until the fork. `number` increases from one recovery to the next.
+  void on_recovering(ProcessId process, ProcessId parent, std::uint64_t number);
+  /// At the parent: true if the process may be forked now, so that the copy lacks no message.
+  bool may_fork(ProcessId process) const;
+  /// At the parent: the process was forked.
+  void on_forked(ProcessId process);
+  /// In the new process, whose memory is a copy of the parent's: this Messenger is that of `process` from now
+  /// on. Its links are new, and none of them has space before on_room() is called.
+  void become(ProcessId process);
+
   /// True if all messages whose sends are complete have arrived, and no acknowledgement is due.
   bool is_settled() const;
   const ReplicationProtocol& protocol() const { return *protocol_; }
   const Counters& counters() const { return counters_; }
 
  private:
+  /// Does in a simulator, whose processes share one memory, what fork() does.
+  friend struct MessengerFork;
+  Messenger(const Messenger&) = default;
+
   struct Context {
     std::vector<Rank> members;  ///< empty while the communicator has not been made here
     std::uint32_t rank = 0;
@@ -221,6 +242,7 @@ class Messenger {
     std::optional<std::uint32_t> request{};   ///< the receive that has matched
     std::optional<std::uint64_t> exposed{};
     std::uint64_t missing = 0;            ///< the bytes that were granted and have not arrived
+    bool owes_credit = true;              ///< `from` waits for the report that the message was consumed
     bool lacks_sender = false;            ///< `from` is dead, and another replica has to send the message
     std::uint32_t channel = kNoIndex;     ///< of an announced message, if the sender's rank has replicas
     std::vector<Alternate> alternates{};  ///< who else can send the message
@@ -274,6 +296,8 @@ class Messenger {
   std::uint32_t channel_from(ProcessId from, const Envelope& envelope);
   Result<bool> note_number(std::uint32_t channel, const Envelope& envelope, bool has_context);
   void acknowledge(std::uint32_t channel, ProcessId from, std::size_t bytes, bool is_urgent);
+  void acknowledge_to(ReplicaSet replicas, Rank source, std::uint32_t channel, std::size_t bytes,
+                      bool is_urgent);
   bool send_due(ProcessId to);
   std::optional<std::uint32_t> open_arrival(std::uint32_t channel, std::uint32_t sequence) const;
   Result<void> repeat(std::uint32_t channel, ProcessId from, const Eager& eager);
@@ -283,6 +307,25 @@ class Messenger {
   void drop(const Alternate& other);
   void drop_arrivals(ProcessId dead, bool is_last, const Error& cause);
   void close_channels(ContextId context);
+
+  // Recovery.
+  struct Recovery {
+    ProcessId process{};
+    std::uint64_t number = 0;
+    std::vector<ProcessId> missing{};  ///< the processes that have not answered the fence
+  };
+  bool is_frozen() const { return !recoveries_.empty(); }
+  void end_recovery(ProcessId process);
+  void note_failure_in_recoveries(ProcessId dead);
+  void supply(Rank rank, std::uint32_t replica);
+  void hand_over();
+  void await_instead(std::uint32_t transfer);
+  OutgoingChannel& channel_of(const Outgoing& message);
+  void link_kept();
+  void forget_link_of(std::uint32_t arrival);
+  ReplicaSet acknowledged_at(Rank source) const;
+  void acknowledge_all(Rank source);
+  Result<void> handle(ProcessId from, const Fence& fence);
 
   // The order of messages from any source.
   bool has_numbers(Rank other) const { return is_replicated_ || protocol_->layout().degree(other) > 1; }
@@ -314,10 +357,10 @@ class Messenger {
   void grant_next(ProcessId from);
   bool grant(std::uint32_t arrival);
 
-  Carrier& carrier_;
-  const std::unique_ptr<ReplicationProtocol> protocol_;
+  Carrier* carrier_;
+  std::shared_ptr<ReplicationProtocol> protocol_;
   const Options options_;
-  const ProcessId own_;
+  ProcessId own_;
   const Rank own_rank_;
   const bool is_replicated_;  ///< this rank has replicas
   std::vector<Peer> peers_;
@@ -347,8 +390,15 @@ class Messenger {
   };
   std::deque<Hold> holds_;  ///< in the order in which they have begun; only the first one counts
   std::uint64_t holds_ended_ = 0;
-  std::vector<ProcessId> held_;  ///< the peers whose messages are held back
-  std::size_t waiting_ = 0;      ///< the number of questions that cannot be answered yet
+  std::vector<ProcessId> held_;       ///< the peers whose messages are held back
+  std::size_t waiting_ = 0;           ///< the number of questions that cannot be answered yet
+  std::vector<Recovery> recoveries_;  ///< for which this process must be forked
+  std::uint64_t last_recovery_ = 0;   ///< the number of the last recovery that this process has learned of
+  struct EarlyFence {
+    ProcessId from{};
+    std::uint64_t number = 0;
+  };
+  std::vector<EarlyFence> early_fences_;  ///< fences of recoveries that this process has not learned of
   Counters counters_;
 };
 

@@ -159,8 +159,9 @@ void Messenger::deliver(std::uint32_t arrival, std::uint32_t request) {
       fail_request(request, {Errc::resource_limit, "there was no memory for the message when it arrived"});
     const ProcessId from = message.from;
     const std::size_t bytes = message.stored.size();
+    const bool owes_credit = message.owes_credit;
     arrivals_.remove(arrival);
-    note_consumed(from, bytes);
+    if (owes_credit) note_consumed(from, bytes);
   } else if (message.from == own_) {
     fill_receive(request, message.envelope, outgoing_[transfers_[*message.transfer].outgoing].bytes);
     finish_transfer(*message.transfer);
@@ -193,7 +194,7 @@ bool Messenger::grant(std::uint32_t arrival) {
   Grant grant{.transfer = *message.transfer, .arrival = arrival, .bytes = bytes};
   if (bytes == 0) {
     complete_receive(*message.request, message.envelope, message.bytes);
-  } else if (auto exposed = carrier_.expose(message.from, into.first(bytes), kPieceBytes)) {
+  } else if (auto exposed = carrier_->expose(message.from, into.first(bytes), kPieceBytes)) {
     grant.remote_address = exposed->remote_address;
     grant.remote_key = exposed->remote_key;
     message.exposed = exposed->handle;
@@ -219,7 +220,7 @@ Result<void> Messenger::on_write_arrived(ProcessId from, std::uint32_t arrival, 
   counters_.bytes_received += bytes;
   message->missing -= bytes;
   if (message->missing != 0) return {};
-  carrier_.withdraw(*message->exposed);
+  carrier_->withdraw(*message->exposed);
   complete_receive(*message->request, message->envelope, message->bytes);
   remove_arrival(arrival);
   --peer(from).granted;

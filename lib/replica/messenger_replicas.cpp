@@ -176,9 +176,14 @@ Result<bool> Messenger::note_number(std::uint32_t index, const Envelope& envelop
 // sender is due then (lines 15 to 17). An urgent one is sent at once.
 void Messenger::acknowledge(std::uint32_t channel, ProcessId from, std::size_t bytes, bool is_urgent) {
   const ReplicaId sender = protocol_->replica(from);
-  const ReplicaSet others = protocol_->acknowledged(sender.rank, sender.replica);
-  for_each_replica(others, [&](std::uint32_t replica) {
-    const ProcessId to = protocol_->process(sender.rank, replica);
+  acknowledge_to(protocol_->acknowledged(sender.rank, sender.replica), sender.rank, channel, bytes,
+                 is_urgent);
+}
+
+void Messenger::acknowledge_to(ReplicaSet replicas, Rank source, std::uint32_t channel, std::size_t bytes,
+                               bool is_urgent) {
+  for_each_replica(replicas, [&](std::uint32_t replica) {
+    const ProcessId to = protocol_->process(source, replica);
     Peer& other = peer(to);
     if (other.due.empty()) acknowledging_.push_back(to);
     if ((from_[channel].due & set_of(replica)) == 0) {
@@ -189,8 +194,8 @@ void Messenger::acknowledge(std::uint32_t channel, ProcessId from, std::size_t b
     other.is_due_now = other.is_due_now || is_urgent || other.due_bytes >= kMostKept / 4;
   });
   // Sending can remove the channel, if its communicator has ended.
-  for_each_replica(others, [&](std::uint32_t replica) {
-    const ProcessId to = protocol_->process(sender.rank, replica);
+  for_each_replica(replicas, [&](std::uint32_t replica) {
+    const ProcessId to = protocol_->process(source, replica);
     if (peer(to).is_due_now) pump(to);
   });
 }
@@ -207,7 +212,7 @@ bool Messenger::send_due(ProcessId to) {
   Peer& other = peer(to);
   const ReplicaSet bit = set_of(protocol_->replica(to).replica);
   while (!other.due.empty()) {
-    const auto room = carrier_.room(to, kLongestRecordBytes);
+    const auto room = carrier_->room(to, kLongestRecordBytes);
     if (room.empty()) return false;
     const std::uint32_t index = other.due.back();
     IncomingChannel& channel = from_[index];
@@ -215,7 +220,7 @@ bool Messenger::send_due(ProcessId to) {
     // A message that was announced and is not complete holds back the acknowledgement of the later ones.
     const std::uint32_t sequence =
         channel.open.empty() ? channel.expected : arrivals_[channel.open.front()].envelope.sequence;
-    carrier_.fill(
+    carrier_->fill(
         to, encode(Acknowledgement{.context = key.context, .tag = key.tag, .sequence = sequence}, room));
     ++counters_.acknowledgements;
     channel.due &= ~bit;
@@ -284,6 +289,7 @@ void Messenger::give_bytes(std::uint32_t index, ProcessId from, std::span<const 
     note_consumed(from, bytes.size());
   } else {
     arrival.stored.assign(bytes.begin(), bytes.end());
+    arrival.owes_credit = true;
     close(index);
   }
   if (transfer) refuse(first, *transfer);
@@ -310,7 +316,7 @@ void Messenger::drop_arrivals(ProcessId dead, bool is_last, const Error& cause) 
     std::erase_if(arrival->alternates, [&](const Alternate& other) { return other.from == dead; });
     const bool depends = arrival->from == dead || (is_last && rank_of(arrival->from) == id.rank);
     if (!depends || (!arrival->transfer && !arrival->lacks_sender)) continue;
-    if (arrival->exposed) carrier_.withdraw(*std::exchange(arrival->exposed, std::nullopt));
+    if (arrival->exposed) carrier_->withdraw(*std::exchange(arrival->exposed, std::nullopt));
     if (is_last) {
       // An announced message that no receive has matched yet stays in its queue. Its receive will fail.
       if (!arrival->request) continue;
@@ -358,7 +364,12 @@ void Messenger::close(std::uint32_t index) {
   const auto bytes = static_cast<std::size_t>(arrival.bytes);
   const auto alternates = std::exchange(arrival.alternates, {});
   std::erase(from_[channel].open, index);
-  acknowledge(channel, from, bytes, true);
+  // The message has held back the acknowledgements of later ones, which its sender may wait for.
+  const bool has_later = from_[channel].expected != arrival.envelope.sequence + 1;
+  const ReplicaId sender = protocol_->replica(from);
+  acknowledge_to(
+      has_later ? acknowledged_at(sender.rank) : protocol_->acknowledged(sender.rank, sender.replica),
+      sender.rank, channel, bytes, true);
   for (const Alternate& other : alternates) drop(other);
 }
 

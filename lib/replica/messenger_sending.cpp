@@ -14,9 +14,9 @@ bool Messenger::may_be_eager(const Peer& peer, std::size_t bytes) const {
 bool Messenger::send_now(Peer& peer, ProcessId to, const Envelope& envelope,
                          std::span<const std::byte> bytes) {
   if (!may_be_eager(peer, bytes.size())) return false;
-  const auto room = carrier_.room(to, kEagerHeadBytes + bytes.size());
+  const auto room = carrier_->room(to, kEagerHeadBytes + bytes.size());
   if (room.empty()) return false;
-  carrier_.fill(to, encode(Eager{envelope, bytes}, room));
+  carrier_->fill(to, encode(Eager{envelope, bytes}, room));
   peer.eager_outstanding += bytes.size() + kEagerOverhead;
   return true;
 }
@@ -33,12 +33,12 @@ bool Messenger::send_first(Peer& peer) {
     return true;
   }
   if (peer.announced == kMostAnnounced) return false;
-  const auto room = carrier_.room(transfer.to, kLongestRecordBytes);
+  const auto room = carrier_->room(transfer.to, kLongestRecordBytes);
   if (room.empty()) return false;
   ++peer.announced;
   const Announcement announcement{
       .envelope = message.envelope, .transfer = index, .bytes = message.bytes.size()};
-  carrier_.fill(transfer.to, encode(announcement, room));
+  carrier_->fill(transfer.to, encode(announcement, room));
   transfer.is_announced = true;
   peer.unsent.pop_front();
   return true;
@@ -91,25 +91,26 @@ void Messenger::settle(std::uint32_t outgoing) {
 void Messenger::pump(ProcessId to) {
   Peer& receiver = peer(to);
   while (!receiver.grants.empty()) {
-    const auto room = carrier_.room(to, kLongestRecordBytes);
+    const auto room = carrier_->room(to, kLongestRecordBytes);
     if (room.empty()) return;
-    carrier_.fill(to, encode(receiver.grants.front(), room));
+    carrier_->fill(to, encode(receiver.grants.front(), room));
     receiver.grants.pop_front();
   }
   if (receiver.consumed >= kEagerWindow / 4) {
-    const auto room = carrier_.room(to, kLongestRecordBytes);
+    const auto room = carrier_->room(to, kLongestRecordBytes);
     if (room.empty()) return;
-    carrier_.fill(to, encode(Consumed{receiver.consumed}, room));
+    carrier_->fill(to, encode(Consumed{receiver.consumed}, room));
     receiver.unreported -= receiver.consumed;
     receiver.consumed = 0;
   }
   if (receiver.is_due_now && !send_due(to)) return;
   while (!receiver.notices.empty()) {
-    const auto room = carrier_.room(to, kLongestRecordBytes);
+    const auto room = carrier_->room(to, kLongestRecordBytes);
     if (room.empty()) return;
-    carrier_.fill(to, encode(receiver.notices.front(), room));
+    carrier_->fill(to, encode(receiver.notices.front(), room));
     receiver.notices.pop_front();
   }
+  if (is_frozen()) return;
   while (!receiver.unsent.empty()) {
     if (is_held(outgoing_[transfers_[receiver.unsent.front()].outgoing].number)) {
       if (!std::exchange(receiver.is_held, true)) held_.push_back(to);
@@ -123,16 +124,16 @@ void Messenger::pump(ProcessId to) {
 // Posts pieces of the granted messages in turns, so that a short one need not wait for a long one.
 void Messenger::post_pieces(ProcessId to) {
   Peer& receiver = peer(to);
-  while (!receiver.writing.empty() && carrier_.can_write(to)) {
+  while (!receiver.writing.empty() && !is_frozen() && carrier_->can_write(to)) {
     const std::uint32_t index = receiver.writing.front();
     receiver.writing.pop_front();
     Transfer& transfer = transfers_[index];
     const std::size_t bytes = std::min<std::uint64_t>(kPieceBytes, transfer.grant->bytes - transfer.posted);
-    carrier_.write(to, {.bytes = outgoing_[transfer.outgoing].bytes.subspan(transfer.posted, bytes),
-                        .remote_address = transfer.grant->remote_address + transfer.posted,
-                        .remote_key = transfer.grant->remote_key,
-                        .arrival = transfer.grant->arrival,
-                        .transfer = index});
+    carrier_->write(to, {.bytes = outgoing_[transfer.outgoing].bytes.subspan(transfer.posted, bytes),
+                         .remote_address = transfer.grant->remote_address + transfer.posted,
+                         .remote_key = transfer.grant->remote_key,
+                         .arrival = transfer.grant->arrival,
+                         .transfer = index});
     transfer.posted += bytes;
     ++transfer.in_flight;
     if (transfer.posted < transfer.grant->bytes) receiver.writing.push_back(index);

@@ -15,11 +15,12 @@ enum class Kind : std::uint8_t {
   consumed,
   acknowledgement,
   question,
-  sighting
+  sighting,
+  fence
 };
 
 constexpr std::size_t kEnvelopeBytes = 16, kAnnouncementBytes = kEnvelopeBytes + 16, kGrantBytes = 32,
-                      kConsumedBytes = 8, kAcknowledgementBytes = 16, kSightBytes = 16;
+                      kConsumedBytes = 8, kAcknowledgementBytes = 16, kSightBytes = 16, kFenceBytes = 16;
 static_assert(kEagerHeadBytes == kRecordHeadBytes + kEnvelopeBytes);
 static_assert(kLongestRecordBytes == kRecordHeadBytes + kAnnouncementBytes &&
               kAnnouncementBytes >= kGrantBytes);
@@ -96,6 +97,13 @@ std::size_t put_body(std::byte* out, const Sighting& sighting) {
   return put(out, sighting.sight);
 }
 
+std::size_t put_body(std::byte* out, const Fence& fence) {
+  store_be(out, fence.number);
+  store_be(out + 8, std::uint32_t{fence.is_answer});
+  store_be(out + 12, std::uint32_t{0});
+  return kFenceBytes;
+}
+
 Sight sight_at(const std::byte* from) {
   return {.channel = {.context = ContextId{load_be<std::uint32_t>(from)},
                       .rank = Rank{load_be<std::uint32_t>(from + 4)},
@@ -112,7 +120,8 @@ std::unexpected<Error> bad(const char* what) {
 std::size_t encoded_bytes(const Record& record) {
   if (const auto* eager = std::get_if<Eager>(&record)) return kEagerHeadBytes + eager->bytes.size();
   constexpr std::size_t kBodies[] = {
-      0, kAnnouncementBytes, kGrantBytes, kConsumedBytes, kAcknowledgementBytes, kSightBytes, kSightBytes};
+      0,           kAnnouncementBytes, kGrantBytes, kConsumedBytes, kAcknowledgementBytes,
+      kSightBytes, kSightBytes,        kFenceBytes};
   return kRecordHeadBytes + kBodies[record.index()];
 }
 
@@ -179,6 +188,12 @@ Result<Record> RecordReader::next() {
       if (sight.channel.tag < 0) return bad("record: a channel with an impossible tag");
       if (static_cast<Kind>(head >> 24) == Kind::question) return Question{sight};
       return Sighting{sight};
+    }
+    case Kind::fence: {
+      if (bytes != kFenceBytes) break;
+      const auto is_answer = load_be<std::uint32_t>(&body[8]);
+      if (is_answer > 1 || load_be<std::uint32_t>(&body[12]) != 0) return bad("record: padding is not zero");
+      return Fence{.number = load_be<std::uint64_t>(&body[0]), .is_answer = is_answer == 1};
     }
     default: return bad("record: of an unknown kind");
   }

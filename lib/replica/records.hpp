@@ -103,7 +103,16 @@ struct Sighting {
   friend bool operator==(const Sighting&, const Sighting&) = default;
 };
 
-using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement, Question, Sighting>;
+/// Asks the receiver to answer with the same record, with `is_answer` set, as soon as it has learned of the
+/// recovery with this number. All records that were sent before a fence, or before its answer, have then been
+/// handled at the other side.
+struct Fence {
+  std::uint64_t number = 0;
+  bool is_answer = false;
+  friend bool operator==(const Fence&, const Fence&) = default;
+};
+
+using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement, Question, Sighting, Fence>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 /// The length of an Eager record with an empty message.

@@ -12,6 +12,7 @@ class Sdr final : public ReplicationProtocol {
   ReplicaSet acknowledged(Rank source, std::uint32_t from) const override {
     return living(source) & ~set_of(from);
   }
+  std::unique_ptr<ReplicationProtocol> copy() const override { return std::make_unique<Sdr>(*this); }
 
  private:
   /// The replica of this process's rank that sends to replica `receiver` of any rank. The next living one
@@ -37,6 +38,7 @@ class Mirror final : public ReplicationProtocol {
   Mirror(const Layout& layout, const ReplicaId& self) : ReplicationProtocol(layout, self) {}
 
   ReplicaSet acknowledged(Rank, std::uint32_t) const override { return 0; }
+  std::unique_ptr<ReplicationProtocol> copy() const override { return std::make_unique<Mirror>(*this); }
 
  private:
   Roles roles(Rank to) const override { return {.receivers = living(to), .acknowledging = 0}; }
@@ -55,6 +57,16 @@ ReplicationProtocol::ReplicationProtocol(const Layout& layout, const ReplicaId& 
 
 void ReplicationProtocol::on_died(const ReplicaId& dead) {
   living_[value_of(dead.rank)] &= ~set_of(dead.replica);
+  update();
+}
+
+void ReplicationProtocol::on_replaced(const ReplicaId& replaced) {
+  living_[value_of(replaced.rank)] |= set_of(replaced.replica);
+  update();
+}
+
+void ReplicationProtocol::become(const ReplicaId& self) {
+  self_ = self;
   update();
 }
 

@@ -45,7 +45,6 @@ struct Roles {
 class ReplicationProtocol {
  public:
   virtual ~ReplicationProtocol() = default;
-  ReplicationProtocol(const ReplicationProtocol&) = delete;
   ReplicationProtocol& operator=(const ReplicationProtocol&) = delete;
 
   const Layout& layout() const { return layout_; }
@@ -62,9 +61,16 @@ class ReplicationProtocol {
 
   /// Marks a replica as dead. After that, toward() and acknowledged() have new answers.
   void on_died(const ReplicaId& dead);
+  /// Marks a replica as living again, because a new process takes its place. It then has the same part as
+  /// before its death.
+  void on_replaced(const ReplicaId& replaced);
+  /// This process is the new process that takes the place of `self`.
+  void become(const ReplicaId& self);
+  virtual std::unique_ptr<ReplicationProtocol> copy() const = 0;
 
  protected:
   ReplicationProtocol(const Layout& layout, const ReplicaId& self);
+  ReplicationProtocol(const ReplicationProtocol&) = default;
   virtual Roles roles(Rank to) const = 0;
 
  private:
@@ -73,7 +79,7 @@ class ReplicationProtocol {
   void update();
 
   const Layout layout_;
-  const ReplicaId self_;
+  ReplicaId self_;
   std::vector<ReplicaId> replicas_;  ///< by ProcessId
   std::vector<ReplicaSet> living_;   ///< by rank
   std::vector<Roles> roles_;         ///< by rank

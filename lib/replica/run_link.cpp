@@ -120,6 +120,18 @@ class RunLink::State : public std::enable_shared_from_this<State> {
     if (on_event_) on_event_();
   }
 
+  void handle(const ForkRequest& request) { push_to_this(request); }
+  void handle(const ForkNoted& noted) { push_to_this(noted); }
+
+  template <typename What>
+  void push_to_this(const What& what) {
+    {
+      const std::lock_guard lock(mutex);
+      push({last_, what});
+    }
+    if (on_event_) on_event_();
+  }
+
   void handle(const Noted&) {
     const std::lock_guard lock(mutex);
     is_noted = true;
@@ -183,9 +195,10 @@ peer::Peers& RunLink::peers() {
   return *peers_;
 }
 
-Result<Started> RunLink::join(const Address& own, Duration deadline) {
+Result<Started> RunLink::join(const Address& own, EventNumber recovery, EventNumber last, Duration deadline) {
   const Assignment& assignment = state_->assignment;
-  const Join greeting{assignment.run, assignment.process(), static_cast<std::uint32_t>(::getpid()), own};
+  const Join greeting{
+      assignment.run, assignment.process(), static_cast<std::uint32_t>(::getpid()), own, recovery, last};
   dialing_ = peers_->open(host_string(assignment.launcher), assignment.launcher.port, deadline, kRunService,
                           {.greeting = encode(greeting)},
                           [weak = std::weak_ptr(state_)](Result<control::Channel> channel, peer::Offer) {
@@ -204,6 +217,23 @@ bool RunLink::has_events() const {
 }
 std::vector<LinkEvent> RunLink::take_events() {
   return state_->take_events();
+}
+
+// The loop waits in a task, so that no lock of the libraries that it uses is held.
+void RunLink::while_parked(const std::function<bool()>& task) {
+  std::atomic<bool> is_parked = false, has_left = false;
+  const bool posted = loop_->post([&] {
+    is_parked = true;
+    is_parked.notify_all();
+    is_parked.wait(true);
+    has_left = true;
+    has_left.notify_all();
+  });
+  if (posted) is_parked.wait(false);
+  if (!task() || !posted) return;
+  is_parked = false;
+  is_parked.notify_all();
+  has_left.wait(false);  // The task of the loop uses the variables of this function.
 }
 
 Result<void> RunLink::tell(const FromProcess& message) {

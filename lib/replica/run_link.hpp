@@ -26,9 +26,10 @@ struct LauncherLost {
 };
 
 struct LinkEvent {
-  /// The number of the event. LauncherLost has the number of the last event before it.
+  /// The number of the event. What rdmc_run tells only this process has the number of the last event before
+  /// it, and so has LauncherLost.
   EventNumber number{};
-  std::variant<Died, Joined, Aborted, AllDone, LauncherLost> what;
+  std::variant<Died, Joined, Aborted, AllDone, Recovering, ForkRequest, ForkNoted, LauncherLost> what;
 };
 
 /// Reads the key of the run from the descriptor that rdmc_run has passed to this process, and sets the
@@ -62,7 +63,10 @@ class RunLink {
   /// event that take_events() returns is the one after Started::number. Must be called at most once. Errors:
   /// timed_out if this takes longer than `deadline`, cancelled if the run is aborted meanwhile, and
   /// peer_failed, authentication or protocol_error if rdmc_run is gone, or is not the one of this run.
-  Result<Started> join(const Address& own, Duration deadline);
+  Result<Started> join(const Address& own, Duration deadline) { return join(own, {}, {}, deadline); }
+  /// The same for a process that was forked for the recovery with this number by a process that has learned
+  /// of the events up to `last`. The next event of take_events() is the one after `last`.
+  Result<Started> join(const Address& own, EventNumber recovery, EventNumber last, Duration deadline);
 
   /// Any thread. True if take_events() has something to return.
   bool has_events() const;
@@ -73,6 +77,16 @@ class RunLink {
   /// the others until the event AllDone: if one of them dies, another one may need what this process has.
   /// Errors: invalid_argument if this process has not joined.
   Result<void> done();
+  // What a process that is forked tells rdmc_run. Errors: invalid_argument if it has not joined.
+  Result<void> fork_ready(ForkNumber request) { return tell(ForkReady{request}); }
+  Result<void> fork_refused(ForkNumber request, const std::string& reason, bool is_final) {
+    return tell(ForkRefused{request, reason, is_final});
+  }
+  Result<void> forked(ForkNumber request) { return tell(Forked{request}); }
+  /// Runs `task` while the control loop of this link stands still between two of its tasks. If `task` returns
+  /// false, this is a copy of the process, which has no loop: nothing of this object must be used any more.
+  void while_parked(const std::function<bool()>& task);
+
   /// Informs rdmc_run that this process has ended its Job in order, and waits until rdmc_run has noted it.
   /// From then on, the exit code of the process counts. Errors: timed_out, peer_failed if rdmc_run is gone,
   /// invalid_argument if this process has not joined.

@@ -52,6 +52,18 @@ void put(wire::FromProcess& to, const Abort& abort) {
   to.set_abort(static_cast<std::uint32_t>(abort.code));
 }
 
+void put(wire::FromProcess& to, const ForkReady& ready) {
+  to.mutable_fork_ready()->set_request(value_of(ready.request));
+}
+void put(wire::FromProcess& to, const ForkRefused& refused) {
+  to.mutable_fork_refused()->set_request(value_of(refused.request));
+  to.mutable_fork_refused()->set_reason(refused.reason.substr(0, kMostCauseBytes));
+  to.mutable_fork_refused()->set_is_final(refused.is_final);
+}
+void put(wire::FromProcess& to, const Forked& forked) {
+  to.mutable_forked()->set_request(value_of(forked.request));
+}
+
 void put(wire::Event& to, const Died& died) {
   to.mutable_died()->set_process(value_of(died.process));
   to.mutable_died()->set_cause(died.cause.substr(0, kMostCauseBytes));
@@ -65,6 +77,11 @@ void put(wire::Event& to, const Aborted& aborted) {
 }
 void put(wire::Event& to, const AllDone&) {
   to.mutable_all_done();
+}
+
+void put(wire::Event& to, const Recovering& recovering) {
+  to.mutable_recovering()->set_process(value_of(recovering.process));
+  to.mutable_recovering()->set_parent(value_of(recovering.parent));
 }
 
 void put(wire::ToProcess& to, const Started& started) {
@@ -82,6 +99,14 @@ void put(wire::ToProcess& to, const NumberedEvent& numbered) {
 }
 void put(wire::ToProcess& to, const Noted&) {
   to.mutable_noted();
+}
+
+void put(wire::ToProcess& to, const ForkRequest& request) {
+  to.mutable_fork_request()->set_request(value_of(request.request));
+  to.mutable_fork_request()->set_process(value_of(request.process));
+}
+void put(wire::ToProcess& to, const ForkNoted& noted) {
+  to.mutable_fork_noted()->set_request(value_of(noted.request));
 }
 
 template <typename Wire, typename Message>
@@ -125,6 +150,13 @@ Result<ToProcess> take(const wire::Event& in, const Layout& layout) {
       if (in.aborted() > 255) return malformed("an exit code above 255");
       return NumberedEvent{number, Aborted{static_cast<int>(in.aborted())}};
     case wire::Event::kAllDone: return NumberedEvent{number, AllDone{}};
+    case wire::Event::kRecovering: {
+      const std::uint32_t process = in.recovering().process(), parent = in.recovering().parent();
+      if (process >= layout.processes() || parent >= layout.processes() || process == parent ||
+          layout.rank(ProcessId{process}) != layout.rank(ProcessId{parent}))
+        return malformed("an impossible recovery");
+      return NumberedEvent{number, Recovering{ProcessId{process}, ProcessId{parent}}};
+    }
     case wire::Event::BODY_NOT_SET: break;
   }
   return malformed("an event of an unknown kind");
@@ -139,6 +171,8 @@ Bytes encode(const Join& join) {
   out.set_process(value_of(join.process));
   out.set_pid(join.pid);
   put(*out.mutable_address(), join.address);
+  out.set_recovery(value_of(join.recovery));
+  out.set_last_event(value_of(join.last_event));
   return serialized(out);
 }
 Bytes encode(const FromProcess& message) {
@@ -159,7 +193,8 @@ Result<Join> decode_join(std::span<const std::byte> bytes, const Layout& layout)
   if (!address) return malformed("an address that is none");
   if (in.run().size() != kRunNameBytes) return malformed("a name of a run of another length");
   if (in.process() >= layout.processes()) return malformed("a number that no process of this run has");
-  return Join{in.run(), ProcessId{in.process()}, in.pid(), *address};
+  return Join{in.run(), ProcessId{in.process()},    in.pid(),
+              *address, EventNumber{in.recovery()}, EventNumber{in.last_event()}};
 }
 
 Result<FromProcess> decode_from_process(std::span<const std::byte> bytes) {
@@ -176,6 +211,11 @@ Result<FromProcess> decode_from_process(std::span<const std::byte> bytes) {
       if (in.abort() < kLeastAbortCode || in.abort() > kMostAbortCode)
         return malformed("an exit code that is not from 1 to 123");
       return Abort{static_cast<int>(in.abort())};
+    case wire::FromProcess::kForkReady: return ForkReady{ForkNumber{in.fork_ready().request()}};
+    case wire::FromProcess::kForkRefused:
+      return ForkRefused{ForkNumber{in.fork_refused().request()},
+                         in.fork_refused().reason().substr(0, kMostCauseBytes), in.fork_refused().is_final()};
+    case wire::FromProcess::kForked: return Forked{ForkNumber{in.forked().request()}};
     case wire::FromProcess::BODY_NOT_SET: break;
   }
   return malformed("a message of an unknown kind");
@@ -188,6 +228,11 @@ Result<ToProcess> decode_to_process(std::span<const std::byte> bytes, const Layo
     case wire::ToProcess::kStarted: return take(in.started(), layout);
     case wire::ToProcess::kEvent: return take(in.event(), layout);
     case wire::ToProcess::kNoted: return Noted{};
+    case wire::ToProcess::kForkRequest:
+      if (in.fork_request().process() >= layout.processes())
+        return malformed("a request to be forked for an unknown process");
+      return ForkRequest{ForkNumber{in.fork_request().request()}, ProcessId{in.fork_request().process()}};
+    case wire::ToProcess::kForkNoted: return ForkNoted{ForkNumber{in.fork_noted().request()}};
     case wire::ToProcess::BODY_NOT_SET: break;
   }
   return malformed("a message of an unknown kind");

@@ -18,9 +18,15 @@ namespace rdmc::replica {
 
 using Bytes = std::vector<std::byte>;
 
+/// The number of an event. The first event of a run has the number 1.
+enum class EventNumber : std::uint64_t {};
+constexpr EventNumber next(EventNumber number) {
+  return EventNumber{value_of(number) + 1};
+}
+
 /// The protocol version. It increases when a message changes in a way that an older program would
 /// misunderstand.
-inline constexpr std::uint32_t kRunVersion = 2;
+inline constexpr std::uint32_t kRunVersion = 3;
 /// The service of rdmc_run to which processes open a channel.
 inline constexpr const char* kRunService = "run";
 /// The maximum length of a cause, in bytes. Longer causes are cut.
@@ -37,6 +43,9 @@ struct Join {
   ProcessId process{};
   std::uint32_t pid = 0;
   Address address;
+  /// The number of the event Recovering of which this process is the result. 0 if rdmc_run has started it.
+  EventNumber recovery{};
+  EventNumber last_event{};  ///< the last event that the process knows from its parent
 
   friend bool operator==(const Join&, const Join&) = default;
 };
@@ -62,13 +71,30 @@ struct Abort {
 
   friend bool operator==(const Abort&, const Abort&) = default;
 };
-using FromProcess = std::variant<Done, Finished, Abort>;
+/// The number of a ForkRequest. It increases in a run.
+enum class ForkNumber : std::uint64_t {};
+/// The process can be forked now. It waits for the event Recovering.
+struct ForkReady {
+  ForkNumber request{};
 
-/// The number of an event. The first event of a run has the number 1.
-enum class EventNumber : std::uint64_t {};
-constexpr EventNumber next(EventNumber number) {
-  return EventNumber{value_of(number) + 1};
-}
+  friend bool operator==(const ForkReady&, const ForkReady&) = default;
+};
+/// The process cannot be forked.
+struct ForkRefused {
+  ForkNumber request{};
+  std::string reason;
+  bool is_final = false;  ///< later requests will be refused, too
+
+  friend bool operator==(const ForkRefused&, const ForkRefused&) = default;
+};
+/// The process was forked. It neither reads its standard input nor writes to its standard output before it
+/// gets ForkNoted. So rdmc_run knows where in these streams the new process begins.
+struct Forked {
+  ForkNumber request{};
+
+  friend bool operator==(const Forked&, const Forked&) = default;
+};
+using FromProcess = std::variant<Done, Finished, Abort, ForkReady, ForkRefused, Forked>;
 
 struct Started {
   EventNumber number{};  ///< `addresses` are as they were after this event
@@ -92,6 +118,13 @@ struct Joined {
 
   friend bool operator==(const Joined&, const Joined&) = default;
 };
+/// The process `parent` will be forked, and the new process takes the place of `process`, which is dead. From
+/// now on, `process` counts as living. If this fails, the event Died for `process` comes again.
+struct Recovering {
+  ProcessId process{}, parent{};
+
+  friend bool operator==(const Recovering&, const Recovering&) = default;
+};
 /// The whole run ends with this exit code.
 struct Aborted {
   int code = 0;
@@ -102,7 +135,7 @@ struct Aborted {
 struct AllDone {
   friend bool operator==(const AllDone&, const AllDone&) = default;
 };
-using RunEvent = std::variant<Died, Joined, Aborted, AllDone>;
+using RunEvent = std::variant<Died, Joined, Aborted, AllDone, Recovering>;
 
 struct NumberedEvent {
   EventNumber number{};
@@ -114,7 +147,21 @@ struct NumberedEvent {
 struct Noted {
   friend bool operator==(const Noted&, const Noted&) = default;
 };
-using ToProcess = std::variant<Started, NumberedEvent, Noted>;
+/// The process should get ready to be forked, so that the new process takes the place of `process`. The
+/// descriptors for the new process are on the descriptor socket (descriptor_socket.hpp).
+struct ForkRequest {
+  ForkNumber request{};
+  ProcessId process{};
+
+  friend bool operator==(const ForkRequest&, const ForkRequest&) = default;
+};
+/// The answer to Forked.
+struct ForkNoted {
+  ForkNumber request{};
+
+  friend bool operator==(const ForkNoted&, const ForkNoted&) = default;
+};
+using ToProcess = std::variant<Started, NumberedEvent, Noted, ForkRequest, ForkNoted>;
 
 Bytes encode(const Join& join);
 Bytes encode(const FromProcess& message);

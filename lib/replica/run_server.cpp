@@ -17,6 +17,9 @@ class RunServer::State : public std::enable_shared_from_this<State> {
     if (!join) return request.refuse(join.error());
     if (join->run != run_) return request.refuse({Errc::not_found, "this is another run"});
     const ProcessId process = join->process;
+    const auto expected = recoveries_.find(process);
+    if (join->recovery != (expected == recoveries_.end() ? EventNumber{} : expected->second))
+      return request.refuse({Errc::cancelled, "this recovery of the process has failed"});
     if (entries_.contains(process))
       return request.refuse({Errc::already_exists,
                              "another process has joined as replica " + to_string(layout_.replica(process))});
@@ -48,6 +51,11 @@ class RunServer::State : public std::enable_shared_from_this<State> {
     for (const ProcessId process : receivers) send(process, event);
   }
 
+  void expect(ProcessId process, EventNumber recovery) { recoveries_[process] = recovery; }
+  void tell(ProcessId process, const ToProcess& message) {
+    const auto found = entries_.find(process);
+    if (found != entries_.end() && found->second.is_started) send(process, message);
+  }
   void forget(ProcessId process) { entries_.erase(process); }
   void forget_all() { entries_.clear(); }
 
@@ -70,6 +78,12 @@ class RunServer::State : public std::enable_shared_from_this<State> {
     if (!message) return lose(process, message.error());
     if (std::holds_alternative<Done>(*message)) {
       handlers_.done(process);
+    } else if (const auto* const ready = std::get_if<ForkReady>(&*message)) {
+      handlers_.fork_ready(process, *ready);
+    } else if (const auto* const refused = std::get_if<ForkRefused>(&*message)) {
+      handlers_.fork_refused(process, *refused);
+    } else if (const auto* const forked = std::get_if<Forked>(&*message)) {
+      handlers_.forked(process, *forked);
     } else if (const auto* const finished = std::get_if<Finished>(&*message)) {
       handlers_.finished(process, finished->counters);
       send(process, Noted{});
@@ -87,6 +101,7 @@ class RunServer::State : public std::enable_shared_from_this<State> {
   const std::string run_;
   const Handlers handlers_;
   std::map<ProcessId, Entry> entries_;
+  std::map<ProcessId, EventNumber> recoveries_;  ///< the newest one of each process that was replaced
 };
 
 Result<std::unique_ptr<RunServer>> RunServer::open(Layout layout, std::string run, const Address& address,
@@ -130,6 +145,12 @@ const Address& RunServer::address() const {
 
 void RunServer::start(ProcessId process, Started started) {
   loop_->post([state = state_, process, started = std::move(started)] { state->start(process, started); });
+}
+void RunServer::expect(ProcessId process, EventNumber recovery) {
+  loop_->post([state = state_, process, recovery] { state->expect(process, recovery); });
+}
+void RunServer::tell(ProcessId process, ToProcess message) {
+  loop_->post([state = state_, process, message = std::move(message)] { state->tell(process, message); });
 }
 void RunServer::send(NumberedEvent event) {
   loop_->post([state = state_, event = std::move(event)] { state->send(event); });

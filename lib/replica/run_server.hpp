@@ -24,6 +24,9 @@ class RunServer {
     /// The process has the answer only after this call. So if its exit is seen, this call was before.
     std::function<void(ProcessId, const RunCounters&)> finished;
     std::function<void(ProcessId, int code)> aborted;
+    std::function<void(ProcessId, const ForkReady&)> fork_ready;
+    std::function<void(ProcessId, const ForkRefused&)> fork_refused;
+    std::function<void(ProcessId, const Forked&)> forked;
     /// The connection of a process has ended, also if the process has finished before. Not called for a
     /// process that was forgotten.
     std::function<void(ProcessId, const Error& cause)> lost;
@@ -44,6 +47,10 @@ class RunServer {
   /// Informs a process which has joined that the run has started, or that it takes part in a run which has
   /// started before. From then on the process gets the events.
   void start(ProcessId process, Started started);
+  /// The process can join again, as the result of the recovery with this number only.
+  void expect(ProcessId process, EventNumber recovery);
+  /// Sends a message to one process that was started.
+  void tell(ProcessId process, ToProcess message);
   /// Sends an event to each process that was started. Aborted goes to each process that has joined.
   void send(NumberedEvent event);
   /// Ends the connection of a process that is dead, so that another process can join in its place.

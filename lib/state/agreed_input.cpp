@@ -148,6 +148,8 @@ void AgreedInput::order_transfer(MemberId to) {
 /// Sends one batch of what waits. Returns false if there is nothing to send, or if it cannot be sent now.
 bool AgreedInput::send_batch(std::int64_t now, std::uint64_t seed) {
   if (ends_.size() >= kMostBatches || (decisions_.empty() && queue_.empty())) return false;
+  // A batch that cannot be sent would be made again in each call.
+  if (!outlet_.is_open(group_->epoch) || !outlet_.has_space()) return false;
   Batch batch{.position = position_,
               .time = std::max(time_, now),
               .seed = seed,
@@ -217,8 +219,9 @@ void AgreedInput::tell_hello() {
 }
 
 /// Tells the main what it does not know yet. If that is not possible now, it is tried again in the next call,
-/// or in the next epoch.
+/// or in the next epoch. A note for the main of this epoch must not reach the main of the next one.
 void AgreedInput::forward() {
+  if (!outlet_.is_open(group_->epoch)) return;
   if (!has_said_hello_ && !outlet_.tell_main(encode(own_hello()))) return;
   has_said_hello_ = true;
   while (forwarded_ < own_.size()) {
@@ -262,18 +265,33 @@ void AgreedInput::advance_stable(std::uint64_t count) {
   for (; !ends_.empty() && ends_.front().first < count; ends_.pop_front()) stable_ = ends_.front().second;
 }
 
+/// If the main has begun the state anew, what this replica has or gets is void.
+bool AgreedInput::fits(const Batch& batch) {
+  if ((!is_complete_ && !loading_) || batch.position == position_) return true;
+  const bool is_anew = std::max(batch.position, position_) - std::min(batch.position, position_) > kFar;
+  if (!is_anew)
+    fail({Errc::protocol_error, "the main has left out a part of the order"});
+  else if (is_complete_)
+    fail({Errc::peer_failed, "the others have begun the state anew, without what this replica has"});
+  else
+    drop_loading();
+  return is_anew && !is_complete_;
+}
+
 void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
   auto batch = decode_batch(*message);
   if (!batch) return fail(batch.error());
-  if ((is_complete_ || loading_) && batch->position != position_)
-    return fail({Errc::protocol_error, "the main has left out a part of the order"});
+  if (!fits(*batch)) return;
   Held next{.position = batch->position, .time = batch->time, .seed = batch->seed, .keeper = message};
   for (Entry& entry : batch->entries) {
     next.entry = std::move(entry);
     const auto* const order = std::get_if<TransferOrder>(&next.entry);
     if (order != nullptr && order->to == config_.id && !is_complete_) {
+      drop_loading();
       loading_ = Loading{.serial = next.position, .from = order->from};
+      // What was stable in an earlier state says nothing about this one.
       ends_.clear();
+      stable_ = 0;
       const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
       changes_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position,
                               group_of(next.position, *order)});
@@ -368,17 +386,31 @@ bool AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head) {
   return true;
 }
 
-void AgreedInput::load_failed(std::uint64_t serial) {
-  if (has_failed_ || !loading_ || loading_->serial != serial) return;
-  loading_.reset();
+bool AgreedInput::load_failed(std::uint64_t serial) {
+  if (has_failed_ || !loading_ || loading_->serial != serial) return false;
+  drop_loading();
   tell_hello();
+  return true;
+}
+
+/// The lists of replicas are needed without the state, too: they say which replicas have departed.
+void AgreedInput::drop_loading() {
+  if (!loading_) return;
+  const auto held = std::exchange(loading_, std::nullopt)->held;
+  for (const Held& one : held)
+    if (const auto* const list = std::get_if<ReplicaList>(&one.entry)) apply(one, *list);
 }
 
 Result<void> AgreedInput::begin_anew() {
   if (has_failed_ || !is_main() || !is_lost_ || is_complete_)
     return rdmc::fail(Errc::invalid_argument, "the state is not lost, or this replica is not the main");
-  loading_.reset();
+  drop_loading();
   is_complete_ = true;
+  depart_all_others();
+  ends_.clear();
+  stable_ = 0;
+  const std::uint64_t place = random_of(value_of(config_.id), group_->epoch) % (kRange / 2);
+  position_ = (position_ / kRange + 1) * kRange + place;
   tell_hello();
   return {};
 }
@@ -391,6 +423,15 @@ void AgreedInput::depart(MemberId member) {
   if (has_view && view_.find(member) == nullptr) gone = view_.epoch;
 }
 
+/// The main that begins a state anew may not know the replicas with the earlier state. Each member of the
+/// view that is not in the group may be one of them, and so may each member of an earlier view. MemberId{}
+/// stands for the latter.
+void AgreedInput::depart_all_others() {
+  depart(MemberId{});
+  for (const Member& member : view_.members)
+    if (std::ranges::find(group_->members, member.id) == group_->members.end()) depart(member.id);
+}
+
 void AgreedInput::on_view(const View& view) {
   view_ = view;
   for (auto& [member, gone] : departed_)
@@ -401,9 +442,10 @@ void AgreedInput::on_leases_over(Epoch epoch) {
   leases_over_ = std::max(leases_over_, epoch);
 }
 
+/// After begin_anew(), the main may not know a departed member that another replica knows. So each replica
+/// requests the removal.
 void AgreedInput::check_departed() {
   std::erase_if(departed_, [&](const auto& one) { return one.second && *one.second <= leases_over_; });
-  if (!is_main()) return;
   for (const auto& [member, gone] : departed_)
     if (!gone) outlet_.remove(member);
 }

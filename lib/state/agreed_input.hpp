@@ -41,6 +41,8 @@ class Outlet {
   virtual void hand_over(MemberId member) = 0;
   /// Requests that this member be removed from the view. Is called again and again until it is.
   virtual void remove(MemberId member) = 0;
+  /// False while so much waits for the application that the main must not send.
+  virtual bool has_space() const = 0;
   /// True while this epoch of the group is open and no other one is being prepared.
   virtual bool is_open(std::uint64_t epoch) const = 0;
 };
@@ -87,6 +89,11 @@ class AgreedInput {
   /// after the other share batches when the group is busy.
   static constexpr std::uint64_t kMostBatches = 4;
 
+  /// Each time that a state is begun anew, positions go on at a random place in the next range of this
+  /// length. So replicas with an earlier state notice it: the next position is more than kFar away from
+  /// theirs.
+  static constexpr std::uint64_t kRange = std::uint64_t{1} << 48, kFar = std::uint64_t{1} << 32;
+
   /// `outlet` must exist longer. It is not called in the constructor.
   AgreedInput(const Config& config, Outlet& outlet) : config_(config), outlet_(outlet) {}
 
@@ -99,13 +106,18 @@ class AgreedInput {
   /// The driver calls this function after each call of another function of this class. It puts what waits
   /// into the order. `now` is the time in nanoseconds since 1970, and `seed` is random.
   void order(std::int64_t now, std::uint64_t seed);
-  /// Returns the changes since the last call, in their order.
-  std::deque<Change> take_changes() { return std::exchange(changes_, {}); }
+  /// Replaces the content of `to` by the changes since the last call, in their order.
+  void take_changes(std::vector<Change>& to) {
+    to.clear();
+    to.swap(changes_);
+  }
+  /// True while the transfer of this Load goes on.
+  bool loads(std::uint64_t serial) const { return loading_ && loading_->serial == serial; }
   /// The state of a Load has arrived. The events after it follow as changes. Returns false, without any
   /// effect, if the transfer is over, or if `head` does not fit to it; then another transfer follows.
   bool loaded(std::uint64_t serial, const SnapshotHead& head);
-  /// The transfer to this replica has failed.
-  void load_failed(std::uint64_t serial);
+  /// The transfer to this replica has failed. Returns false, without any effect, if the transfer is over.
+  bool load_failed(std::uint64_t serial);
   /// The replica cannot take part any more, because its group has ended.
   void end(Error cause) { fail(std::move(cause)); }
   /// No replica has the whole state, and the application has decided that the state goes on from what this
@@ -154,6 +166,8 @@ class AgreedInput {
   bool is_main() const { return group_ && group_->root == config_.member; }
   Hello own_hello() const;
   void tell_hello();
+  void drop_loading();
+  bool fits(const Batch& batch);
   void take_hello(MemberId from, const Hello& hello);
   bool has_all_hellos() const;
   std::size_t complete() const;
@@ -171,6 +185,7 @@ class AgreedInput {
   void apply(const Held& one, const ReplicaList& list);
   void apply(const Held& one, const TransferOrder& order);
   void depart(MemberId member);
+  void depart_all_others();
   void check_departed();
   void commit();
   void tell_status();
@@ -178,7 +193,7 @@ class AgreedInput {
   const Config config_;
   Outlet& outlet_;
   bool has_failed_ = false;
-  std::deque<Change> changes_;
+  std::vector<Change> changes_;
   ReplicaStatus told_;
   std::map<std::uint64_t, ReplicaId> saves_;  ///< the transfers from this replica that are not over
 

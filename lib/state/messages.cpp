@@ -1,6 +1,7 @@
 #include "lib/state/messages.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "dataplane/base/varint.hpp"
@@ -28,6 +29,14 @@ void put(Bytes& out, const std::vector<Replica>& replicas) {
     put_varint(out, one.id);
     put_varint(out, one.is_complete);
   }
+}
+
+/// About the length of the encoded entry.
+std::size_t length_of(const Entry& entry) {
+  constexpr std::size_t kHead = 24, kReplica = 20;
+  if (const auto* const event = std::get_if<Event>(&entry)) return kHead + event->bytes.size();
+  const auto* const list = std::get_if<ReplicaList>(&entry);
+  return kHead + (list == nullptr ? 0 : kReplica * list->replicas.size());
 }
 
 void put(Bytes& out, const Entry& entry) {
@@ -97,7 +106,10 @@ std::unexpected<Error> malformed() {
 }  // namespace
 
 Bytes encode(const Batch& batch) {
+  constexpr std::size_t kHead = 40;
   Bytes out;
+  out.reserve(std::accumulate(batch.entries.begin(), batch.entries.end(), kHead,
+                              [](std::size_t sum, const Entry& one) { return sum + length_of(one); }));
   put_varint(out, kVersion);
   put_varint(out, batch.position);
   put_varint(out, batch.time);
@@ -108,7 +120,10 @@ Bytes encode(const Batch& batch) {
 }
 
 Bytes encode(const Note& note) {
+  constexpr std::size_t kHead = 32;
+  const auto* const event = std::get_if<Forward>(&note);
   Bytes out;
+  out.reserve(kHead + (event == nullptr ? 0 : event->bytes.size()));
   put_varint(out, kVersion);
   put_varint(out, note.index());
   if (const auto* const hello = std::get_if<Hello>(&note)) {

@@ -28,9 +28,13 @@ constexpr std::size_t kMostMessageBytes = 2 * kMostNote;
 constexpr std::size_t kLeastWaitingBytes = 2 * kMostMessageBytes;
 /// While take() waits, it looks this often after what no upcall reports.
 constexpr Duration kLookEvery = milliseconds(50);
+/// While take() does not wait, it looks after each such number of changes.
+constexpr std::size_t kChangesPerLook = 64;
 /// A transfer that has not begun after this time is given up.
 constexpr Duration kLoadPatience = seconds(20);
 constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << 31) - 1;
+/// See must_reach_. No application has applied so many events.
+constexpr std::uint64_t kBeingOrdered = ~std::uint64_t{};
 
 std::int64_t wall_clock() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -103,10 +107,15 @@ class ReplicatedState::Impl final : public Outlet {
   template <typename Step>
   void update(Step step);
   void go_on();
+  void abandon(std::uint64_t serial);
+  void abandon_all();
   static std::size_t bytes_of(const Queued& change);
   void push(Queued change);
   bool has_room() const { return waiting_bytes_ + core_.held_bytes() < options_.most_waiting_bytes; }
+  std::optional<StateChange> next_change();
+  // take_mutex_ is locked in these functions.
   void look_after();
+  bool is_wanted(const Save& save);
   std::optional<StateChange> act(Piece& piece);
   std::optional<StateChange> act(Save& save);
   std::optional<StateChange> act(SaveOver& over);
@@ -122,28 +131,37 @@ class ReplicatedState::Impl final : public Outlet {
   Result<void> tell_main(const Bytes& note) override;
   void hand_over(MemberId member) override;
   void remove(MemberId member) override;
+  bool has_space() const override { return has_room(); }
   bool is_open(std::uint64_t epoch) const override { return group_ && group_->is_open(epoch); }
 
   Membership& membership_;
   const ReplicatedStateOptions options_;
   MemberGroup* leader_ = nullptr;  ///< for may_answer()
-  // For may_answer(): the epoch of AgreedInput::answering_epoch(), the position after the last event in the
-  // order, and the epoch of the view.
-  std::atomic<std::uint64_t> answering_epoch_ = 0, ordered_ = 0, view_epoch_ = 0;
+  /// What the application has counts from then on. Nothing more may come from the state of another replica.
+  std::atomic<bool> has_begun_anew_ = false;
+  // For may_answer(): the epoch of AgreedInput::answering_epoch(), the position that the application must
+  // have reached (kBeingOrdered while events get their positions), and the epoch of the view.
+  std::atomic<std::uint64_t> answering_epoch_ = 0, must_reach_ = 0, view_epoch_ = 0;
 
   std::mutex mutex_;  // protects the following members
   std::condition_variable arrived_;
   std::unique_ptr<MemberGroup> group_;  ///< null until it is made, and after close()
   bool is_leaving_ = false;
+  std::uint64_t ordered_ = 0;  ///< the position after the last event in the order, or after the loaded state
   std::uint64_t seed_;
   AgreedInput core_;
   Inbox inbox_{kMostMessageBytes};
   std::deque<Queued> changes_;
-  std::size_t waiting_bytes_ = 0;
+  std::vector<Change> news_;       ///< only go_on() uses it, again and again to save allocations
+  std::size_t waiting_bytes_ = 0;  ///< of changes_, and of taken_ with what has left it since look_after()
+  /// The transfers from here that are not over. Null until the application takes the Save.
   std::map<std::uint64_t, std::shared_ptr<Donor>> donors_;
   std::set<MemberId> not_removed_;  ///< departed members whose removal must be requested
 
-  std::mutex transfer_mutex_;  // protects the following members; locked before mutex_
+  std::mutex take_mutex_;  // protects the following members; locked before mutex_
+  /// The changes that come next. They are taken from changes_ all together.
+  std::deque<Queued> taken_;
+  std::size_t left_bytes_ = 0, changes_since_look_ = 0;
   std::unique_ptr<Recipient> recipient_;
   std::optional<std::uint64_t> loads_;  ///< the transfer to this replica
   Time load_began_{};
@@ -167,17 +185,34 @@ void ReplicatedState::Impl::update(Step step) {
 void ReplicatedState::Impl::go_on() {
   core_.order(wall_clock(), seed_);
   seed_ = seed_ * 6364136223846793005 + 1442695040888963407;
-  for (Change& one : core_.take_changes()) {
+  core_.take_changes(news_);
+  for (Change& one : news_) {
     if (const auto* const event = std::get_if<OrderedEvent>(&one)) ordered_ = event->position + 1;
-    // The thread that saves sees at once that nobody needs the state any more.
-    if (const auto* const over = std::get_if<SaveOver>(&one))
-      if (const auto donor = donors_.find(over->serial); donor != donors_.end()) donor->second->abandon();
+    if (const auto* const save = std::get_if<Save>(&one)) donors_[save->serial] = nullptr;
+    if (const auto* const over = std::get_if<SaveOver>(&one)) abandon(over->serial);
+    if (std::holds_alternative<Fault>(one)) abandon_all();
     push(std::move(one));
   }
+  must_reach_ = ordered_;
   answering_epoch_ = core_.answering_epoch();
   // A replica that does not take part must not count as one that has the events.
   if (core_.has_failed() && group_ && !std::exchange(is_leaving_, true))
     group_->leave({Errc::cancelled, "this replica cannot take part any more"});
+}
+
+/// The thread that saves sees at once that the other replica does not need the state any more.
+void ReplicatedState::Impl::abandon(std::uint64_t serial) {
+  const auto found = donors_.find(serial);
+  if (found == donors_.end()) return;
+  if (found->second)
+    found->second->abandon();
+  else
+    donors_.erase(found);  // The application never gets this Save.
+}
+
+void ReplicatedState::Impl::abandon_all() {
+  std::erase_if(donors_, [](const auto& one) { return one.second == nullptr; });
+  for (const auto& [serial, donor] : donors_) donor->abandon();
 }
 
 std::size_t ReplicatedState::Impl::bytes_of(const Queued& change) {
@@ -250,9 +285,10 @@ void ReplicatedState::Impl::close() {
     donors.swap(donors_);
     group = std::move(group_);
   }
-  for (const auto& [serial, donor] : donors) donor->close();
+  for (const auto& [serial, donor] : donors)
+    if (donor) donor->close();
   group.reset();
-  const std::lock_guard lock(transfer_mutex_);
+  const std::lock_guard lock(take_mutex_);
   recipient_.reset();
 }
 
@@ -260,7 +296,9 @@ void ReplicatedState::Impl::close() {
 
 Result<std::uint64_t> ReplicatedState::Impl::send(std::shared_ptr<const Bytes> message) {
   if (!group_) return rdmc::fail(Errc::would_block, "the group is being made");
-  if (!has_room()) return rdmc::fail(Errc::would_block, "too much waits for the application");
+  // As soon as the message is sent, other replicas may answer what follows from it. This replica must answer
+  // no read from then on that does not follow from it, too.
+  must_reach_ = kBeingOrdered;
   auto number = group_->send(*message);
   // Another member may have become the root, which this replica learns soon.
   if (!number && number.error().code == Errc::invalid_argument)
@@ -292,52 +330,62 @@ Result<std::uint64_t> ReplicatedState::Impl::submit(std::span<const std::byte> e
 
 Result<void> ReplicatedState::Impl::begin_anew() {
   Result<void> begun;
-  update([&] { begun = core_.begin_anew(); });
+  update([&] {
+    begun = core_.begin_anew();
+    if (begun) has_begun_anew_ = true;
+  });
   return begun;
 }
 
 bool ReplicatedState::Impl::may_answer(std::uint64_t applied) const {
   const std::uint64_t epoch = answering_epoch_;
-  return epoch != 0 && applied >= ordered_ && leader_->leads(epoch) &&
+  return epoch != 0 && applied >= must_reach_ && leader_->leads(epoch) &&
          membership_.holds_lease(Epoch{view_epoch_.load()});
 }
 
 std::optional<StateChange> ReplicatedState::Impl::take(Duration longest) {
-  const Time latest = monotonic_now() + longest;
+  const Time latest = longest.ns > 0 ? monotonic_now() + longest : Time{};
   for (;;) {
-    look_after();
-    std::optional<Queued> next;
-    {
-      std::unique_lock lock(mutex_);
-      const auto pause = std::clamp<std::int64_t>((latest - monotonic_now()).ns, 0, kLookEvery.ns);
-      if (!arrived_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !changes_.empty(); })) {
-        if (monotonic_now() >= latest) return std::nullopt;
-        continue;
-      }
-      next = std::move(changes_.front());
-      changes_.pop_front();
-      waiting_bytes_ -= bytes_of(*next);
-    }
-    // Some changes are only for this class.
-    auto* const piece = std::get_if<Piece>(&*next);
-    auto change = piece != nullptr
-                      ? act(*piece)
-                      : std::visit([this](auto& one) { return act(one); }, std::get<Change>(*next));
-    if (change) return change;
+    if (auto change = next_change()) return change;
+    if (longest.ns <= 0) return std::nullopt;
+    std::unique_lock lock(mutex_);
+    const auto pause = std::clamp<std::int64_t>((latest - monotonic_now()).ns, 0, kLookEvery.ns);
+    const bool has_some =
+        arrived_.wait_for(lock, std::chrono::nanoseconds(pause), [&] { return !changes_.empty(); });
+    if (!has_some && monotonic_now() >= latest) return std::nullopt;
   }
 }
 
-/// Does what must be done now and then: gives memory to messages that wait for it, gives up a transfer that
-/// does not begin, and requests the removal of departed members.
+std::optional<StateChange> ReplicatedState::Impl::next_change() {
+  const std::lock_guard lock(take_mutex_);
+  if (taken_.empty() || ++changes_since_look_ >= kChangesPerLook) look_after();
+  while (!taken_.empty()) {
+    Queued next = std::move(taken_.front());
+    taken_.pop_front();
+    left_bytes_ += bytes_of(next);
+    // Some changes are only for this class.
+    auto* const piece = std::get_if<Piece>(&next);
+    auto change = piece != nullptr
+                      ? act(*piece)
+                      : std::visit([this](auto& one) { return act(one); }, std::get<Change>(next));
+    if (change) return change;
+  }
+  return std::nullopt;
+}
+
+/// Takes the changes that have come. Does what must be done now and then: gives memory to messages that wait
+/// for it, gives up a transfer that does not begin, and requests the removal of departed members.
 void ReplicatedState::Impl::look_after() {
-  const std::lock_guard transfer_lock(transfer_mutex_);
-  const Time now = monotonic_now();
+  changes_since_look_ = 0;
   {
     const std::lock_guard lock(mutex_);
+    waiting_bytes_ -= std::exchange(left_bytes_, 0);
+    if (taken_.empty()) taken_.swap(changes_);
     if (group_ && has_room())
       inbox_.post_buffers(
           [this](std::span<std::byte> buffer) { return group_->post_receive_buffer(buffer).has_value(); });
   }
+  const Time now = monotonic_now();
   if (recipient_) recipient_->give_room();
   if (now < next_look_) return;
   next_look_ = now + kLookEvery;
@@ -347,22 +395,35 @@ void ReplicatedState::Impl::look_after() {
   const bool has_begun = recipient_ && recipient_->has_begun();
   if (!loads_ || has_begun || now - load_began_ < kLoadPatience) return;
   recipient_.reset();
-  update([&] { core_.load_failed(*loads_); });
-  loads_.reset();
+  // The whole state may have arrived until now. Then the transfer has not failed, and its pieces follow.
+  bool has_failed = false;
+  update([&] { has_failed = core_.load_failed(*loads_); });
+  if (has_failed) loads_.reset();
 }
 
 // -- Transfers. The thread of take() makes and ends their groups, because an upcall must not do that. --
 
+/// False if the transfer is over already.
+bool ReplicatedState::Impl::is_wanted(const Save& save) {
+  const std::lock_guard lock(mutex_);
+  return donors_.contains(save.serial);
+}
+
 /// If the group cannot be made, the other replica gives up after a while, and gets another transfer.
 std::optional<StateChange> ReplicatedState::Impl::act(Save& save) {
   const auto head = decode_snapshot_head(*save.head);
-  auto made = Donor::open(membership_, group_of(options_.number, save.group), *save.head);
-  if (!made || !head) return std::nullopt;
-  const std::shared_ptr<Donor> donor = std::move(*made);
+  std::shared_ptr<Donor> donor;
+  if (is_wanted(save))
+    if (auto made = Donor::open(membership_, group_of(options_.number, save.group), *save.head))
+      donor = std::move(*made);
+  if (!donor || !head) return std::nullopt;
   {
     const std::lock_guard lock(mutex_);
-    donors_[save.serial] = donor;
+    const auto found = donors_.find(save.serial);
+    if (found != donors_.end()) found->second = donor;
   }
+  // Without this, the application could wait forever for a replica that is gone.
+  if (!is_wanted(save)) return std::nullopt;
   return SaveState{StateWriter(std::make_shared<StateWriter::Impl>(donor)), head->position};
 }
 
@@ -377,7 +438,6 @@ std::optional<StateChange> ReplicatedState::Impl::act(SaveOver& over) {
 }
 
 std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
-  const std::lock_guard lock(transfer_mutex_);
   recipient_.reset();
   loads_ = load.serial;
   load_began_ = monotonic_now();
@@ -387,14 +447,16 @@ std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
       .got =
           [this, serial = load.serial](std::shared_ptr<const Bytes> piece) {
             update([&] {
+              if (!core_.loads(serial)) return;
               push(Piece{{.step = LoadState::Step::bytes, .bytes = *piece, .keeper = piece}, serial});
             });
           },
       .ended =
           [this, head, serial = load.serial] {
             update([&] {
-              if (core_.loaded(serial, *head))
-                push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
+              if (!core_.loaded(serial, *head)) return;
+              ordered_ = head->position;
+              push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
             });
           },
       .failed = [this, serial = load.serial] { update([&] { core_.load_failed(serial); }); },
@@ -412,8 +474,7 @@ std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
 
 /// An earlier transfer may still have sent something after a later one was ordered.
 std::optional<StateChange> ReplicatedState::Impl::act(Piece& piece) {
-  const std::lock_guard lock(transfer_mutex_);
-  if (piece.serial != loads_) return std::nullopt;
+  if (piece.serial != loads_ || has_begun_anew_) return std::nullopt;
   if (piece.load.step == LoadState::Step::end) {
     recipient_.reset();
     loads_.reset();
@@ -423,7 +484,6 @@ std::optional<StateChange> ReplicatedState::Impl::act(Piece& piece) {
 
 /// No part of a state may come after this.
 std::optional<StateChange> ReplicatedState::Impl::act(Fault& fault) {
-  const std::lock_guard lock(transfer_mutex_);
   recipient_.reset();
   loads_.reset();
   return StateEnded{fault.cause};

@@ -56,6 +56,7 @@ class Donor::Impl {
       sent_.erase(found);
       send();
     };
+    on.ended = [this](const Error&) { abandon(); };
     auto group = membership.create_group(number, options_for(membership.id()), std::move(on));
     if (!group) return std::unexpected(group.error());
     const std::lock_guard lock(mutex_);

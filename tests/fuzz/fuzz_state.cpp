@@ -44,6 +44,7 @@ struct Group final : state::Outlet {
   }
   void hand_over(MemberId) override {}
   void remove(MemberId) override {}
+  bool has_space() const override { return true; }
   bool is_open(std::uint64_t) const override { return true; }
 
   bool is_full = false;
@@ -132,7 +133,9 @@ void replica(fuzz::Bytes bytes) {
       default: group.is_full = !group.is_full;
     }
     core.order(input.next(), input.next32());
-    for (const state::Change& change : core.take_changes()) std::visit(application, change);
+    std::vector<state::Change> changes;
+    core.take_changes(changes);
+    for (const state::Change& change : changes) std::visit(application, change);
     require(!core.may_commit() || !application.has_failed);
   }
 }

@@ -5,7 +5,9 @@ failures. docs_hosts_test.py runs the commands between hosts, and docs_launch_te
 import json
 import os
 import pathlib
+import random
 import shutil
+import socket
 import stat
 import unittest
 
@@ -14,6 +16,7 @@ import docs_launch_test
 import pages
 from documented import COMMANDS, Elsewhere
 from documented_case import BCAST_BYTES, BUILD, TOP, Documented, scenario
+from harness import wait_until
 from lab_case import lab
 
 
@@ -77,6 +80,27 @@ class ThisHost(Documented):
     def test_an_example_of_a_rank_program_finds_its_result_right(self):
         text = "build/apps/run/rdmc_run -n 4 -r 1 build/apps/run/rdmc_example_cg --size 500 --iterations 200"
         self.assertRegex(self.run_documented(text), r"\Achecksum [0-9a-f]{16}\n\Z")
+
+    @scenario("kv")
+    def test_one_server_and_three_servers_serve_a_client(self):
+        network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+        self.start("rdmc_kv serve", values={"address": f"{network}.9"})
+        self.done(self.shell("rdmc_bcast keygen F"))
+        text = "rdmc_kv serve --listen 10.0.0.1:6379 --members '10.0.0.[1-3]:6379' --key-file F"
+        for index in (1, 2, 3):
+            self.start(text, values={"network": network, "index": index})
+
+        def ask(host, request):
+            """Returns the reply, or "" if there is no server yet."""
+            try:
+                with socket.create_connection((f"{network}.{host}", 6379), timeout=5) as server:
+                    server.sendall(request + b"\r\n")
+                    return server.recv(4096)
+            except OSError:
+                return b""
+        wait_until(lambda: ask(9, b"SET a b") == b"+OK\r\n", "the server that is alone answers")
+        wait_until(lambda: ask(1, b"SET a c") == b"+OK\r\n", "the three servers answer")
+        self.assertEqual([ask(host, b"GET a") for host in (9, 1, 2, 3)], [b"$1\r\nb\r\n"] + 3 * [b"$1\r\nc\r\n"])
 
     @scenario("perf")
     def test_two_processes_are_measured_over_a_memif(self):

@@ -79,6 +79,10 @@ COMMANDS = {
     "build/bench/rdmc_perf unicast --fabric dpdk": Here("perf", {"dpdk": "dpdk --size 64K --iterations 5"}),
     # A rank program.
     "build/apps/run/rdmc_run -n 4 -r 1 build/apps/run/rdmc_example_cg --size 500 --iterations 200": Here("rank_program"),
+    # The key-value service. The servers have addresses of this machine.
+    "rdmc_kv serve": Here("kv", {"serve": "serve --listen {address}:6379"}),
+    "rdmc_kv serve --listen 10.0.0.1:6379 --members '10.0.0.[1-3]:6379' --key-file F":
+        Here("kv", {"10.0.0.1:6379": "{network}.{index}:6379", "10.0.0.[1-3]": "{network}.[1-3]"}),
     # Applications.
     "cc echo.c $(pkg-config --cflags-only-I --libs rdmc) -o echo": Here("sockets"),
     "rdmc_bcast keygen ~/.config/rdmc/key": Here("sockets"),

@@ -11,7 +11,7 @@ from harness import PATIENCE, BcastCase, wait_until
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["RDMC_BUILD"])
-PROGRAMS = ["apps/bcast-cli/rdmc_bcast", "apps/control/rdmc_control", "apps/sim/rdmc_sim", "apps/tools/rdmc_doctor",
+PROGRAMS = ["apps/bcast-cli/rdmc_bcast", "apps/control/rdmc_control", "apps/replicated-kv/rdmc_kv", "apps/sim/rdmc_sim", "apps/tools/rdmc_doctor",
             "apps/tools/rdmc_ping", "apps/tools/rdmc_pingpong"]
 BCAST_BYTES = 4 << 20  # The size of a file that is copied.
 

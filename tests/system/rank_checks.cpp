@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <rdmc/replica.hpp>
 #include <string>
@@ -351,6 +353,56 @@ void computes() {
   }
 }
 
+/// Every rank prints many lines, and flushes them at other points than their ends.
+void prints() {
+  Communicator& world = the_job->world();
+  static char buffer[1000];
+  std::setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+  for (int i = 0; i < 4000; ++i) {
+    std::printf("rank %d line %d\n", world.rank(), i);
+    if (i % 10 == 0) need(world.barrier());
+  }
+}
+
+/// Rank 0 reads lines, and sends each of them around all ranks before it prints it.
+void reads() {
+  Communicator& world = the_job->world();
+  std::string line;
+  while (true) {
+    std::uint64_t length = 0;
+    if (world.rank() == 0) length = std::getline(std::cin, line) ? line.size() + 1 : 0;
+    need(world.broadcast(bytes_of(std::span(&length, 1)), 0));
+    if (length == 0) return;
+    line.resize(length - 1);
+    need(world.broadcast(bytes_of(std::span(line)), 0));
+    if (world.rank() == world.size() - 1) std::printf("%s\n", line.c_str());
+  }
+}
+
+/// Each process writes a file of its own. A replica that was forked must not write into the file of its
+/// parent.
+void writes() {
+  Communicator& world = the_job->world();
+  std::FILE* const file = std::tmpfile();
+  require(file != nullptr, "a temporary file");
+  std::setvbuf(file, nullptr, _IONBF, 0);
+  for (int i = 0; i < 3000; ++i) {
+    require(std::fwrite(&i, sizeof i, 1, file) == 1, "a write");
+    need(world.barrier());
+  }
+  require(std::ftell(file) == 3000 * static_cast<long>(sizeof(int)), "the offset in the file");
+}
+
+/// The program has a thread of its own.
+void threads() {
+  std::atomic<bool> is_over = false;
+  std::thread other([&] { is_over.wait(false); });
+  for (int i = 0; i < 3000; ++i) need(the_job->world().barrier());
+  is_over = true;
+  is_over.notify_all();
+  other.join();
+}
+
 /// One rank dies in the middle of an exchange.
 void dies() {
   Communicator& world = the_job->world();
@@ -381,6 +433,10 @@ int main(int count, char** arguments) {
                                                     {"mistakes", mistakes},
                                                     {"computes", computes},
                                                     {"dies", dies},
+                                                    {"prints", prints},
+                                                    {"reads", reads},
+                                                    {"writes", writes},
+                                                    {"threads", threads},
                                                     {"collectives", [] { collectives(the_job->world()); }},
                                                     {"abort", [] { the_job->abort(42); }}};
   const auto found = scenarios.find(scenario);

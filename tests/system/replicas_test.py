@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Kills replicas of running rank programs, at any time and several at once, but never all of one rank. The survivors must
-print the same result as a run without deaths. RDMC_SEED=N chooses other victims and times; a failing case prints its own."""
+print the same result as a run without deaths, and so must those that replace the dead. RDMC_SEED=N chooses other victims
+and times; a failing case prints its own."""
 import json
 import os
 import random
@@ -22,7 +23,11 @@ OPTIONS = {"stencil": ("--size", 64, "--iterations", 600), "cg": ("--size", 64, 
            "alltoall": ("--size", 128, "--iterations", 60)}
 PROTOCOLS = {"sdr": ("--protocol", "sdr"), "strict sdr": ("--protocol", "sdr", "--strict"), "mirror": ("--protocol", "mirror")}
 RANKS = 3
-KILLS = 500
+KILLS, KILLS_OF_REPLACED = 200, 300
+CHECKS = os.environ["RDMC_RANK_CHECKS"]  # rank_checks.cpp
+# The same programs with more iterations: a run lasts for several seconds if replicas are killed all the time.
+LONG = {"stencil": ("--size", 64, "--iterations", 4000), "cg": ("--size", 64, "--iterations", 1500),
+        "alltoall": ("--size", 128, "--iterations", 500)}
 
 
 def strike(process, number):
@@ -38,9 +43,9 @@ def strike(process, number):
 class Run:
     """A run whose events are read by a thread."""
 
-    def __init__(self, case, *words):
+    def __init__(self, case, *words, stdin=subprocess.DEVNULL):
         self.case, self.started, self.events = case, time.monotonic(), []
-        self.process = subprocess.Popen([RUN, "--json", *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([RUN, "--json", *map(str, words)], stdin=stdin, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=case.environment)
         self.reader = threading.Thread(target=lambda: self.events.extend(map(json.loads, self.process.stdout)))
         self.reader.start()
@@ -59,18 +64,61 @@ class Run:
                 pass
         return found
 
+    def living(self, killed):
+        """The processes that have started and have neither died nor been killed, as {(rank, replica): pid}."""
+        found = {}
+        for event in list(self.events):
+            if event["event"] == "started" and event["pid"] not in killed:
+                found[event["rank"], event["replica"]] = event["pid"]
+            elif event["event"] == "died" and found.get((event["rank"], event["replica"])) == event["pid"]:
+                del found[event["rank"], event["replica"]]
+        return found
+
+    def keep_killing(self, chance, most, degree):
+        """Kills replicas until `most` were killed or the run ends. A rank always keeps a replica that has started. Sometimes
+        the next victim is the newest process, another replica of the same rank, or one of each rank."""
+        killed, last = set(), None
+        while len(killed) < most and self.process.poll() is None:
+            living = self.living(killed)
+            spare = lambda rank: sum(other == rank for other, _ in living) > 1
+            victims = [who for who in living if spare(who[0])]
+            if not victims:
+                time.sleep(0.002)
+                continue
+            newest = max(victims, key=lambda who: [event.get("pid") for event in self.events].index(living[who]))
+            same = [who for who in victims if last and who[0] == last[0]]
+            kind = chance.randrange(5)
+            chosen = [newest] if kind == 0 else [chance.choice(same)] if kind == 1 and same else [chance.choice(victims)]
+            if kind == 2:
+                chosen = [chance.choice([who for who in victims if who[0] == rank]) for rank in {rank for rank, _ in victims}]
+            for last in chosen:
+                killed.add(living[last])
+                try:
+                    os.kill(living[last], signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if kind != 0 or chance.random() < 0.5:
+                time.sleep(chance.uniform(0, 0.1 / degree))
+        return killed
+
     def wait(self):
+        # Its errors are read while it runs, because a full pipe would stop it.
+        errors = []
+        other = threading.Thread(target=lambda: errors.append(self.process.stderr.read()))
+        other.start()
         try:
             self.process.wait(2 * PATIENCE)
         finally:
             self.process.kill()
             self.reader.join()
-            self.errors = self.process.stderr.read()
+            other.join()
+            self.errors = errors[0]
             self.process.stderr.close()
             self.process.stdout.close()
         self.seconds = time.monotonic() - self.started
         self.output = [event["line"] for event in self.events if event["event"] == "output"]
-        self.deaths = next((event["deaths"] for event in self.events if event["event"] == "summary"), None)
+        summary = next((event for event in self.events if event["event"] == "summary"), {})
+        self.deaths, self.respawns, self.differing = (summary.get(key) for key in ("deaths", "respawns", "differing"))
         return self
 
 
@@ -129,13 +177,79 @@ class Replicas(unittest.TestCase):
             degree = 2 if number % 4 == 0 else 3
             fabric = "udp" if number % 5 == 0 else "auto"
             self.random = random.Random(seed * 1_000_003 + number)
-            run = self.start(name, degree, protocol, "--fabric", fabric)
+            run = self.start(name, degree, protocol, "--fabric", fabric, "--no-respawn")
             self.kill_some(run, degree, usual[name].seconds)
             run.wait()
             with self.subTest(seed=seed, number=number, name=name, protocol=protocol, degree=degree, fabric=fabric):
                 self.assert_right(run, usual[name].output)
+            self.assertEqual(run.respawns, 0)
             kills += run.deaths or 0
             self.assertLess(number, 4 * KILLS, "the processes end before they can be killed")
+
+    def test_dead_replicas_are_replaced_whoever_dies(self):
+        seed = int(os.environ.get("RDMC_SEED", "1"))
+        usual = {name: Run(self, "-n", RANKS, "-r", 1, PROGRAMS[name], *LONG[name]).wait().output for name in LONG}
+        kills, respawns, number = 0, 0, 0
+        while kills < KILLS_OF_REPLACED:
+            number += 1
+            name, protocol = list(LONG)[number % 3], list(PROTOCOLS)[number // 3 % 3]
+            degree, fabric = 2 + number % 2, "udp" if number % 5 == 0 else "auto"
+            chance = random.Random(seed * 1_000_003 + number)
+            run = Run(self, "-n", RANKS, "-r", degree, *PROTOCOLS[protocol], "--fabric", fabric, PROGRAMS[name], *LONG[name])
+            killed = run.keep_killing(chance, 30, degree)
+            run.wait()
+            with self.subTest(seed=seed, number=number, name=name, protocol=protocol, degree=degree, fabric=fabric):
+                self.assert_right(run, usual[name])
+                self.assertEqual({event["pid"] for event in run.events if event["event"] == "died"} - killed, set(), run.errors)
+            kills += run.deaths or 0
+            respawns += run.respawns or 0
+            self.assertLess(number, KILLS_OF_REPLACED, "the processes end before they can be killed")
+        self.assertGreater(respawns, kills / 2)
+
+    def test_each_line_is_printed_once_though_replicas_are_replaced(self):
+        while True:  # On a busy machine, a run can end before a process is replaced.
+            run = Run(self, "-n", RANKS, "-r", 2, CHECKS, "prints")
+            run.keep_killing(random.Random(1), 10, 2)
+            run.wait()
+            self.assertEqual(run.process.returncode, 0, run.errors)
+            self.assertEqual(run.differing, 0, run.errors)
+            for rank in range(RANKS):
+                lines = [line for line in run.output if line.startswith(f"rank {rank} ")]
+                self.assertEqual(lines, [f"rank {rank} line {number}" for number in range(4000)])
+            if run.respawns:
+                break
+
+    def test_a_replica_that_is_replaced_goes_on_in_the_input(self):
+        lines = [f"{number} " + "x" * (number % 200) for number in range(20_000)]
+        while True:
+            with tempfile.TemporaryFile("w+") as file:
+                file.write("\n".join(lines) + "\n")
+                file.seek(0)
+                run = Run(self, "-n", 2, "-r", 2, CHECKS, "reads", stdin=file)
+                run.keep_killing(random.Random(2), 10, 2)
+                run.wait()
+            self.assertEqual(run.process.returncode, 0, run.errors)
+            self.assertEqual([line for line in run.output if line != "right"], lines)
+            if run.respawns:
+                break
+
+    def test_everything_works_with_replicas_that_are_replaced(self):
+        for scenario in "communicators", "collectives", "exchange", "writes", "late":
+            with self.subTest(scenario=scenario):
+                run = Run(self, "-n", 4, "-r", 2, CHECKS, scenario)
+                run.keep_killing(random.Random(3), 8, 2)
+                run.wait()
+                self.assertEqual((run.process.returncode, run.output), (0, ["right"]), run.errors)
+
+    def test_a_program_with_threads_goes_on_with_fewer_replicas(self):
+        run = Run(self, "-n", 2, "-r", 2, CHECKS, "threads")
+        running = run.processes(4)
+        for rank in 0, 1:
+            strike(running.get((rank, 0)), signal.SIGKILL)
+        run.wait()
+        self.assertEqual((run.process.returncode, run.output, run.respawns), (0, ["right"], 0), run.errors)
+        if run.deaths:
+            self.assertEqual(run.errors.count("dead replicas are not replaced any more"), 1, run.errors)
 
     def test_a_replica_that_stops_for_a_while_goes_on(self):
         for name in OPTIONS:

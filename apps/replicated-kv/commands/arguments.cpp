@@ -1,10 +1,11 @@
 #include "apps/replicated-kv/commands/arguments.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 namespace rdmc::kv {
@@ -85,9 +86,8 @@ std::optional<long double> to_long_real(std::string_view word) {
 }
 
 std::string decimal_text(long double number) {
-  std::array<char, 5120> text;
-  const int size = std::snprintf(text.data(), text.size(), "%.17Lf", number);
-  std::string_view digits(text.data(), static_cast<std::size_t>(size));
+  const std::string text = fmt::format("{:.17f}", number);
+  std::string_view digits = text;
   while (digits.ends_with('0')) digits.remove_suffix(1);
   if (digits.ends_with('.')) digits.remove_suffix(1);
   return digits == "-0" ? "0" : std::string(digits);

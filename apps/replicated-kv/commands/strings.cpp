@@ -1,4 +1,6 @@
 // The commands of strings and counters.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>

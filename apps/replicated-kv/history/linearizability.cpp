@@ -132,6 +132,7 @@ class Search {
         put_back(choice.index);
         state_ = std::move(choice.before);
         set_ = choice.set;
+        loose_ = std::move(choice.loose);
         event = next_[2 * choice.index];
         tries_certain = operations_[choice.index]->is_certain;
         was_read = is_read(*operations_[choice.index]);
@@ -145,6 +146,7 @@ class Search {
     std::size_t index;
     State before;
     std::uint64_t set;
+    std::vector<std::size_t> loose;
   };
   static constexpr std::size_t kNone = SIZE_MAX;
   static bool is_read(const Operation& operation) {
@@ -155,21 +157,56 @@ class Search {
   bool has_its_turn(std::size_t index) const {
     return earlier_[index] == kNone || is_chosen_[earlier_[index]];
   }
+  /// True if the two operations cannot change places: one of them writes what the other one uses.
+  bool conflict(std::size_t a, std::size_t b) const {
+    return std::ranges::any_of(operations_[a]->steps, [&](const Step& one) {
+      return std::ranges::any_of(operations_[b]->steps, [&](const Step& other) {
+        return one.key == other.key && (one.kind != Step::Kind::get || other.kind != Step::Kind::get);
+      });
+    });
+  }
+  /// True if nothing of what `earlier` writes can be seen after the operation, which does not see it either.
+  bool overwrites(std::size_t index, std::size_t earlier) const {
+    const auto& steps = operations_[index]->steps;
+    return std::ranges::all_of(operations_[earlier]->steps, [&](const Step& step) {
+      if (step.kind == Step::Kind::get) return true;
+      const auto first = std::ranges::find(steps, step.key, &Step::key);
+      return first != steps.end() && first->kind == Step::Kind::set;
+    });
+  }
+  /// An uncertain operation can take a later place, until an operation follows that conflicts with it, and
+  /// can be left out if there is none. So uncertain operations are needed only before operations that
+  /// conflict with them. Returns the uncertain operations that have no such operation after this one, or
+  /// nullopt if this one may not follow them.
+  std::optional<std::vector<std::size_t>> loose_after(std::size_t index) const {
+    std::vector<std::size_t> loose;
+    for (const std::size_t earlier : loose_) {
+      if (overwrites(index, earlier)) return std::nullopt;
+      if (!conflict(index, earlier)) loose.push_back(earlier);
+    }
+    if (operations_[index]->is_certain) return loose.empty() ? std::optional(loose) : std::nullopt;
+    loose.push_back(index);
+    return loose;
+  }
   std::size_t head() const { return 2 * operations_.size(); }
 
   /// Puts the operation at the end of the order, if its replies fit and this leads to a new state of the
   /// search.
   bool choose(std::size_t index) {
     if (!has_its_turn(index)) return false;
+    const auto loose = loose_after(index);
+    if (!loose) return false;
     State tried = state_;
-    if (!apply(*operations_[index], tried) || !remember(index, tried)) return false;
-    chosen_.push_back({index, std::exchange(state_, std::move(tried)), set_});
+    if (!apply(*operations_[index], tried) || !remember(index, tried, *loose)) return false;
+    chosen_.push_back({index, std::exchange(state_, std::move(tried)), set_, std::exchange(loose_, *loose)});
     set_ ^= mix(index + 1);
     take_out(index);
     return true;
   }
-  bool remember(std::size_t index, const State& state) {
-    return seen_.insert({set_ ^ mix(index + 1), hash_of(state)}).second;
+  bool remember(std::size_t index, const State& state, const std::vector<std::size_t>& loose) {
+    std::uint64_t set = set_ ^ mix(index + 1);
+    for (const std::size_t one : loose) set ^= mix(~std::uint64_t{one});
+    return seen_.insert({set, hash_of(state)}).second;
   }
   void unlink(std::size_t event) {
     next_[before_[event]] = next_[event];
@@ -211,8 +248,9 @@ class Search {
   std::vector<bool> is_chosen_;
   std::vector<Choice> chosen_;
   State state_;
-  std::uint64_t set_ = 0;    // of the chosen operations
-  std::size_t certain_ = 0;  // the number of certain operations that are not chosen
+  std::uint64_t set_ = 0;           // of the chosen operations
+  std::vector<std::size_t> loose_;  // chosen uncertain operations without a conflict after them
+  std::size_t certain_ = 0;         // the number of certain operations that are not chosen
   std::unordered_set<Seen, SeenHash> seen_;
   std::size_t longest_ = 0;
   std::string failure_;

@@ -44,7 +44,7 @@ struct Operation {
 
 /// Returns nothing if the history is linearizable. Errors: corrupt, with the operations that no order
 /// explains; resource_limit if more than `most_states` states were searched without a result.
-Result<void> check_linearizable(const std::vector<Operation>& history, std::size_t most_states = 5'000'000);
+Result<void> check_linearizable(const std::vector<Operation>& history, std::size_t most_states = 1'000'000);
 
 /// One line for people.
 std::string to_string(const Operation& operation);

@@ -1,9 +1,10 @@
 #include "apps/replicated-kv/resp/reply_writer.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 namespace rdmc::kv {
 
@@ -89,9 +90,7 @@ std::string text_of(double number) {
   // Redis writes whole numbers of up to 17 digits without an exponent.
   if (number == std::floor(number) && std::abs(number) < 1e17)
     return std::to_string(static_cast<std::int64_t>(number));
-  std::array<char, 32> text;
-  const int size = std::snprintf(text.data(), text.size(), "%.17g", number);
-  return {text.data(), static_cast<std::size_t>(size)};
+  return fmt::format("{:.17g}", number);
 }
 
 }  // namespace rdmc::kv

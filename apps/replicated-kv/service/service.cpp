@@ -19,6 +19,9 @@ constexpr std::size_t kMostOutputBytes = 1 << 20, kMostAnswers = 4096;
 /// While a command of a client waits, this many bytes of later requests are read.
 constexpr std::size_t kMostRequestBytes = 1 << 20;
 
+/// The interval at which the main looks for servers that have departed.
+constexpr Milliseconds kLookForDeparted = 500;
+
 constexpr std::string_view kClusterDown =
     "CLUSTERDOWN The service has no majority of its servers, or no server has its state";
 
@@ -439,11 +442,24 @@ void Service::end_turn(Milliseconds now) {
     put_varint(tick.bytes, server_);
     put_varint(tick.bytes, 0);
   }
+  forget_departed();
   submit_batches();
   if (!held_.empty() && (is_available() || has_waited_too_long())) {
     resume_held();
     submit_batches();
   }
+}
+
+/// The main makes all servers forget what they keep for the clients of servers that are not in the view any
+/// more.
+void Service::forget_departed() {
+  if (!status_.is_main || servers_.empty() || now_ < next_departed_look_) return;
+  next_departed_look_ = now_ + kLookForDeparted;
+  std::set<std::uint64_t> known = databases_->watches().servers();
+  known.merge(databases_->waiters().servers());
+  for (const auto& [server, part] : parts_) known.insert(server);
+  for (const std::uint64_t server : known)
+    if (std::ranges::find(servers_, server) == servers_.end()) batch_for(server, EntryKind::server_gone);
 }
 
 std::optional<Milliseconds> Service::next_deadline() const {

@@ -154,6 +154,7 @@ class Service {
   void submit_batches();
   void give_up(bool has_ended);
   void execute_alone();
+  void forget_departed();
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
                      const OrderedEvent& event);
   void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
@@ -236,6 +237,7 @@ class Service {
   std::map<std::uint64_t, Bytes> parts_;  // of batches of other servers whose end has not come
   /// The clients that have answers which wait for a position, with the position.
   std::deque<std::pair<std::uint64_t, std::uint64_t>> unstable_;
+  Milliseconds next_departed_look_ = 0;
   std::vector<std::uint64_t> servers_;  // of the newest view
   EncodedCommand decoded_;
 };

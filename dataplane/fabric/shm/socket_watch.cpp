@@ -1,5 +1,6 @@
 #include "dataplane/fabric/shm/socket_watch.hpp"
 
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -21,7 +22,10 @@ Result<std::unique_ptr<SocketWatch>> SocketWatch::open(std::function<void()> tel
   if (epoll_ctl(waits, EPOLL_CTL_ADD, self->stop_.get(), &stopping) != 0 ||
       epoll_ctl(waits, EPOLL_CTL_ADD, self->sockets_.get(), &news) != 0)
     return fail_errno("watching local sockets", errno);
-  auto thread = start_signal_masked_thread("to watch local sockets", [watch = self.get()] { watch->run(); });
+  auto thread = start_signal_masked_thread("to watch local sockets", [watch = self.get()] {
+    pthread_setname_np(pthread_self(), "rdmc-sockets");
+    watch->run();
+  });
   if (!thread) return std::unexpected(thread.error());
   self->thread_ = std::move(*thread);
   return self;

@@ -198,8 +198,12 @@ class ReplicatedState {
   /// between the two, and another process may be the main now. It costs some nanoseconds.
   bool may_answer(std::uint64_t applied) const;
   /// Decides that the state goes on from what this replica has, although no replica has the whole state. What
-  /// it does not have is lost. For an operator, or for an application that has the state on disk. Errors:
-  /// invalid_argument unless the newest ReplicaStatus here has is_main and is_lost.
+  /// it does not have is lost. Positions go on far above all earlier ones. A replica with the earlier state
+  /// may still live, and may not know that the others have gone on without it. So all members that do not
+  /// take part in the state at this moment are removed from the view, whatever they do there, and nothing
+  /// becomes stable before their leases are over. A replica that gets the end of the earlier state at this
+  /// moment ends. For an operator, or for an application that has the state on disk. Errors: invalid_argument
+  /// unless the newest ReplicaStatus here has is_main and is_lost.
   Result<void> begin_anew();
 
  private:

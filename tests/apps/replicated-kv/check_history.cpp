@@ -1,6 +1,6 @@
 // `kv_check_history FILE` checks a history that a test has recorded: one JSON object on each line, with
-// `called`, `returned` (null if there was no certain reply) and `steps`: lists of kind, key, value and reply
-// (null if it does not matter). Exit: 0 linearizable, 1 not, 2 the file is wrong.
+// `called`, `returned` (null if there was no certain reply), `connection` and `steps`: lists of kind, key,
+// value and reply (null if it does not matter). Exit: 0 linearizable, 1 not, 2 the file is wrong.
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (json.is_discarded()) return 2;
-    Operation one{.called = json["called"]};
+    Operation one{.called = json["called"], .connection = json["connection"]};
     one.is_certain = !json["returned"].is_null();
     if (one.is_certain) one.returned = json["returned"];
     for (const auto& step : json["steps"]) {

@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_short_history_gets_the_verdict_of_trying_all_orders) {
 BOOST_AUTO_TEST_CASE(a_long_history_of_a_correct_service_is_linearizable) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::mt19937_64 random(seed);
-    const auto checked = check_linearizable(correct_history(random, 3000, 8, 5, 200));
+    const auto checked = check_linearizable(correct_history(random, 3000, 8, 5, 400), 5'000'000);
     BOOST_REQUIRE_MESSAGE(checked.has_value(), "seed " << seed << ": " << checked.error().what);
   }
 }

@@ -89,12 +89,16 @@ Milliseconds Servers::now() const {
 }
 
 void Servers::tell_status() {
+  std::vector<std::uint64_t> servers;
+  for (const auto& one : all)
+    if (one->is_alive) servers.push_back(one->id);
   for (const auto& one : all)
     if (one->is_alive)
       one->service.on_status({.is_main = one->id == main_ || planted.reads_anywhere,
                               .is_complete = true,
                               .complete_replicas = static_cast<std::uint32_t>(alive())},
                              static_cast<Milliseconds>(kFirstTime) + now_);
+  for (const auto& one : all) one->service.on_servers(servers);
 }
 
 void Servers::kill(Server& victim) {
@@ -132,7 +136,8 @@ void Servers::join() {
     rest = rest.subspan(piece.size());
   }
   BOOST_REQUIRE(joined->service.on_load({.step = LoadState::Step::end, .position = donor.executed}));
-  joined->received = joined->executed = joined->stable = donor.executed;
+  joined->executed = joined->stable = donor.executed;
+  joined->received = log_.size();  // It gets everything that is in the order.
   all.push_back(std::move(joined));
   tell_status();
 }
@@ -316,7 +321,12 @@ void Servers::lose(TestClient& client) {
 
 void Servers::settle() {
   for (std::size_t i = 0; i < 2'000'000; ++i) {
-    if (std::ranges::all_of(clients_, [](const TestClient& one) { return one.expected.empty(); })) return;
+    const bool is_quiet =
+        std::ranges::all_of(clients_, [](const TestClient& one) { return one.expected.empty(); }) &&
+        std::ranges::all_of(all, [&](const auto& one) {
+          return !one->is_alive || (one->unordered.empty() && one->executed == log_.size());
+        });
+    if (is_quiet && i > 10) return;
     const auto now = static_cast<Milliseconds>(kFirstTime) + now_;
     for (const auto& one : all) {
       if (!one->is_alive) continue;

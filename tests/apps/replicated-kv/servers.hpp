@@ -73,8 +73,9 @@ class Servers {
   Server& any_alive();
   Server& main() const;
   Milliseconds now() const;
-  /// Runs until every client has its replies.
+  /// Runs until every client has its replies, and nothing is left to do.
   void settle();
+  void pass(Milliseconds time) { now_ += time; }
 
   std::vector<std::unique_ptr<Server>> all;
   std::vector<Operation> history;

@@ -32,10 +32,18 @@ Result<void> run(std::uint64_t seed, Planted planted, std::uint64_t& deaths) {
     servers.step();
   }
   servers.settle();
+  servers.pass(1000);
+  servers.settle();
   deaths += servers.deaths;
-  for (const auto& one : servers.all)
-    if (one->is_alive && one->executed == servers.main().executed && !planted.submits_again_what_was_ordered)
+  for (const auto& one : servers.all) {
+    if (!one->is_alive) continue;
+    if (!planted.submits_again_what_was_ordered)
       BOOST_REQUIRE(content(one->service) == content(servers.main().service));
+    // Nothing is kept for clients of servers that are gone.
+    for (const std::uint64_t known : one->service.databases().watches().servers())
+      BOOST_REQUIRE(std::ranges::any_of(
+          servers.all, [&](const auto& other) { return other->is_alive && other->id == known; }));
+  }
   return check_linearizable(servers.history);
 }
 
@@ -70,11 +78,13 @@ class Alone {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_clients_see_is_linearizable_whoever_dies_and_joins) {
-  std::uint64_t deaths = 0;
+  std::uint64_t deaths = 0, undecided = 0;
   const std::uint64_t first = from_environment("RDMC_FIRST_SEED", 1);
   const std::uint64_t worlds = from_environment("RDMC_WORLDS", all_or(300, 10));
   for (std::uint64_t seed = first; seed < first + worlds; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       const auto checked = run(seed, {}, deaths);
+      // A few histories have so many requests without a reply that the search takes too long.
+      if (!checked && checked.error().code == Errc::resource_limit && ++undecided <= worlds / 100) continue;
       BOOST_REQUIRE_MESSAGE(checked.has_value(), checked.error().what);
     }
   BOOST_TEST(deaths > worlds);
@@ -85,7 +95,8 @@ BOOST_AUTO_TEST_CASE(planted_faults_are_found) {
                                 Planted{.submits_again_what_was_ordered = true}}) {
     std::uint64_t deaths = 0, found = 0;
     for (std::uint64_t seed = 1; seed <= 300; ++seed)
-      if (const auto checked = run(seed, planted, deaths); !checked) ++found;
+      if (const auto checked = run(seed, planted, deaths); !checked && checked.error().code == Errc::corrupt)
+        ++found;
     BOOST_TEST(found > 0u);
     BOOST_TEST_MESSAGE(found);
   }

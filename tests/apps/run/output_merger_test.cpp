@@ -207,4 +207,19 @@ BOOST_AUTO_TEST_CASE(a_replica_that_differs_is_not_read_far_ahead_of_the_others_
   BOOST_TEST(merger.wants(1));
 }
 
+BOOST_AUTO_TEST_CASE(a_replica_that_is_opened_again_goes_on_where_its_parent_is) {
+  OutputMerger merger(2);
+  merger.write(0, "one\n");
+  merger.write(1, "one\ntwo\nthr");
+  merger.close(0, false);
+  merger.reopen(0, 1);
+  merger.write(0, "ee\nfour\n");
+  merger.close(1, false);
+  merger.close(0, true);
+  std::string printed;
+  for (const OutputPart& part : merger.take_parts()) printed += part.text + (part.ends_line ? "\n" : "");
+  BOOST_TEST(printed == "one\ntwo\nthree\nfour\n");
+  BOOST_TEST(merger.take_differences().empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

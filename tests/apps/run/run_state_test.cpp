@@ -21,10 +21,13 @@ namespace {
 
 /// Performs the actions of a RunState as a perfect driver would, and records them.
 struct Driver {
-  explicit Driver(Layout its_layout) : layout(its_layout), state(std::move(its_layout)) {}
+  explicit Driver(Layout its_layout, bool respawns = false)
+      : layout(its_layout), state(std::move(its_layout), respawns) {}
 
   void join(std::uint32_t process) {
-    state.joined(ProcessId{process}, Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(1000 + process)));
+    state.joined({.run = {},
+                  .process = ProcessId{process},
+                  .address = Address::ipv4(127, 0, 0, 1, static_cast<std::uint16_t>(1000 + process))});
     perform();
   }
   void join_all() {
@@ -61,7 +64,40 @@ struct Driver {
       if (auto* const end = std::get_if<ReportEnd>(&action)) reason += end->reason;
       if (auto* const arm = std::get_if<ArmKill>(&action)) patience = arm->after;
       if (auto* const arm = std::get_if<ArmCutOff>(&action)) cut_offs.insert(arm->process);
+      if (auto* const request = std::get_if<RequestFork>(&action)) requests.push_back(*request);
+      if (auto* const adopted = std::get_if<AdoptProcess>(&action)) adoptions.push_back(*adopted);
+      if (auto* const none = std::get_if<ReportNoRespawn>(&action)) reason += none->reason;
     }
+  }
+
+  /// The steps of the recovery that was requested last.
+  void publish_recovery() {
+    state.fork_ready(requests.back().parent, requests.back().request);
+    perform();
+  }
+  void fork() {
+    state.forked(requests.back().parent, requests.back().request);
+    perform();
+  }
+  void join_again() {
+    state.joined({.run = {},
+                  .process = requests.back().process,
+                  .pid = 99,
+                  .address = Address::ipv4(127, 0, 0, 1, 999),
+                  .recovery = last_recovery(),
+                  .last_event = last_recovery()});
+    perform();
+  }
+  replica::EventNumber last_recovery() const {
+    replica::EventNumber last{};
+    for (const auto& one : events)
+      if (std::holds_alternative<replica::Recovering>(one.event)) last = one.number;
+    return last;
+  }
+  template <typename Event>
+  std::ptrdiff_t count() const {
+    return std::ranges::count_if(events,
+                                 [](const auto& one) { return std::holds_alternative<Event>(one.event); });
   }
 
   Layout layout;
@@ -71,6 +107,8 @@ struct Driver {
   std::set<std::pair<ProcessId, int>> signals;
   std::multimap<ProcessId, std::string> deaths;
   std::set<ProcessId> cut_offs;
+  std::vector<RequestFork> requests;
+  std::vector<AdoptProcess> adoptions;
   std::string reason;
   Duration patience{};
 };
@@ -292,6 +330,87 @@ BOOST_AUTO_TEST_CASE(the_rules_hold_whatever_happens_in_whatever_order) {
     RC_ASSERT(run.state.exit_code() == (is_lost ? kLost : highest));
     RC_ASSERT(run.started.empty() || joins);
   }));
+}
+
+BOOST_AUTO_TEST_CASE(a_dead_replica_is_replaced_by_a_fork_of_the_next_living_one) {
+  Driver driver(*Layout::uniform(2, 3), true);
+  driver.join_all();
+  driver.kill(1);
+  BOOST_TEST_REQUIRE(driver.requests.size() == 1U);
+  BOOST_TEST((driver.requests[0].process == ProcessId{1} && driver.requests[0].parent == ProcessId{2}));
+  BOOST_TEST(driver.count<replica::Recovering>() == 0);
+  driver.publish_recovery();
+  BOOST_TEST(driver.count<replica::Recovering>() == 1);
+  driver.fork();
+  driver.join_again();
+  BOOST_TEST_REQUIRE(driver.adoptions.size() == 1U);
+  BOOST_TEST(driver.count<replica::Joined>() == 1);
+  BOOST_TEST((driver.state.respawns() == 1 && driver.state.alive() == 6 && driver.state.deaths() == 1));
+  // It counts like the others: the rank is lost only when it is dead, too.
+  driver.kill(0);
+  driver.kill(2);
+  BOOST_TEST(driver.reason.empty());
+  driver.kill(1);
+  BOOST_TEST(driver.state.exit_code() == kLost);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_process_gets_the_events_that_its_parent_did_not_know) {
+  Driver driver(*Layout::uniform(2, 2), true);
+  driver.join_all();
+  driver.kill(0);
+  driver.publish_recovery();
+  driver.fork();
+  driver.kill(3);
+  driver.requests.push_back(driver.requests[0]);
+  driver.join_again();
+  BOOST_TEST_REQUIRE(driver.adoptions.size() == 1U);
+  const AdoptProcess& adopted = driver.adoptions[0];
+  BOOST_TEST(value_of(adopted.started.number) == value_of(driver.last_recovery()));
+  BOOST_TEST_REQUIRE(adopted.events.size() == 1U);
+  BOOST_TEST(std::holds_alternative<replica::Died>(adopted.events[0].event));
+}
+
+BOOST_AUTO_TEST_CASE(a_new_process_may_join_before_its_parent_says_that_it_was_forked) {
+  Driver driver(*Layout::uniform(1, 2), true);
+  driver.join_all();
+  driver.kill(0);
+  driver.publish_recovery();
+  driver.join_again();
+  BOOST_TEST(driver.adoptions.empty());
+  driver.fork();
+  BOOST_TEST(driver.adoptions.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(the_death_of_the_parent_ends_the_recovery_and_another_one_begins) {
+  Driver driver(*Layout::uniform(1, 3), true);
+  driver.join_all();
+  driver.kill(0);
+  driver.publish_recovery();
+  driver.fork();
+  driver.kill(1);
+  // Those who count the new process as living learn that it is dead.
+  BOOST_TEST(driver.count<replica::Died>() == 3);
+  BOOST_TEST_REQUIRE(driver.requests.size() == 2U);
+  BOOST_TEST((driver.requests[1].parent == ProcessId{2}));
+  driver.join_again();  // The process of the first attempt comes too late.
+  BOOST_TEST(driver.adoptions.empty());
+  driver.kill(2);
+  BOOST_TEST(driver.state.exit_code() == kLost);
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_for_good_ends_all_recoveries_and_is_reported_once) {
+  Driver driver(*Layout::uniform(2, 2), true);
+  driver.join_all();
+  driver.kill(0);
+  driver.kill(2);
+  BOOST_TEST_REQUIRE(driver.requests.size() == 2U);
+  for (const RequestFork& request : std::vector(driver.requests)) {
+    driver.state.fork_refused(request.parent, {request.request, "it has threads", true});
+    driver.perform();
+  }
+  BOOST_TEST(driver.requests.size() == 2U);
+  BOOST_TEST(driver.reason == "replica 0.1: it has threads");
+  BOOST_TEST(driver.count<replica::Recovering>() == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

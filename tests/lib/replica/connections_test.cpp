@@ -41,13 +41,16 @@ class Process {
       const Driver::Call call(driver_.get());
       links_ = std::make_unique<Links>(
           driver_->thread(), own_, kProcesses,
-          [this](ProcessId to, fabric::ConnectionBlob blob) { connections_->dial(to, std::move(blob)); });
+          [this](ProcessId to, Links::Incarnation incarnation, fabric::ConnectionBlob blob) {
+            connections_->dial(to, incarnation, std::move(blob));
+          });
       messenger_.emplace(*links_,
                          *make_protocol("sdr", *Layout::uniform(kProcesses, 1), {.rank = Rank{number}}));
       links_->serve(*messenger_);
       messenger_->add_context(kWorld, {Rank{0}, Rank{1}}, number);
     }
-    connections_ = std::make_shared<Connections>(*driver_, *links_, *peers_, own_, kProcesses);
+    connections_ =
+        std::make_shared<Connections>(*driver_, *links_, *peers_, Connections::Identity{own_}, kProcesses);
     const auto address = connections_->listen(local);
     BOOST_REQUIRE(address.has_value());
     address_ = *address;

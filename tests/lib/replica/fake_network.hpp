@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/replica/messenger.hpp"
+#include "tests/lib/replica/messenger_fork.hpp"
 
 namespace rdmc::replica::testing {
 
@@ -27,7 +28,8 @@ class FakeNetwork {
     for (std::uint32_t i = 0; i < layout.processes(); ++i) {
       const ReplicaId id = layout.replica(ProcessId{i});
       carriers_.push_back(std::make_unique<End>(*this, ProcessId{i}, layout.processes()));
-      carriers_.back()->messenger.emplace(*carriers_.back(), *make_protocol(protocol, layout, id), options);
+      carriers_.back()->messenger =
+          std::make_unique<Messenger>(*carriers_.back(), *make_protocol(protocol, layout, id), options);
       messenger(i).add_context(ContextId{1}, all, value_of(id.rank));
     }
   }
@@ -76,9 +78,11 @@ class FakeNetwork {
   /// The process does nothing any more. What it has sent may still arrive.
   void stop(std::uint32_t process) {
     carriers_[process]->is_dead = true;
+    carriers_[process]->is_linked.assign(carriers_.size(), false);
     for (std::uint32_t other = 0; other < carriers_.size(); ++other) {
       carriers_[other]->frames[process].clear();
       carriers_[other]->writes[process].clear();
+      carriers_[other]->is_linked[process] = false;
       carriers_[other]->is_blocked[process] = false;
       carriers_[process]->is_blocked[other] = false;
     }
@@ -91,6 +95,24 @@ class FakeNetwork {
       messenger(other).on_failed(ProcessId{process}, {Errc::peer_failed, "the process is dead"});
   }
   bool is_dead(std::uint32_t process) const { return carriers_[process]->is_dead; }
+  /// The process `parent` is forked. The child is the process with the number `child`, which is dead, and has
+  /// no links. `moved` says where the child has the memory of the program of the parent.
+  void fork(std::uint32_t parent, std::uint32_t child, const MessengerFork::Moved& moved) {
+    const auto processes = static_cast<std::uint32_t>(carriers_.size());
+    auto made = std::make_unique<End>(*this, ProcessId{child}, processes);
+    made->is_linked.assign(carriers_.size(), false);
+    made->messenger = MessengerFork::copy(messenger(parent), *made, moved);
+    carriers_[child] = std::move(made);
+    messenger(child).become(ProcessId{child});
+    messenger(parent).on_forked(ProcessId{child});
+  }
+  bool are_linked(std::uint32_t one, std::uint32_t other) const { return carriers_[one]->is_linked[other]; }
+  /// The two processes are connected.
+  void link(std::uint32_t one, std::uint32_t other) {
+    carriers_[one]->is_linked[other] = carriers_[other]->is_linked[one] = true;
+    messenger(one).on_room(ProcessId{other});
+    messenger(other).on_room(ProcessId{one});
+  }
   /// Everything that is due is sent, and arrives.
   void settle() {
     for (bool is_busy = true; is_busy;) {
@@ -107,10 +129,16 @@ class FakeNetwork {
  private:
   struct End final : Carrier {
     End(FakeNetwork& owner, ProcessId own, std::uint32_t processes)
-        : network(owner), self(own), frames(processes), writes(processes), is_blocked(processes) {}
+        : network(owner),
+          self(own),
+          frames(processes),
+          writes(processes),
+          is_blocked(processes),
+          is_linked(processes, true) {}
 
     std::span<std::byte> room(ProcessId to, std::size_t least) override {
       const auto index = static_cast<std::uint32_t>(to);
+      if (!is_linked[index]) return {};
       if (network.is_tight && network.draw(4) == 0) {
         is_blocked[index] = true;
         return {};
@@ -121,10 +149,12 @@ class FakeNetwork {
     void fill(ProcessId to, std::size_t bytes) override {
       if (network.carriers_[static_cast<std::uint32_t>(to)]->is_dead) return;
       open.resize(bytes);
-      frames[static_cast<std::uint32_t>(to)].push_back(open);
+      const auto index = static_cast<std::uint32_t>(to);
+      frames[index].push_back({.bytes = open, .after = writes[index].size()});
     }
     bool can_write(ProcessId to) override {
       const auto index = static_cast<std::uint32_t>(to);
+      if (!is_linked[index]) return false;
       const bool can = !network.is_tight || writes[index].size() < 2;
       is_blocked[index] = is_blocked[index] || !can;
       return can;
@@ -144,11 +174,15 @@ class FakeNetwork {
 
     FakeNetwork& network;
     ProcessId self;
-    std::optional<Messenger> messenger;
+    struct Frame {
+      std::vector<std::byte> bytes;
+      std::size_t after = 0;  ///< the number of writes that must arrive before it
+    };
+    std::unique_ptr<Messenger> messenger;
     std::vector<std::byte> open;
-    std::vector<std::deque<std::vector<std::byte>>> frames;
+    std::vector<std::deque<Frame>> frames;
     std::vector<std::deque<Write>> writes;
-    std::vector<bool> is_blocked;
+    std::vector<bool> is_blocked, is_linked;
     std::map<std::uint64_t, std::span<std::byte>> exposed;
     std::uint64_t next_handle = 0;
     bool is_dead = false;
@@ -160,11 +194,12 @@ class FakeNetwork {
     for (std::size_t i = 0; i < kinds; ++i) {
       switch ((first + i) % kinds) {
         case 0:
-          if (from.frames[to].empty()) break;
+          if (from.frames[to].empty() || from.frames[to].front().after != 0) break;
           {
             const auto frame = std::move(from.frames[to].front());
             from.frames[to].pop_front();
-            if (!there.messenger->on_records(from.self, frame)) throw std::logic_error("a frame is refused");
+            if (const auto handled = there.messenger->on_records(from.self, frame.bytes); !handled)
+              throw std::logic_error("a frame is refused: " + handled.error().what);
           }
           return;
         case 1:
@@ -172,6 +207,8 @@ class FakeNetwork {
           {
             const auto write = from.writes[to].front();
             from.writes[to].pop_front();
+            for (auto& frame : from.frames[to])
+              if (frame.after != 0) --frame.after;
             ++writes_;
             const auto region = there.exposed.find(static_cast<std::uint64_t>(write.remote_key));
             if (region == there.exposed.end()) throw std::logic_error("a write to no region");

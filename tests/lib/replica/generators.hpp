@@ -59,6 +59,7 @@ inline rc::Gen<replica::Assignment> any_assignment() {
     made.launcher = *any_address();
     made.run = *any_run_name();
     made.key_descriptor = *rc::gen::inRange(0, 1 << 20);
+    made.fork_descriptor = *rc::gen::inRange(-1, 1 << 20);
     return made;
   });
 }

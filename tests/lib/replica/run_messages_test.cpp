@@ -14,14 +14,18 @@ using namespace rdmc::testing;
 BOOST_AUTO_TEST_CASE(a_message_means_the_same_when_it_is_read) {
   BOOST_TEST(rc::check("joins", [](std::uint32_t pid) {
     const Layout layout = *any_layout();
-    const Join join{*any_run_name(), *any_process(layout), pid, *any_address()};
+    const Join join{*any_run_name(), *any_process(layout), pid,
+                    *any_address(),  EventNumber{pid},     EventNumber{pid + std::uint64_t{1}}};
     const auto read = decode_join(replica::encode(join), layout);
     RC_ASSERT((read && *read == join));
   }));
   BOOST_TEST(rc::check("messages of a process", [](const std::array<std::uint64_t, 4>& counters) {
     const FromProcess finished = Finished{{counters[0], counters[1], counters[2], counters[3]}};
     const FromProcess abort = Abort{*rc::gen::inRange(kLeastAbortCode, kMostAbortCode + 1)};
-    for (const FromProcess& message : {FromProcess(Done{}), finished, abort}) {
+    const ForkNumber request{counters[0]};
+    for (const FromProcess& message :
+         {FromProcess(Done{}), finished, abort, FromProcess(ForkReady{request}), FromProcess(Forked{request}),
+          FromProcess(ForkRefused{request, "why", counters[1] % 2 == 0})}) {
       const auto read = decode_from_process(replica::encode(message));
       RC_ASSERT((read && *read == message));
     }
@@ -40,9 +44,11 @@ BOOST_AUTO_TEST_CASE(a_message_means_the_same_when_it_is_read) {
     const Died died{*any_process(layout), cause.substr(0, kMostCauseBytes)};
     const Joined joined{*any_process(layout), *any_address()};
     const Aborted aborted{*rc::gen::inRange(0, 256)};
-    for (const ToProcess& message : {ToProcess(NumberedEvent{at, died}), ToProcess(NumberedEvent{at, joined}),
-                                     ToProcess(NumberedEvent{at, aborted}),
-                                     ToProcess(NumberedEvent{at, AllDone{}}), ToProcess(Noted{})}) {
+    for (const ToProcess& message :
+         {ToProcess(NumberedEvent{at, died}), ToProcess(NumberedEvent{at, joined}),
+          ToProcess(NumberedEvent{at, aborted}), ToProcess(NumberedEvent{at, AllDone{}}), ToProcess(Noted{}),
+          ToProcess(ForkRequest{ForkNumber{number}, *any_process(layout)}),
+          ToProcess(ForkNoted{ForkNumber{number}})}) {
       const auto read = decode_to_process(replica::encode(message), layout);
       RC_ASSERT((read && *read == message));
     }
@@ -88,6 +94,10 @@ BOOST_AUTO_TEST_CASE(what_is_malformed_or_exceeds_a_bound_is_refused_by_name) {
   BOOST_TEST(to_process(NumberedEvent{{}, Joined{ProcessId{3}, address}}));
   BOOST_TEST(to_process(NumberedEvent{{}, Joined{ProcessId{0}, Address{}}}));
   BOOST_TEST(to_process(NumberedEvent{{}, Aborted{256}}));
+  // The parent must be another replica of the same rank.
+  BOOST_TEST(to_process(NumberedEvent{{}, Recovering{ProcessId{0}, ProcessId{0}}}));
+  BOOST_TEST(to_process(NumberedEvent{{}, Recovering{ProcessId{0}, ProcessId{2}}}));
+  BOOST_TEST(to_process(ForkRequest{{}, ProcessId{3}}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

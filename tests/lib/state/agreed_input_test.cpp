@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(every_replica_gets_every_event_once_and_in_the_same_order) 
 }
 
 BOOST_AUTO_TEST_CASE(nothing_that_was_answered_is_lost_whoever_dies_or_is_left_out) {
-  std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed = 0, takeovers = 0, removals = 0, lost = 0;
+  std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed = 0, takeovers = 0, removals = 0, lost = 0,
+                begun_anew = 0;
   const std::uint64_t first = from_environment("RDMC_FIRST_SEED", 1);
   for (std::uint64_t seed = first; seed < first + from_environment("RDMC_WORLDS", all_or(2000, 60)); ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
@@ -64,10 +65,12 @@ BOOST_AUTO_TEST_CASE(nothing_that_was_answered_is_lost_whoever_dies_or_is_left_o
         const auto& group = world.group();
         const MemberId any = group[world.below(group.size())];
         const bool has_spare = world.complete() > 1;
-        if (world.chance(12) && has_spare) world.kill(any);
+        const bool may_lose = seed % 2 == 0 && world.chance(4) && world.has_another(any);
+        if (world.chance(12) && (has_spare || may_lose)) world.kill(any);
         if (world.chance(25) && has_spare) world.leave_out(any);
         if (world.chance(15) && world.processes.size() < 12) world.join();
         if (world.chance(6)) world.repair();
+        if (seed % 2 == 0) world.begin_anew();
         if (world[any].is_alive && !world[any].has_ended) world.submit(any);
         for (auto steps = world.below(60); steps > 0; --steps) world.step();
       }
@@ -87,17 +90,19 @@ BOOST_AUTO_TEST_CASE(nothing_that_was_answered_is_lost_whoever_dies_or_is_left_o
       failed += world.failed_transfers;
       takeovers += world.takeovers;
       removals += world.removals;
+      begun_anew += world.begun_anew;
     }
   }
   BOOST_TEST_MESSAGE(deaths << " deaths, " << left_out << " left out, " << transfers << " transfers, "
                             << failed << " failed transfers, " << takeovers << " take-overs, " << removals
-                            << " removals, " << lost << " worlds lost");
+                            << " removals, " << begun_anew << " begun anew, " << lost << " worlds lost");
   BOOST_TEST(deaths > 100u);
   BOOST_TEST(left_out > 100u);
   BOOST_TEST(transfers > 100u);
   BOOST_TEST(failed > 10u);
   BOOST_TEST(takeovers > 100u);
   BOOST_TEST(removals > 20u);
+  BOOST_TEST(begun_anew > 5u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -68,6 +68,9 @@ class Replica {
   }
 
   std::atomic<bool> drops_writers = false;  // the application does not save its state
+  // The application stops when it should load a state. When it saves, it waits until nearly all is sent.
+  std::atomic<bool> pauses_to_load = false, waits_to_save = false;
+  std::atomic<bool> has_waited_in_vain = false, has_begun_to_load = false;
   Process process;
   std::unique_ptr<ReplicatedState> state;
   Told told;
@@ -104,6 +107,11 @@ class Replica {
       save.to.write(std::move(bytes));
     }
     if (!ballast_.empty()) save.to.write(ballast_);
+    const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (waits_to_save && save.to.waiting_bytes() > 0 && !has_waited_in_vain) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      has_waited_in_vain = std::chrono::steady_clock::now() > latest;
+    }
     save.to.finish();
     writers_.push_back(save.to);
   }
@@ -111,6 +119,8 @@ class Replica {
     if (load.step == LoadState::Step::begin) {
       events.clear();
       text_.clear();
+      has_begun_to_load = true;
+      if (pauses_to_load) is_paused = true;
     }
     loaded_bytes += load.bytes.size();
     if (load.step == LoadState::Step::end) applied = load.position;
@@ -274,6 +284,41 @@ BOOST_AUTO_TEST_CASE(the_main_answers_no_read_before_it_has_applied_what_others_
   main.go_on();
   BOOST_TEST(main.has(1));
   BOOST_TEST(main.state->may_answer(main.applied));
+}
+
+BOOST_AUTO_TEST_CASE(the_main_answers_no_read_before_its_application_has_loaded_the_state) {
+  Replicas replicas(1, 1);
+  replicas[0].submit("one");
+  BOOST_TEST(replicas[0].has_answered(1));
+  Replica& late = replicas.add();
+  late.pauses_to_load = true;
+  BOOST_TEST(replicas[0].is_complete(2));
+  replicas.all.erase(replicas.all.begin());
+  BOOST_TEST(comes_to_answer(late));
+  BOOST_TEST(late.events.empty());
+  BOOST_TEST(!late.state->may_answer(late.applied));
+  late.go_on();
+  BOOST_TEST(late.told.wait([&] { return late.applied > 0; }));
+  BOOST_TEST(late.events.size() == 1U);
+  BOOST_TEST(late.state->may_answer(late.applied));
+}
+
+BOOST_AUTO_TEST_CASE(who_saves_the_state_for_a_replica_that_is_gone_does_not_wait_for_it) {
+  Replicas replicas(2, 1, 8 << 20);
+  Replica& main = replicas.main();
+  Replica& donor = &replicas[0] == &main ? replicas[1] : replicas[0];
+  main.submit("one");
+  BOOST_TEST(donor.has(1));
+  donor.waits_to_save = true;
+  donor.pause();
+  Replica& late = replicas.add();
+  BOOST_TEST(late.told.wait([&] { return late.has_begun_to_load.load(); }));
+  replicas.all.pop_back();
+  main.submit("two");  // It becomes stable only in the next epoch.
+  BOOST_TEST(main.has_answered(2));
+  donor.go_on();
+  BOOST_TEST(donor.has(2));
+  BOOST_TEST(!donor.has_waited_in_vain);
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_with_too_much_to_apply_goes_on_after_the_death_of_the_main) {

@@ -16,6 +16,10 @@ std::size_t World::complete() {
   }));
 }
 
+bool World::has_another(MemberId than) {
+  return std::ranges::any_of(alive_in_group(), [&](MemberId id) { return id != than && was_member(id); });
+}
+
 bool World::is_lost() {
   return std::ranges::none_of(group_, [&](MemberId id) {
     Process& one = (*this)[id];
@@ -36,7 +40,12 @@ void World::leave_out(MemberId id) {
 }
 
 void World::join() {
-  add();
+  const MemberId id = add().member;
+  // A process that opens the state late may be an old member of the view.
+  if (chance(2)) {
+    members_.pop_back();
+    members_.insert(members_.begin() + static_cast<std::ptrdiff_t>(below(members_.size() + 1)), id);
+  }
   install();
 }
 
@@ -47,6 +56,17 @@ void World::repair() {
   for (const MemberId id : members_)
     if (!was_left_out_.contains(id)) members.push_back(id);
   if ((members != group_ || wish_) && !members.empty()) begin_epoch(members);
+}
+
+void World::begin_anew() {
+  Process& main = (*this)[root_];
+  if (!main.is_alive || main.has_ended || !main.status.is_lost || !main.core.begin_anew()) return;
+  main.begun_anew = ++begun_anew;
+  main.load.reset();
+  main.has_begun = true;
+  main.state.clear();
+  answered.clear();
+  go_on(main);
 }
 
 void World::submit(MemberId id) {
@@ -135,7 +155,9 @@ void World::go_on(Process& one) {
   now_ += static_cast<std::int64_t>(below(1000));
   // The clocks of the processes differ, and go back now and then.
   one.core.order(now_ + static_cast<std::int64_t>(below(5000)), random_());
-  for (Change& next : one.core.take_changes()) {
+  std::vector<Change> news;
+  one.core.take_changes(news);
+  for (Change& next : news) {
     if (std::holds_alternative<StableEvents>(next) && takes_part(one)) {
       check_nobody_else_answers(one);
       // A member that dies stays in the group for a while.
@@ -181,6 +203,7 @@ void World::begin_epoch(std::vector<MemberId> members) {
   group_ = std::move(members);
   root_ = root;
   ++epoch_;
+  epoch_view_ = views_.size();
   notes_.clear();
 }
 
@@ -193,7 +216,10 @@ void World::receive(Process& one) {
 void World::open(Process& one) {
   if (one.has_ended || !is_in_group(one.member) || one.epoch == epoch_) return end_part(one);
   if (one.member != root_ && (*this)[root_].epoch != epoch_) return;
+  // A member takes part in an epoch only after it has installed the view in which the epoch was begun.
+  while (one.view < epoch_view_) follow_view(one);
   one.epoch = epoch_;
+  one.is_root = one.member == root_;
   one.stable = next_;
   if (one.member == root_) one.delivered = log_.size();
   if (next_ == 0) one.has_begun = true;
@@ -276,6 +302,7 @@ void World::transfer(Process& one) {
       ++transfers;
       one.has_begun = true;
       one.state = found->second.state;
+      one.begun_anew = found->second.begun_anew;
     }
   }
   go_on(one);
@@ -316,7 +343,7 @@ void World::handle(Process& one, OrderedEvent& event) {
 
 void World::handle(Process& one, const StableEvents& stable) {
   std::erase_if(one.unanswered, [&](const auto& event) {
-    if (event.second < stable.position) answered.insert(event.first);
+    if (event.second < stable.position && one.begun_anew == begun_anew) answered.insert(event.first);
     return event.second < stable.position;
   });
 }

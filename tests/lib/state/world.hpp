@@ -41,6 +41,7 @@ class Process final : public Outlet {
   Result<void> tell_main(const Bytes& note) override;
   void hand_over(MemberId to) override;
   void remove(MemberId other) override;
+  bool has_space() const override { return true; }
   bool is_open(std::uint64_t newest) const override;
 
   World& world;
@@ -50,6 +51,7 @@ class Process final : public Outlet {
   bool has_ended = false;  // a Fault was reported
   // The group, as this process knows it.
   std::uint64_t epoch = 0;  // the newest open epoch here
+  bool is_root = false;     // in this epoch
   std::uint64_t delivered = 0, stable = 0;
   // The membership, as this process knows it.
   std::size_t view = 0;  // the number of views that were installed here
@@ -62,6 +64,7 @@ class Process final : public Outlet {
   std::optional<Load> load;
   bool has_begun = false;  // the replica has, or had, the whole state
   std::uint64_t submitted = 0;
+  std::uint64_t begun_anew = 0;  // the value of World::begun_anew from which its state comes
 };
 
 class World {
@@ -81,6 +84,8 @@ class World {
   bool is_in_group(MemberId id) const { return std::ranges::find(group_, id) != group_.end(); }
   const std::vector<MemberId>& group() const { return group_; }
   std::size_t complete();
+  /// True if another member of the group lives, and has taken part in an epoch.
+  bool has_another(MemberId than);
   /// True if no replica of the group has the state.
   bool is_lost();
 
@@ -92,6 +97,8 @@ class World {
   void join();
   /// The view and the group follow the deaths and the joins.
   void repair();
+  /// If the state is lost and the main knows it, its application decides that the state goes on.
+  void begin_anew();
 
   // -- Steps --
 
@@ -117,13 +124,15 @@ class World {
 
   std::vector<std::unique_ptr<Process>> processes;
   std::set<std::string> answered;
-  std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed_transfers = 0, takeovers = 0, removals = 0;
+  std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed_transfers = 0, takeovers = 0, removals = 0,
+                begun_anew = 0;
 
  private:
   friend class Process;
   struct Snapshot {
     std::shared_ptr<const Bytes> head;
     std::vector<Applied> state;
+    std::uint64_t begun_anew = 0;
   };
 
   std::vector<MemberId> alive_in_view();
@@ -136,6 +145,7 @@ class World {
 
   /// The survivors continue the group. What happens follows rdmc/group.hpp.
   void begin_epoch(std::vector<MemberId> members);
+  bool is_left_out(MemberId id) const { return was_left_out_.contains(id); }
   bool was_member(MemberId id) { return (*this)[id].epoch != 0; }
 
   void receive(Process& one);
@@ -165,7 +175,9 @@ class World {
   /// No process outside of the group may believe that it can still answer reads.
   void check_nobody_else_answers(const Process& one);
   void handle(Process& one, const ReplicaStatus& status) { one.status = status; }
-  void handle(Process& one, Save& save) { snapshots_[save.serial] = {std::move(save.head), one.state}; }
+  void handle(Process& one, Save& save) {
+    snapshots_[save.serial] = {std::move(save.head), one.state, one.begun_anew};
+  }
   void handle(Process&, const SaveOver&) {}
   void handle(Process& one, const Load& load);
   void handle(Process& one, const Fault& fault);
@@ -183,6 +195,7 @@ class World {
 
   // The group.
   std::uint64_t epoch_ = 0, next_ = 0;
+  std::size_t epoch_view_ = 0;  // the number of views when the epoch was begun
   std::vector<MemberId> group_;
   MemberId root_{};
   std::optional<MemberId> wish_;
@@ -192,6 +205,8 @@ class World {
 };
 
 inline Result<std::uint64_t> Process::send(std::shared_ptr<const Bytes> message) {
+  // A root that was left out puts events into an order that nobody else gets.
+  if (is_root && world.is_left_out(member) && !has_ended) return delivered++;
   if (!world.takes_part(*this) || world.root_ != member)
     return rdmc::fail(Errc::would_block, "not the root of an open epoch");
   // A full queue has room again when a message has become stable.
@@ -212,7 +227,7 @@ inline void Process::remove(MemberId other) {
   if (world.removed_.insert(other).second) ++world.removals;
 }
 inline bool Process::is_open(std::uint64_t newest) const {
-  return world.epoch_ == newest && epoch == newest;
+  return epoch == newest && (world.epoch_ == newest || world.is_left_out(member));
 }
 
 }  // namespace rdmc::state::testing
