@@ -51,8 +51,9 @@ def comparable(words, reply):
         if name == b"hgetall" and reply[0] == b"*":
             return sorted(zip(reply[1::2], reply[2::2]))
         return sorted(reply[1:], key=repr)
-    if name == b"sort_ro" and b"by" in words and isinstance(reply, list):
-        return sorted(reply[1:], key=repr)
+    if name in (b"sort", b"sort_ro") and isinstance(reply, list) and any(b"\0" in one for one in reply if one):
+        # The order there is that of strcoll(), for which a string ends at a zero byte.
+        return len(reply)
     return reply
 
 
@@ -65,7 +66,8 @@ class Generator:
         rng = self.rng
         words = rng.choice(self.commands)(self)
         words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        odd = rng.random() if words[0] != b"spop" else 1
+        # A changed SPOP would have a random effect, and the scores of sorted sets y must stay equal.
+        odd = 1 if words[0] == b"spop" or any(word in KEYS["y"] for word in words) else rng.random()
         if odd < 0.01:
             words.insert(rng.randrange(1, len(words) + 1), rng.choice([b"x", b"1", b"NX", b"COUNT", b"withscores"]))
         elif odd < 0.02 and len(words) > 1:
@@ -77,7 +79,7 @@ class Generator:
     # -- Words --
 
     def key(self, kind):
-        return self.rng.choice(KEYS[kind]) if self.rng.random() < 0.97 else self.rng.choice(ALL_KEYS)
+        return self.rng.choice(KEYS[kind]) if kind == "y" or self.rng.random() < 0.97 else self.rng.choice(ALL_KEYS)
 
     def keys(self, kind, most=3):
         return [self.key(kind) for _ in range(self.rng.randint(1, most))]

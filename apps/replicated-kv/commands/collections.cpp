@@ -109,17 +109,20 @@ std::optional<NumberedKeys> numbered_keys(Call& call, std::size_t at, std::strin
 }
 
 std::optional<std::size_t> pop_count(Call& call, std::size_t at) {
-  if (at == call.words.size()) return 1;
-  if (at + 2 != call.words.size() || !is_word(call.words[at], "count")) {
-    call.reply.error(kSyntax);
-    return std::nullopt;
+  std::optional<std::size_t> count;
+  for (; at < call.words.size(); at += 2) {
+    if (count || at + 1 == call.words.size() || !is_word(call.words[at], "count")) {
+      call.reply.error(kSyntax);
+      return std::nullopt;
+    }
+    const auto number = to_integer(call.words[at + 1]);
+    if (!number || *number <= 0) {
+      call.reply.error("ERR count should be greater than 0");
+      return std::nullopt;
+    }
+    count = static_cast<std::size_t>(*number);
   }
-  const auto number = to_integer(call.words[at + 1]);
-  if (!number || *number <= 0) {
-    call.reply.error("ERR count should be greater than 0");
-    return std::nullopt;
-  }
-  return static_cast<std::size_t>(*number);
+  return count.value_or(1);
 }
 
 }  // namespace rdmc::kv
