@@ -157,7 +157,9 @@ void bit_field(Call& call) {
     return call.reply.error("ERR BITFIELD_RO only supports the GET subcommand");
   Text* text = nullptr;
   if (!last_written && !find_text(call, call.words[1], text)) return;
-  if (last_written && (text = text_with_bit(call, call.words[1], *last_written)) == nullptr) return;
+  bool has_changed = false;
+  if (last_written && (text = text_with_bit(call, call.words[1], *last_written, has_changed)) == nullptr)
+    return;
   call.reply.array(operations->size());
   for (const FieldOperation& field : *operations) {
     const std::string_view bytes = text == nullptr ? std::string_view() : std::string_view(*text);
@@ -173,10 +175,11 @@ void bit_field(Call& call) {
       call.reply.null();
       continue;
     }
+    has_changed = has_changed || *after != before;
     write_field(text->data(), field.offset, field.width, static_cast<std::uint64_t>(*after));
     call.reply.integer(field.kind == Kind::add ? *after : before);
   }
-  if (last_written) call.changed(call.words[1]);
+  if (has_changed) call.changed(call.words[1]);
 }
 
 using namespace flag;

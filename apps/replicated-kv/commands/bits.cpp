@@ -23,13 +23,14 @@ void bit_set(Call& call) {
   const auto value = integer(call, call.words[3], "ERR bit is not an integer or out of range");
   if (!value) return;
   if (*value != 0 && *value != 1) return call.reply.error("ERR bit is not an integer or out of range");
-  Text* const text = text_with_bit(call, call.words[1], *offset);
+  bool has_changed = false;
+  Text* const text = text_with_bit(call, call.words[1], *offset, has_changed);
   if (text == nullptr) return;
   const bool before = bit_of(*text, *offset);
   char& byte = text->data()[*offset / 8];
   const int mask = 0x80 >> (*offset % 8);
   byte = static_cast<char>(*value == 1 ? byte | mask : byte & ~mask);
-  call.changed(call.words[1]);
+  if (has_changed || before != (*value == 1)) call.changed(call.words[1]);
   call.reply.integer(before ? 1 : 0);
 }
 
@@ -201,11 +202,12 @@ std::optional<std::uint64_t> bit_offset(Call& call, std::string_view word, unsig
   return static_cast<std::uint64_t>(offset);
 }
 
-Text* text_with_bit(Call& call, std::string_view key, std::uint64_t offset) {
+Text* text_with_bit(Call& call, std::string_view key, std::uint64_t offset, bool& has_changed) {
   Text* text = nullptr;
   if (!find_text(call, key, text)) return nullptr;
   Item& item = call.get_or_insert(key).value;
-  if (item.text()->size() <= offset / 8) item.text()->resize(call.databases.memory(), offset / 8 + 1);
+  has_changed = item.text()->size() <= offset / 8;
+  if (has_changed) item.text()->resize(call.databases.memory(), offset / 8 + 1);
   item.has_grown = true;
   return item.text();
 }

@@ -14,7 +14,8 @@ namespace rdmc::kv {
 std::optional<std::uint64_t> bit_offset(Call& call, std::string_view word, unsigned width = 0);
 
 /// Returns the string, which is made long enough to have the bit. It is new if the key was missing. Returns
-/// null, after the error reply, if the key is something else.
-Text* text_with_bit(Call& call, std::string_view key, std::uint64_t offset);
+/// null, after the error reply, if the key is something else. `has_changed` says whether the string has
+/// become longer.
+Text* text_with_bit(Call& call, std::string_view key, std::uint64_t offset, bool& has_changed);
 
 }  // namespace rdmc::kv

@@ -46,23 +46,25 @@ std::vector<std::size_t> choose(RandomNumbers& random, std::size_t count, std::s
   return chosen;
 }
 
-std::optional<std::int64_t> random_count(Call& call, std::string_view word, std::int64_t most) {
+std::optional<std::int64_t> random_count(Call& call, std::string_view word) {
   const auto count = integer(call, word);
-  if (count && (*count > most || *count < -most)) {
-    call.reply.error("ERR value is out of range");
-    return std::nullopt;
-  }
-  return count;
+  if (count != INT64_MIN) return count;
+  call.reply.error(
+      "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+  return std::nullopt;
 }
 
-std::optional<ScanOptions> scan_options(Call& call, std::size_t at, bool has_type) {
+std::optional<std::size_t> scan_cursor(Call& call, std::string_view word) {
+  std::size_t cursor = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), cursor);
+  if (error == std::errc{} && end == word.data() + word.size()) return cursor;
+  call.reply.error("ERR invalid cursor");
+  return std::nullopt;
+}
+
+std::optional<ScanOptions> scan_options(Call& call, std::size_t at, std::size_t cursor, bool has_type) {
   ScanOptions options;
-  const std::string_view cursor = call.words[at];
-  const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), options.cursor);
-  if (error != std::errc{} || end != cursor.data() + cursor.size()) {
-    call.reply.error("ERR invalid cursor");
-    return std::nullopt;
-  }
+  options.cursor = cursor;
   for (std::size_t i = at + 1; i < call.words.size(); i += 2) {
     const bool has_value = i + 1 < call.words.size();
     if (has_value && is_word(call.words[i], "count")) {
@@ -107,17 +109,20 @@ std::optional<NumberedKeys> numbered_keys(Call& call, std::size_t at, std::strin
 }
 
 std::optional<std::size_t> pop_count(Call& call, std::size_t at) {
-  if (at == call.words.size()) return 1;
-  if (at + 2 != call.words.size() || !is_word(call.words[at], "count")) {
-    call.reply.error(kSyntax);
-    return std::nullopt;
+  std::optional<std::size_t> count;
+  for (; at < call.words.size(); at += 2) {
+    if (count || at + 1 == call.words.size() || !is_word(call.words[at], "count")) {
+      call.reply.error(kSyntax);
+      return std::nullopt;
+    }
+    const auto number = to_integer(call.words[at + 1]);
+    if (!number || *number <= 0) {
+      call.reply.error("ERR count should be greater than 0");
+      return std::nullopt;
+    }
+    count = static_cast<std::size_t>(*number);
   }
-  const auto number = to_integer(call.words[at + 1]);
-  if (!number || *number <= 0) {
-    call.reply.error("ERR count should be greater than 0");
-    return std::nullopt;
-  }
-  return static_cast<std::size_t>(*number);
+  return count.value_or(1);
 }
 
 }  // namespace rdmc::kv

@@ -76,7 +76,7 @@ class RandomNumbers {
 std::vector<std::size_t> choose(RandomNumbers& random, std::size_t count, std::size_t bound);
 
 /// Reads the count of commands such as HRANDFIELD and SRANDMEMBER, or replies with an error.
-std::optional<std::int64_t> random_count(Call& call, std::string_view word, std::int64_t most);
+std::optional<std::int64_t> random_count(Call& call, std::string_view word);
 
 /// The options of SCAN and its relatives.
 struct ScanOptions {
@@ -87,8 +87,22 @@ struct ScanOptions {
 
   bool matches(std::string_view text) const { return pattern == "*" || kv::matches(pattern, text); }
 };
-/// Reads the cursor at the word `at`, and the options after it.
-std::optional<ScanOptions> scan_options(Call& call, std::size_t at, bool has_type = false);
+void reply_scan(Call& call, std::size_t cursor, const std::vector<std::string>& found);
+/// Reads a cursor, or replies with an error.
+std::optional<std::size_t> scan_cursor(Call& call, std::string_view word);
+/// Reads the options after the cursor, which is the word `at`.
+std::optional<ScanOptions> scan_options(Call& call, std::size_t at, std::size_t cursor,
+                                        bool has_type = false);
+/// Reads the words of HSCAN and its relatives, and finds the collection. Returns nullopt after a reply: an
+/// error, or that of a missing key.
+template <typename Kind>
+std::optional<ScanOptions> begin_scan(Call& call, Kind*& found) {
+  const auto cursor = scan_cursor(call, call.words[2]);
+  if (!cursor || !find_collection(call, call.words[1], found)) return std::nullopt;
+  if (found != nullptr) return scan_options(call, 2, *cursor);
+  reply_scan(call, 0, {});
+  return std::nullopt;
+}
 
 /// Collects what a scan finds among `size` elements. The cursor is the number of elements that have not been
 /// seen yet, and 0 at the beginning and at the end: see Dictionary for why no element is missed.
@@ -99,7 +113,6 @@ std::size_t scan_positions(const ScanOptions& options, std::size_t size, const A
   for (std::size_t count = options.count; rest > 0 && count > 0; --count) add(--rest);
   return rest;
 }
-void reply_scan(Call& call, std::size_t cursor, const std::vector<std::string>& found);
 
 /// The keys of commands such as "ZUNION 2 a b".
 struct NumberedKeys {

@@ -95,6 +95,9 @@ const Command* find_command(std::string_view name);
 /// Returns true if the command may have this number of words.
 bool fits(const Command& command, std::size_t words);
 
+/// The words that are keys. Some of them follow from other words, such as a number of keys.
+std::vector<std::string_view> keys_of(const Command& command, Arguments words);
+
 // The commands of each file of this folder.
 std::span<const Command> string_commands();
 std::span<const Command> key_commands();

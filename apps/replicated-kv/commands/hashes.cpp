@@ -135,7 +135,7 @@ void hash_random_field(Call& call) {
     if (!find_collection(call, call.words[1], hash)) return;
     return hash == nullptr ? call.reply.null() : call.reply.bulk(hash->at(random.below(hash->size())).name);
   }
-  const auto count = random_count(call, call.words[2], INT64_MAX);
+  const auto count = random_count(call, call.words[2]);
   if (!count) return;
   const bool has_values = call.words.size() == 4 && is_word(call.words[3], "withvalues");
   if (call.words.size() > 4 || (call.words.size() == 4 && !has_values)) return call.reply.error(kSyntax);
@@ -165,11 +165,10 @@ void hash_random_field(Call& call) {
 }
 
 void hash_scan(Call& call) {
-  const auto options = scan_options(call, 2);
   Hash* hash = nullptr;
-  if (!options || !find_collection(call, call.words[1], hash)) return;
+  const auto options = begin_scan(call, hash);
+  if (!options) return;
   std::vector<std::string> found;
-  if (hash == nullptr) return reply_scan(call, 0, found);
   const auto add = [&](const Hash::Field& field) {
     if (!options->matches(field.name)) return;
     found.emplace_back(field.name);

@@ -29,12 +29,29 @@ void set_sketch(Call& call, std::string_view key, const HyperLogLog& sketch) {
 }
 
 void sketch_add(Call& call) {
-  bool has_changed = call.find(call.words[1]) == nullptr;
-  auto sketch = find_sketch(call, call.words[1]);
-  if (!sketch) return;
-  for (const std::string_view element : call.words.subspan(2))
-    has_changed = sketch->add(element) || has_changed;
-  if (has_changed) set_sketch(call, call.words[1], *sketch);
+  Text* text = nullptr;
+  if (!find_text(call, call.words[1], text)) return;
+  std::vector<HyperLogLog::Mark> marks;
+  for (const std::string_view element : call.words.subspan(2)) {
+    const auto mark = HyperLogLog::mark_of(element);
+    // Most elements change nothing in a sketch that has seen many others.
+    const bool may_look = text != nullptr && HyperLogLog::has_head(*text);
+    const auto known = may_look ? HyperLogLog::register_in(*text, mark.index) : std::nullopt;
+    if (known && *known >= mark.rank) continue;
+    if (known && HyperLogLog::is_dense(*text)) HyperLogLog::set_register(text->data(), mark);
+    marks.push_back(mark);
+  }
+  const bool has_changed = text == nullptr || !marks.empty();
+  if (has_changed && (text == nullptr || !HyperLogLog::has_head(*text) || !HyperLogLog::is_dense(*text))) {
+    auto sketch = find_sketch(call, call.words[1]);
+    if (!sketch) return;
+    for (const auto& mark : marks) sketch->add(mark);
+    set_sketch(call, call.words[1], *sketch);
+  } else if (has_changed) {
+    call.changed(call.words[1]);
+  } else if (!find_sketch(call, call.words[1])) {
+    return;
+  }
   call.reply.integer(has_changed ? 1 : 0);
 }
 

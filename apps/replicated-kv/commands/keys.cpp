@@ -118,15 +118,16 @@ void keys(Call& call) {
 }
 
 void scan(Call& call) {
-  const auto options = scan_options(call, 1, true);
+  const auto cursor = scan_cursor(call, call.words[1]);
+  const auto options = cursor ? scan_options(call, 1, *cursor, true) : std::nullopt;
   if (!options) return;
   std::vector<std::string> found;
-  const std::size_t cursor = scan_positions(*options, call.db().size(), [&](std::size_t position) {
+  const std::size_t next = scan_positions(*options, call.db().size(), [&](std::size_t position) {
     Database::Entry& entry = call.db().at(position);
     if (!options->matches(entry.key()) || call.find(entry.key()) == nullptr) return;
     if (options->type.empty() || name(entry.value.type()) == options->type) found.emplace_back(entry.key());
   });
-  reply_scan(call, cursor, found);
+  reply_scan(call, next, found);
 }
 
 void randomkey(Call& call) {

@@ -136,7 +136,10 @@ void list_remove(Call& call) {
   if (list == nullptr) return call.reply.integer(0);
   const std::string_view wanted = call.words[3];
   std::size_t removed = 0;
-  const std::size_t most = *count == 0 ? SIZE_MAX : static_cast<std::size_t>(std::abs(*count));
+  const std::size_t most = *count == 0
+                               ? SIZE_MAX
+                               : static_cast<std::size_t>(*count < 0 ? 0 - static_cast<std::uint64_t>(*count)
+                                                                     : static_cast<std::uint64_t>(*count));
   if (*count >= 0) {
     for (List::Place at = list->begin(); at != list->end() && removed < most;) {
       if (list->at(at) == wanted) {
@@ -185,11 +188,6 @@ std::optional<PositionOptions> position_options(Call& call) {
     if (has_value && is_word(call.words[i], "rank")) {
       const auto number = value();
       if (!number) return std::nullopt;
-      if (*number == INT64_MIN) {
-        call.reply.error(
-            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
-        return std::nullopt;
-      }
       if (*number == 0) {
         call.reply.error(
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use "
@@ -232,7 +230,8 @@ void list_position(Call& call) {
                            : options->count == 0 ? SIZE_MAX
                                                  : static_cast<std::size_t>(options->count);
   const bool is_reversed = options->rank < 0;
-  auto skipped = static_cast<std::uint64_t>(std::abs(options->rank)) - 1;
+  const auto rank = static_cast<std::uint64_t>(options->rank);
+  std::uint64_t skipped = (is_reversed ? 0 - rank : rank) - 1;
   List::Place at{};
   if (list != nullptr) at = is_reversed ? list->end() : list->begin();
   for (std::size_t i = 0; i < looked && found.size() < most; ++i) {

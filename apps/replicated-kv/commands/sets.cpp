@@ -107,7 +107,7 @@ void set_random(Call& call) {
     return set == nullptr ? call.reply.null() : call.reply.bulk(set->at(random.below(set->size()), digits));
   }
   if (call.words.size() > 3) return call.reply.error(kSyntax);
-  const auto count = random_count(call, call.words[2], INT64_MAX);
+  const auto count = random_count(call, call.words[2]);
   if (!count || !find_collection(call, call.words[1], set)) return;
   if (set == nullptr || *count == 0) return call.reply.array(0);
   if (*count > 0 && static_cast<std::size_t>(*count) >= set->size()) {
@@ -125,11 +125,10 @@ void set_random(Call& call) {
 }
 
 void set_scan(Call& call) {
-  const auto options = scan_options(call, 2);
   Set* set = nullptr;
-  if (!options || !find_collection(call, call.words[1], set)) return;
+  const auto options = begin_scan(call, set);
+  if (!options) return;
   std::vector<std::string> found;
-  if (set == nullptr) return reply_scan(call, 0, found);
   const auto add = [&](std::string_view member) {
     if (options->matches(member)) found.emplace_back(member);
     return true;

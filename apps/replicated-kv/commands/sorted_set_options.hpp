@@ -1,8 +1,10 @@
 // What several files of commands of sorted sets have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "apps/replicated-kv/commands/collections.hpp"

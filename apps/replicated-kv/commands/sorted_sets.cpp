@@ -184,7 +184,7 @@ void sorted_set_random(Call& call) {
     if (!find_collection(call, call.words[1], set)) return;
     return set == nullptr ? call.reply.null() : call.reply.bulk(set->at(random.below(set->size())).name);
   }
-  const auto count = random_count(call, call.words[2], INT64_MAX);
+  const auto count = random_count(call, call.words[2]);
   if (!count) return;
   const bool has_scores = call.words.size() == 4 && is_word(call.words[3], "withscores");
   if (call.words.size() > 4 || (call.words.size() == 4 && !has_scores)) return call.reply.error(kSyntax);
@@ -205,11 +205,10 @@ void sorted_set_random(Call& call) {
 }
 
 void sorted_set_scan(Call& call) {
-  const auto options = scan_options(call, 2);
   SortedSet* set = nullptr;
-  if (!options || !find_collection(call, call.words[1], set)) return;
+  const auto options = begin_scan(call, set);
+  if (!options) return;
   std::vector<std::string> found;
-  if (set == nullptr) return reply_scan(call, 0, found);
   const auto add = [&](const SortedSet::Member& member) {
     if (!options->matches(member.name)) return;
     found.emplace_back(member.name);

@@ -74,6 +74,42 @@ double tau(double x) {
   return z / 3;
 }
 
+unsigned byte_at(std::string_view body, std::size_t at) {
+  return at < body.size() ? static_cast<unsigned char>(body[at]) : 0;
+}
+
+constexpr unsigned kRegisterMask = (1U << kRegisterBits) - 1;
+
+std::uint8_t dense_register(std::string_view body, std::size_t index) {
+  const std::size_t bit = index * kRegisterBits;
+  const unsigned both = byte_at(body, bit / 8) | byte_at(body, bit / 8 + 1) << 8;
+  return static_cast<std::uint8_t>(both >> (bit % 8) & kRegisterMask);
+}
+
+/// Calls `visitor(first, run, value)` for each run of equal registers of a sparse sketch. Returns false if
+/// the runs are not those of all registers.
+template <typename Visitor>
+bool visit_runs(std::string_view body, const Visitor& visitor) {
+  std::size_t index = 0;
+  for (std::size_t at = 0; at < body.size(); ++at) {
+    const unsigned byte = byte_at(body, at);
+    std::size_t run = 0;
+    unsigned value = 0;
+    if ((byte & 0x80) != 0) {
+      value = (byte >> 2 & 0x1F) + 1;
+      run = (byte & 3) + 1;
+    } else if ((byte & 0x40) != 0) {
+      run = ((byte & 0x3F) << 8 | byte_at(body, ++at)) + 1;
+    } else {
+      run = (byte & 0x3F) + 1;
+    }
+    if (run > HyperLogLog::kRegisters - index) return false;
+    visitor(index, run, static_cast<std::uint8_t>(value));
+    index += run;
+  }
+  return index == HyperLogLog::kRegisters;
+}
+
 }  // namespace
 
 bool HyperLogLog::has_head(std::string_view sketch) {
@@ -87,35 +123,38 @@ std::optional<HyperLogLog> HyperLogLog::read(std::string_view sketch) {
   HyperLogLog result;
   result.is_dense_ = sketch[kEncodingByte] == kDense;
   const std::string_view body = sketch.substr(kHeadBytes);
-  const auto byte = [&](std::size_t at) -> unsigned {
-    return at < body.size() ? static_cast<unsigned char>(body[at]) : 0;
-  };
   if (result.is_dense_) {
-    for (std::size_t i = 0; i < kRegisters; ++i) {
-      const std::size_t bit = i * kRegisterBits;
-      const unsigned both = byte(bit / 8) | byte(bit / 8 + 1) << 8;
-      result.registers_[i] = static_cast<std::uint8_t>(both >> (bit % 8) & ((1U << kRegisterBits) - 1));
-    }
+    for (std::size_t i = 0; i < kRegisters; ++i) result.registers_[i] = dense_register(body, i);
     return result;
   }
-  std::size_t index = 0;
-  for (std::size_t at = 0; at < body.size(); ++at) {
-    std::size_t run = 0;
-    unsigned value = 0;
-    if ((byte(at) & 0x80) != 0) {
-      value = (byte(at) >> 2 & 0x1F) + 1;
-      run = (byte(at) & 3) + 1;
-    } else if ((byte(at) & 0x40) != 0) {
-      run = ((byte(at) & 0x3F) << 8 | byte(at + 1)) + 1;
-      ++at;
-    } else {
-      run = (byte(at) & 0x3F) + 1;
-    }
-    if (run > kRegisters - index) return std::nullopt;
-    for (; run > 0; --run) result.registers_[index++] = static_cast<std::uint8_t>(value);
-  }
-  if (index != kRegisters) return std::nullopt;
-  return result;
+  const bool is_good = visit_runs(body, [&](std::size_t first, std::size_t run, std::uint8_t value) {
+    std::fill_n(result.registers_.begin() + static_cast<std::ptrdiff_t>(first), run, value);
+  });
+  return is_good ? std::optional(result) : std::nullopt;
+}
+
+bool HyperLogLog::is_dense(std::string_view sketch) {
+  return sketch[kEncodingByte] == kDense;
+}
+
+std::optional<std::uint8_t> HyperLogLog::register_in(std::string_view sketch, std::size_t index) {
+  const std::string_view body = sketch.substr(kHeadBytes);
+  if (is_dense(sketch)) return dense_register(body, index);
+  std::uint8_t found = 0;
+  const bool is_good = visit_runs(body, [&](std::size_t first, std::size_t run, std::uint8_t value) {
+    if (index >= first && index < first + run) found = value;
+  });
+  return is_good ? std::optional(found) : std::nullopt;
+}
+
+void HyperLogLog::set_register(char* sketch, const Mark& mark) {
+  const std::size_t bit = mark.index * kRegisterBits, at = kHeadBytes + bit / 8;
+  const unsigned mask = kRegisterMask << (bit % 8), value = static_cast<unsigned>(mark.rank) << (bit % 8);
+  sketch[at] = static_cast<char>((static_cast<unsigned char>(sketch[at]) & ~mask) | value);
+  // The second byte may be behind the end only if no bit of the register is in it.
+  if (mask > 0xFF)
+    sketch[at + 1] =
+        static_cast<char>((static_cast<unsigned char>(sketch[at + 1]) & ~(mask >> 8)) | value >> 8);
 }
 
 std::optional<std::string> HyperLogLog::write_sparse(std::size_t most) const {
@@ -144,24 +183,18 @@ std::string HyperLogLog::write(std::size_t most_sparse) const {
     if (auto sparse = write_sparse(most_sparse + kHeadBytes)) return *sparse;
   std::string sketch = head(kDense);
   sketch.resize(kDenseBytes);
-  for (std::size_t i = 0; i < kRegisters; ++i) {
-    const std::size_t bit = i * kRegisterBits, at = kHeadBytes + bit / 8;
-    const unsigned both = static_cast<unsigned>(registers_[i]) << (bit % 8);
-    sketch[at] = static_cast<char>(sketch[at] | static_cast<char>(both & 0xFF));
-    if (at + 1 < sketch.size())
-      sketch[at + 1] = static_cast<char>(sketch[at + 1] | static_cast<char>(both >> 8));
-  }
+  for (std::size_t i = 0; i < kRegisters; ++i) set_register(sketch.data(), {i, registers_[i]});
   return sketch;
 }
 
-bool HyperLogLog::add(std::string_view element) {
+HyperLogLog::Mark HyperLogLog::mark_of(std::string_view element) {
   const std::uint64_t hash = murmur_hash(element);
-  std::uint8_t& known = registers_[hash & (kRegisters - 1)];
   const std::uint64_t rest = hash >> kIndexBits | std::uint64_t{1} << kRankBits;
-  const auto rank = static_cast<std::uint8_t>(std::countr_zero(rest) + 1);
-  if (rank <= known) return false;
-  known = rank;
-  return true;
+  return {hash & (kRegisters - 1), static_cast<std::uint8_t>(std::countr_zero(rest) + 1)};
+}
+
+void HyperLogLog::add(const Mark& mark) {
+  registers_[mark.index] = std::max(registers_[mark.index], mark.rank);
 }
 
 void HyperLogLog::merge(const HyperLogLog& other) {

@@ -23,8 +23,19 @@ class HyperLogLog {
   /// The sketch. It is sparse if it was sparse, and if it takes no more than `most_sparse` bytes.
   std::string write(std::size_t most_sparse) const;
 
-  /// Returns true if this has changed the sketch.
-  bool add(std::string_view element);
+  /// What an element does: it makes a register at least this large.
+  struct Mark {
+    std::size_t index;
+    std::uint8_t rank;
+  };
+  static Mark mark_of(std::string_view element);
+  /// A register of a sketch with the right head, or nullopt if its contents are wrong.
+  static std::optional<std::uint8_t> register_in(std::string_view sketch, std::size_t index);
+  static bool is_dense(std::string_view sketch);
+  /// Sets a register of a dense sketch.
+  static void set_register(char* sketch, const Mark& mark);
+
+  void add(const Mark& mark);
   void merge(const HyperLogLog& other);
   std::uint64_t count() const;
 

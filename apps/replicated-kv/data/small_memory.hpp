@@ -25,8 +25,10 @@ class SmallMemory {
   std::size_t used() const { return used_; }
 
  private:
-  std::pmr::unsynchronized_pool_resource pools_{
-      {.max_blocks_per_chunk = 4096, .largest_required_pool_block = kMostPooledBytes}};
+  static constexpr std::pmr::pool_options kPools{.max_blocks_per_chunk = 4096,
+                                                 .largest_required_pool_block = kMostPooledBytes};
+
+  std::pmr::unsynchronized_pool_resource pools_{kPools};
   std::size_t used_ = 0;
 };
 

@@ -82,6 +82,7 @@ std::optional<double> SortedSet::score(std::string_view name) const {
 }
 
 bool SortedSet::set(std::string_view name, double score) {
+  if (score == 0) score = 0;  // There is no negative zero here.
   if (name.size() > limits().sorted_set_bytes) is_large_ = true;
   if (!large_) {
     const std::size_t at = offset_of(name);

@@ -310,12 +310,8 @@ void Service::command(Client&, Arguments words, ReplyWriter& reply) {
     if (one == nullptr) return reply.error("ERR Invalid command specified");
     if (!fits(*one, called.size()))
       return reply.error("ERR Invalid number of arguments specified for command");
-    if (one->step == 0) return reply.error("ERR The command has no key arguments");
-    const auto size = static_cast<int>(called.size());
-    const int last = one->last < 0 ? size + one->last : one->last;
-    std::vector<std::string_view> keys;
-    for (int i = one->first; i <= last && i < size; i += one->step)
-      keys.push_back(called[static_cast<std::size_t>(i)]);
+    const auto keys = keys_of(*one, called);
+    if (keys.empty()) return reply.error("ERR The command has no key arguments");
     reply.array(keys.size());
     for (const std::string_view key : keys) reply.bulk(key);
     return;

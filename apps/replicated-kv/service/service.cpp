@@ -198,9 +198,8 @@ bool Service::has_waited_too_long() const {
          (!in_flight_.empty() && is_old(in_flight_.front().since));
 }
 
-void Service::run(const Command& command, std::uint32_t database, Arguments words, Milliseconds now,
-                  ReplyWriter& reply) {
-  Call call{*databases_, database, words, now, next_random(), reply, pubsub_};
+void Service::run(const Command& command, const RunOptions& options, Arguments words, ReplyWriter& reply) {
+  Call call{*databases_, options.database, words, agreed_, options.random, reply, pubsub_};
   run(command, call);
 }
 
@@ -214,7 +213,7 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
   if (is_alone()) {
     agreed_ = std::max(agreed_, now_);
     ReplyWriter reply(client.output, client.is_resp3);
-    run(command, client.database, words, agreed_, reply);
+    run(command, {client.database, next_random()}, words, reply);
     serve_waiters();
     return true;
   }
@@ -236,7 +235,7 @@ bool Service::try_local_read(Client& client, const Command& command, Arguments w
   if (const auto deadline = databases_->earliest_deadline(); deadline && *deadline <= now_) return false;
   const std::size_t before = client.output.size();
   ReplyWriter reply(client.output, client.is_resp3);
-  run(command, client.database, words, agreed_, reply);
+  run(command, {client.database, next_random()}, words, reply);
   if (!order_->may_answer(applied_)) {
     client.output.resize(before);
     return false;
@@ -621,13 +620,16 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
     case EntryKind::command: {
       take_command(in, decoded_);
       if (!in.is_good()) return;
+      // Servers that leave a command out must draw its number too. Otherwise later numbers would differ.
+      const std::uint64_t random = next_random();
       if (answer != nullptr) reply = ReplyWriter(answer->bytes, decoded_.is_resp3);
       const Command* const command =
           decoded_.is_local && answer == nullptr ? nullptr : find_command(decoded_.words[0]);
       if (command != nullptr && command->has(flag::kWaits)) {
-        if (execute_waiting_command(id, *command, decoded_, answer, reply)) return;
-      } else if (command != nullptr && command->run != nullptr)
-        run(*command, decoded_.database, decoded_.words, agreed_, reply);
+        if (execute_waiting_command(id, *command, decoded_, random, answer, reply)) return;
+      } else if (command != nullptr && command->run != nullptr) {
+        run(*command, {decoded_.database, random}, decoded_.words, reply);
+      }
       break;
     }
     case EntryKind::transaction: {
@@ -668,12 +670,13 @@ void Service::execute_transaction(VarintReader& in, const ClientId& id, Client* 
   for (; commands > 0; --commands) {
     take_command(in, next);
     if (!in.is_good()) return;
+    const std::uint64_t random = next_random();
     if (is_given_up || (next.is_local && client == nullptr)) continue;
     const Command* const command = find_command(next.words[0]);
     if (command == nullptr) {
       reply.error("ERR unknown command");
     } else if (command->run != nullptr) {
-      run(*command, next.database, next.words, agreed_, reply);
+      run(*command, {next.database, random}, next.words, reply);
     } else if (client != nullptr) {
       // SELECT has had its effect when the transaction was submitted.
       const std::uint32_t database = client->database;

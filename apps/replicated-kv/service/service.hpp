@@ -130,8 +130,11 @@ class Service {
   void resume_held();
   void run_client_command(Client& client, const Command& command, Arguments words);
   bool run_data_command(Client& client, const Command& command, Arguments words);
-  void run(const Command& command, std::uint32_t database, Arguments words, Milliseconds now,
-           ReplyWriter& reply);
+  struct RunOptions {
+    std::uint32_t database;
+    std::uint64_t random;
+  };
+  void run(const Command& command, const RunOptions& options, Arguments words, ReplyWriter& reply);
   void run(const Command& command, Call& call);
   bool try_local_read(Client& client, const Command& command, Arguments words);
   void queue_command(Client& client, Arguments words);
@@ -164,7 +167,7 @@ class Service {
   // Commands that wait: service/waiting.cpp.
   void run_waiting_command(Client& client, Arguments words);
   bool execute_waiting_command(const ClientId& id, const Command& command, const EncodedCommand& encoded,
-                               Answer* answer, ReplyWriter& reply);
+                               std::uint64_t random, Answer* answer, ReplyWriter& reply);
   void serve_waiters();
   void execute_stop(const ClientId& id, bool is_error);
   void stop_waiting(std::uint64_t client, bool is_error);

@@ -24,8 +24,9 @@ void Service::run_waiting_command(Client& client, Arguments words) {
 
 /// Returns true if the command waits now.
 bool Service::execute_waiting_command(const ClientId& id, const Command& command,
-                                      const EncodedCommand& encoded, Answer* answer, ReplyWriter& reply) {
-  Call call{*databases_, encoded.database, encoded.words, agreed_, next_random(), reply, pubsub_};
+                                      const EncodedCommand& encoded, std::uint64_t random, Answer* answer,
+                                      ReplyWriter& reply) {
+  Call call{*databases_, encoded.database, encoded.words, agreed_, random, reply, pubsub_};
   call.may_wait = true;
   run(command, call);
   Client* const client = id.server == server_ ? find(id.number) : nullptr;

@@ -84,6 +84,10 @@ Server& Servers::main() const {
   return **std::ranges::find(all, main_, [](const auto& one) { return one->id; });
 }
 
+Milliseconds Servers::now() const {
+  return static_cast<Milliseconds>(kFirstTime) + now_;
+}
+
 void Servers::tell_status() {
   std::vector<std::uint64_t> servers;
   for (const auto& one : all)

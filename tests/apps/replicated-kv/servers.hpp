@@ -72,6 +72,7 @@ class Servers {
   std::size_t alive() const;
   Server& any_alive();
   Server& main() const;
+  Milliseconds now() const;
   /// Runs until every client has its replies, and nothing is left to do.
   void settle();
   void pass(Milliseconds time) { now_ += time; }
