@@ -18,7 +18,8 @@ struct Answer {
   std::uint64_t position = 0;  ///< the answer may leave when all events below this position are stable
   bool is_ready = false;       ///< `bytes` is complete
   std::uint32_t writes = 0;    ///< the number of the requests that may change something
-  std::uint32_t requests = 0;
+  std::uint32_t requests = 0;  ///< the number of the requests that have a reply in `bytes`, or will have one
+  std::uint32_t missing = 0;   ///< the number of their replies that `bytes` does not have yet
   std::string bytes;
 };
 

@@ -317,6 +317,7 @@ Answer& Service::answer_in_batch(Client& client, bool is_write) {
     client.answers.push_back({.batch = last_batch_});
   Answer& answer = client.answers.back();
   ++answer.requests;
+  ++answer.missing;
   answer.writes += is_write;
   return answer;
 }
@@ -584,7 +585,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
     default: break;
   }
   if (answer == nullptr) return;
-  if (--answer->requests != 0) return;
+  if (--answer->missing != 0) return;
   answer->is_ready = true;
   answer->position = is_alone() ? 0 : applied_;
   if (!is_alone()) unstable_.emplace_back(applied_, number);

@@ -67,6 +67,42 @@ class Alone {
   Client* client_;
 };
 
+/// One server of two, whose events are executed when the test says so.
+class Ordered final : public Order {
+ public:
+  Ordered() {
+    service.begin(*this, 1);
+    service.on_status({.is_complete = true, .complete_replicas = 2}, now);
+  }
+  Result<std::uint64_t> submit(std::span<const std::byte> event) override {
+    events.emplace_back(event.begin(), event.end());
+    return events.size();
+  }
+  bool may_answer(std::uint64_t) const override { return false; }
+
+  /// Executes all events that were submitted and not executed.
+  void execute() {
+    for (; executed < events.size(); ++executed)
+      service.on_event({.position = executed,
+                        .own_number = executed + 1,
+                        .time = now * 1'000'000,
+                        .bytes = events[executed]});
+  }
+  std::string send(Client& client, std::string_view lines) {
+    const auto space = client.parser.space(lines.size());
+    std::memcpy(space.data(), lines.data(), lines.size());
+    client.parser.received(lines.size());
+    service.execute(client, now);
+    service.end_turn(now);
+    return std::exchange(client.output, {});
+  }
+
+  Milliseconds now = 1'700'000'000'000;
+  Service service{{.is_alone = false, .least_replicas = 2}};
+  std::vector<Bytes> events;
+  std::size_t executed = 0;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_clients_see_is_linearizable_whoever_dies_and_joins) {
@@ -143,6 +179,19 @@ BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
   BOOST_TEST(send("", now + 2000).starts_with("-UNCERTAIN "));
   BOOST_TEST(send("GET a\r\n", now + 2001).starts_with("-CLUSTERDOWN "));
   BOOST_TEST(send("PING\r\n", now + 2002) == "+PONG\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets_an_error) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.send(client, "SET a 1\r\nINCR a\r\n").empty());
+  ordered.execute();
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 1}, ordered.now);
+  ordered.now += 2000;
+  const std::string replies = ordered.send(client, "PING\r\n");
+  BOOST_TEST(replies.starts_with("-UNCERTAIN "));
+  BOOST_TEST(replies.find("\r\n-UNCERTAIN ") != std::string::npos);
+  BOOST_TEST(replies.ends_with("\r\n+PONG\r\n"));
 }
 
 BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
