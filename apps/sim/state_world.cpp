@@ -42,10 +42,14 @@ bool StateWorld::is_lost() {
 }
 
 void StateWorld::kill(MemberId id) {
+  leave(id);
+  ++deaths;
+}
+
+void StateWorld::leave(MemberId id) {
   StateProcess& one = (*this)[id];
   one.is_alive = false;
   std::erase(alive_, &one);
-  ++deaths;
 }
 
 void StateWorld::leave_out(MemberId id) {

@@ -49,6 +49,8 @@ class StateWorld {
   // -- Faults --
 
   void kill(MemberId id);
+  /// The process ends its membership by itself.
+  void leave(MemberId id);
   /// The group goes on without a member that lives and is in the view.
   void leave_out(MemberId id);
   /// Adds a process that opens the state later.
@@ -89,6 +91,7 @@ class StateWorld {
   /// The events that their submitters have seen stable.
   std::set<EventId> answered;
   std::vector<std::string> violations;
+  void violation(std::string what);
   std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed_transfers = 0, takeovers = 0, removals = 0,
                 begun_anew = 0;
 
@@ -101,7 +104,6 @@ class StateWorld {
     std::uint64_t begun_anew = 0;
   };
 
-  void violation(std::string what);
   std::vector<MemberId> alive_in_view();
   std::vector<MemberId> alive_in_group();
   bool open_everywhere();

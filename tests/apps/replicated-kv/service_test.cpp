@@ -35,8 +35,10 @@ Result<void> run(std::uint64_t seed, Planted planted, std::uint64_t& deaths) {
   deaths += servers.deaths;
   for (const auto& one : servers.all)
     if (one->is_alive && one->executed == servers.main().executed && !planted.submits_again_what_was_ordered)
-      BOOST_REQUIRE(content(one->service) == content(servers.main().service));
-  return check_linearizable(servers.history);
+      BOOST_REQUIRE(content(one->service()) == content(servers.main().service()));
+  if (const auto& wrong = servers.clients().violations; !wrong.empty())
+    return fail(Errc::corrupt, wrong.front());
+  return check_linearizable(servers.clients().history);
 }
 
 /// One server that is alone.
@@ -161,7 +163,7 @@ BOOST_AUTO_TEST_CASE(keys_expire_when_their_time_has_come) {
 BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
   Servers servers(1, 3, 1);
   Server& server = *servers.all[0];
-  Service& service = server.service;
+  Service& service = server.service();
   Client& client = service.connect("test", 0);
   const Milliseconds now = 1'700'000'100'000;
   const auto send = [&](std::string_view line, Milliseconds time) {
@@ -196,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets
 
 BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
   Servers servers(1, 3, 1);
-  Service& service = servers.all[0]->service;
+  Service& service = servers.all[0]->service();
   Client& client = service.connect("test", 0);
   const Milliseconds now = 1'700'000'100'000;
   service.on_status({}, now);
@@ -215,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
 BOOST_AUTO_TEST_CASE(a_request_that_is_longer_than_an_event_is_executed_whole) {
   Servers servers(3, 3, 1);
   Server& server = *servers.all[1];
-  Client& client = server.service.connect("test", 0);
+  Client& client = server.service().connect("test", 0);
   const std::string value(5 << 20, 'v');
   const std::string request = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + std::to_string(value.size()) + "\r\n" +
                               value + "\r\n*2\r\n$6\r\nSTRLEN\r\n$1\r\nk\r\n";
@@ -223,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_is_longer_than_an_event_is_executed_whole) {
   std::memcpy(space.data(), request.data(), request.size());
   client.parser.received(request.size());
   const Milliseconds now = 1'700'000'000'000;
-  server.service.execute(client, now);
+  server.service().execute(client, now);
   for (int i = 0; i < 200'000 && client.output.size() < 10; ++i) servers.step();
   BOOST_TEST(client.output == "+OK\r\n:" + std::to_string(value.size()) + "\r\n");
 }
