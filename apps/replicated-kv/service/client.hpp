@@ -44,6 +44,8 @@ struct Client {
 
   // Transactions.
   bool is_in_multi = false, has_multi_error = false, watches = false;
+  /// It watched keys when the server left the order. Nobody knows whether they have changed since.
+  bool has_lost_watches = false;
   std::vector<std::vector<std::string>> queued;
   std::size_t queued_bytes = 0;
 };

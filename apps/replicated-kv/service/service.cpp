@@ -248,6 +248,13 @@ bool Service::run_exec(Client& client) {
     unwatch(client);
     return reply_error(client, "EXECABORT Transaction discarded because of previous errors."), true;
   }
+  if (client.has_lost_watches) {
+    leave_multi(client);
+    unwatch(client);
+    std::string text;
+    ReplyWriter(text, client.is_resp3).null_array();
+    return answer(client, text), true;
+  }
   if (!is_alone() && has_waited_too_long()) {
     leave_multi(client);
     unwatch(client);
@@ -292,6 +299,7 @@ bool Service::run_watch(Client& client, Arguments words) {
 
 /// Nobody waits for the answer.
 void Service::unwatch(Client& client) {
+  client.has_lost_watches = false;
   if (!std::exchange(client.watches, false)) return;
   batch_for(client, EntryKind::unwatch);
   execute_alone();
@@ -480,7 +488,8 @@ void Service::end(Milliseconds now) {
   unavailable_since_ = now;
   applied_ = stable_ = 0;
   parts_.clear();
-  for (const auto& [number, client] : clients_) client->watches = false;
+  for (const auto& [number, client] : clients_)
+    if (std::exchange(client->watches, false)) client->has_lost_watches = true;
 }
 
 void Service::on_status(const ReplicaStatus& status, Milliseconds now) {

@@ -72,8 +72,9 @@ class Alone {
 /// One server of two, whose events are executed when the test says so.
 class Ordered final : public Order {
  public:
-  Ordered() {
-    service.begin(*this, 1);
+  Ordered() { take_part(1); }
+  void take_part(std::uint64_t member) {
+    service.begin(*this, member);
     service.on_status({.is_complete = true, .complete_replicas = 2}, now);
   }
   Result<std::uint64_t> submit(std::span<const std::byte> event) override {
@@ -194,6 +195,22 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets
   BOOST_TEST(replies.starts_with("-UNCERTAIN "));
   BOOST_TEST(replies.find("\r\n-UNCERTAIN ") != std::string::npos);
   BOOST_TEST(replies.ends_with("\r\n+PONG\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_transaction_is_given_up_if_the_server_has_left_the_order_since_watch) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", 0);
+  const auto done = [&](std::string_view lines) {
+    std::string replies = ordered.send(client, lines);
+    ordered.execute();
+    ordered.service.on_stable(ordered.executed);
+    return replies + std::exchange(client.output, {});
+  };
+  BOOST_TEST(done("WATCH a\r\n") == "+OK\r\n");
+  ordered.service.end(ordered.now);
+  ordered.take_part(2);
+  BOOST_TEST(done("MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*-1\r\n");
+  BOOST_TEST(done("MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
