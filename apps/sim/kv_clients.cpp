@@ -1,6 +1,7 @@
 #include "apps/sim/kv_clients.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -18,6 +19,8 @@ constexpr std::int64_t kRounding = 2 * kMillisecond;
 /// The numbers of keys of each kind in a round.
 constexpr std::uint64_t kKeys = 3, kDeadlineKeys = 2;
 constexpr std::uint64_t kLongestDeadline = 400;
+/// The longest times between WATCH and its transaction. In the last one, much can happen.
+constexpr std::array<std::uint64_t, 3> kThinks{1, 5 * kMillisecond, 500 * kMillisecond};
 
 std::string encoded(const std::vector<std::string>& words) {
   std::string text = "*" + std::to_string(words.size()) + "\r\n";
@@ -73,6 +76,7 @@ void KvClients::step(const std::function<KvServer&()>& any_server, std::int64_t 
   read_replies(client);
   if (!client.awaited.empty()) return;
   if (client.must_reconnect) return close(client);
+  if (client.thinks_until > now_) return;
   act(client);
   client.server->service().execute(*client.client, client.server->clock());
 }
@@ -269,6 +273,7 @@ void KvClients::finish(TestClient& client, Sent done, Awaited awaited,
   if (awaited == Awaited::watched_value && !client.must_reconnect) {
     client.is_in_watch = true;
     client.watched_value = replies.front();
+    client.thinks_until = now_ + static_cast<std::int64_t>(below(kThinks[below(kThinks.size())]));
   }
   note_expiry(done);
   history.push_back(std::move(done.operation));

@@ -84,6 +84,7 @@ class KvClients {
     bool is_in_watch = false;  // it watches a key and has its value
     bool must_reconnect = false;
     std::string watched_key, watched_value;
+    std::int64_t thinks_until = 0;  // between WATCH and the transaction
   };
   using Words = std::vector<std::string>;
 
