@@ -200,7 +200,7 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   const bool is_read = command.has(flag::kRead);
   if (is_read && try_local_read(client, command, words)) return true;
-  Bytes& batch = batch_for(client, EntryKind::command);
+  Bytes& batch = batch_for(client.number, EntryKind::command);
   put_command(batch, client.database, client.is_resp3, is_read, words);
   answer_in_batch(client, !is_read);
   return true;
@@ -261,7 +261,7 @@ bool Service::run_exec(Client& client) {
     return reply_error(client, kClusterDown), true;
   }
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
-  Bytes& batch = batch_for(client, EntryKind::transaction);
+  Bytes& batch = batch_for(client.number, EntryKind::transaction);
   put_varint(batch, client.is_resp3);
   put_varint(batch, client.queued.size());
   bool is_write = client.watches;
@@ -287,7 +287,7 @@ bool Service::run_watch(Client& client, Arguments words) {
   if (client.is_in_multi) return reply_error(client, "ERR WATCH inside MULTI is not allowed"), true;
   if (!is_alone() && has_waited_too_long()) return reply_error(client, kClusterDown), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
-  Bytes& batch = batch_for(client, EntryKind::watch);
+  Bytes& batch = batch_for(client.number, EntryKind::watch);
   put_varint(batch, client.database);
   put_varint(batch, words.size() - 1);
   for (const std::string_view key : words.subspan(1)) put_bytes(batch, key);
@@ -301,7 +301,7 @@ bool Service::run_watch(Client& client, Arguments words) {
 void Service::unwatch(Client& client) {
   client.has_lost_watches = false;
   if (!std::exchange(client.watches, false)) return;
-  batch_for(client, EntryKind::unwatch);
+  batch_for(client.number, EntryKind::unwatch);
   execute_alone();
 }
 
@@ -347,7 +347,7 @@ void Service::flush_stable() {
 // -- Batches --
 
 /// Returns the batch that the next entry belongs to, with the beginning of the entry.
-Bytes& Service::batch_for(Client& client, EntryKind kind) {
+Bytes& Service::batch_for(std::uint64_t client, EntryKind kind) {
   if (batches_.empty() || batches_.back().submitted != 0) {
     Batch& batch = batches_.emplace_back();
     batch.number = ++last_batch_;
@@ -358,7 +358,9 @@ Bytes& Service::batch_for(Client& client, EntryKind kind) {
   }
   Bytes& bytes = batches_.back().bytes;
   put_varint(bytes, static_cast<std::uint8_t>(kind));
-  put_varint(bytes, client.number);
+  put_varint(bytes, client);
+  if (kind == EntryKind::unwatch || kind == EntryKind::transaction)
+    batches_.back().unwatching.push_back(client);
   return bytes;
 }
 
@@ -465,7 +467,13 @@ void Service::give_up(bool has_ended) {
     }
     flush(*client);
   }
+  // A transaction ends the watch of its client also if it is refused.
+  std::vector<std::uint64_t> unwatching;
+  for (const Batch& batch : batches_)
+    if (batch.submitted == 0)
+      unwatching.insert(unwatching.end(), batch.unwatching.begin(), batch.unwatching.end());
   std::erase_if(batches_, [](const Batch& batch) { return batch.submitted == 0; });
+  for (const std::uint64_t client : unwatching) batch_for(client, EntryKind::unwatch);
   if (has_ended) {
     batches_.clear();
     in_flight_.clear();

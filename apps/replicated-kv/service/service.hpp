@@ -108,6 +108,7 @@ class Service {
     Bytes bytes;
     std::size_t submitted = 0;  // of `bytes`
     Milliseconds since = 0;
+    std::vector<std::uint64_t> unwatching;  // the clients that watch no keys after it
   };
   struct InFlight {
     std::uint64_t event = 0;  // the number of its last event
@@ -144,7 +145,7 @@ class Service {
   void flush_stable();
 
   // Batches.
-  Bytes& batch_for(Client& client, EntryKind kind);
+  Bytes& batch_for(std::uint64_t client, EntryKind kind);
   void submit_batches();
   void give_up(bool has_ended);
   void execute_alone();

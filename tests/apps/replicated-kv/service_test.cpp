@@ -78,6 +78,7 @@ class Ordered final : public Order {
     service.on_status({.is_complete = true, .complete_replicas = 2}, now);
   }
   Result<std::uint64_t> submit(std::span<const std::byte> event) override {
+    if (is_full) return fail(Errc::would_block, "full");
     events.emplace_back(event.begin(), event.end());
     return events.size();
   }
@@ -90,6 +91,13 @@ class Ordered final : public Order {
                         .own_number = executed + 1,
                         .time = now * 1'000'000,
                         .bytes = events[executed]});
+  }
+  /// Sends requests, executes them, and returns the replies.
+  std::string done(Client& client, std::string_view lines) {
+    std::string replies = send(client, lines);
+    execute();
+    service.on_stable(executed);
+    return replies + std::exchange(client.output, {});
   }
   std::string send(Client& client, std::string_view lines) {
     const auto space = client.parser.space(lines.size());
@@ -104,6 +112,7 @@ class Ordered final : public Order {
   Service service{{.is_alone = false, .least_replicas = 2}};
   std::vector<Bytes> events;
   std::size_t executed = 0;
+  bool is_full = false;
 };
 
 }  // namespace
@@ -200,17 +209,25 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets
 BOOST_AUTO_TEST_CASE(a_transaction_is_given_up_if_the_server_has_left_the_order_since_watch) {
   Ordered ordered;
   Client& client = ordered.service.connect("test", 0);
-  const auto done = [&](std::string_view lines) {
-    std::string replies = ordered.send(client, lines);
-    ordered.execute();
-    ordered.service.on_stable(ordered.executed);
-    return replies + std::exchange(client.output, {});
-  };
-  BOOST_TEST(done("WATCH a\r\n") == "+OK\r\n");
+  BOOST_TEST(ordered.done(client, "WATCH a\r\n") == "+OK\r\n");
   ordered.service.end(ordered.now);
   ordered.take_part(2);
-  BOOST_TEST(done("MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*-1\r\n");
-  BOOST_TEST(done("MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+  BOOST_TEST(ordered.done(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*-1\r\n");
+  BOOST_TEST(ordered.done(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_transaction_that_was_refused_ends_the_watch_of_its_client) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.done(client, "WATCH a\r\nSET a 1\r\n") == "+OK\r\n+OK\r\n");
+  ordered.is_full = true;
+  BOOST_TEST(ordered.send(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n");
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 1}, ordered.now);
+  ordered.now += 2000;
+  BOOST_TEST(ordered.send(client, "").starts_with("-CLUSTERDOWN "));
+  ordered.is_full = false;
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 2}, ordered.now);
+  BOOST_TEST(ordered.done(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*1\r\n:2\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
