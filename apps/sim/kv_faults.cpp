@@ -1,5 +1,6 @@
 // The faults of the scenario kv.
 #include <algorithm>
+#include <array>
 
 #include "apps/sim/kv_world.hpp"
 

@@ -10,7 +10,7 @@ constexpr std::int64_t kJoinAgain = 100 * kMillisecond;
 constexpr std::uint64_t kTwiceOneIn = 16;
 
 /// What the trace records. The numbers follow sim::TraceKind::scenario.
-enum What : std::uint32_t { kEvent = 1, kStable, kStatus, kSave, kLoad, kEnd, kSubmit };
+enum What : std::uint32_t { kEvent = 1, kStable, kStatus, kLoad, kEnd, kSubmit };
 
 }  // namespace
 

@@ -27,7 +27,7 @@ class KvWorld {
   bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
   KvHost& any_running();
   KvHost* host_of(MemberId member);
-  /// A server takes part, is not paused, and another one that has the state is not paused either. So the
+  /// True if the server takes part, and another one in the group has the state and is not paused. So the
   /// state is not lost without this server.
   bool can_do_without(const KvHost& host);
   bool is_another_paused(const KvHost& host);
