@@ -14,7 +14,8 @@ constexpr std::uint32_t kPartsPerMillion = 30'000;
 
 }  // namespace
 
-FaultsOption::FaultsOption(CLI::App& command, std::span<const std::string_view> strikes) : names_(strikes) {
+FaultsOption::FaultsOption(CLI::App& command, std::span<const std::string_view> strikes, bool has_network)
+    : names_(strikes), has_network_(has_network) {
   std::string help = "none, all, or some of ";
   for (const std::string& name : all()) help += name + ',';
   help.pop_back();
@@ -23,6 +24,7 @@ FaultsOption::FaultsOption(CLI::App& command, std::span<const std::string_view> 
 
 std::vector<std::string> FaultsOption::all() const {
   std::vector<std::string> all(names_.begin(), names_.end());
+  if (!has_network_) return all;
   for (const auto& [name, rate] : kRates) all.emplace_back(name);
   return all;
 }
@@ -39,7 +41,7 @@ Result<void> FaultsOption::apply(sim::FaultRates& rates, std::span<std::uint32_t
   for (const std::string& kind : asked_) {
     const auto rate = std::ranges::find(kRates, kind, &decltype(kRates)::value_type::first);
     const auto named = std::ranges::find(names_, kind);
-    if (rate != kRates.end())
+    if (has_network_ && rate != kRates.end())
       rates.*rate->second = kPartsPerMillion;
     else if (named != names_.end())
       strikes[static_cast<std::size_t>(named - names_.begin())] += times;

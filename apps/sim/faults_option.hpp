@@ -15,8 +15,8 @@ namespace rdmc::sim_app {
 class FaultsOption {
  public:
   /// Adds the option to `command`. `strikes` has the names of the faults that happen a given number of times.
-  /// The option also accepts the faults of the network, which have rates.
-  FaultsOption(CLI::App& command, std::span<const std::string_view> strikes);
+  /// If `has_network`, the option also accepts the faults of the network, which have rates.
+  FaultsOption(CLI::App& command, std::span<const std::string_view> strikes, bool has_network = true);
   FaultsOption(const FaultsOption&) = delete;
   FaultsOption& operator=(const FaultsOption&) = delete;
 
@@ -31,6 +31,7 @@ class FaultsOption {
   std::vector<std::string> all() const;
 
   std::span<const std::string_view> names_;
+  const bool has_network_;
   std::string text_ = "none";
   std::vector<std::string> asked_;
 };

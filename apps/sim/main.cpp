@@ -10,6 +10,7 @@
 
 #include "apps/program/output.hpp"
 #include "apps/sim/auto_choice.hpp"
+#include "apps/sim/kv_command.hpp"
 #include "apps/sim/scenario.hpp"
 #include "apps/sim/store_command.hpp"
 #include "apps/sim/views_command.hpp"
@@ -259,6 +260,7 @@ int main(int argc, char** argv) {
   bcast->add_flag("--json", json, "print one JSON object on stdout");
   rdmc::sim_app::ViewsCommand views(app, json);
   rdmc::sim_app::StoreCommand store(app, json);
+  rdmc::sim_app::KvCommand kv(app, json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -266,6 +268,7 @@ int main(int argc, char** argv) {
   }
   if (views.is_asked()) return run(views, json);
   if (store.is_asked()) return run(store, json);
+  if (kv.is_asked()) return run(kv, json);
   options.selective_repeat = !go_back_n;
   options.algorithm = schedule.chosen().value_or(options.algorithm);
   const auto racks = schedule.racks(options.members);

@@ -73,7 +73,8 @@ class ThisHost(Documented):
     @scenario("sim")
     def test_the_simulator_finds_no_violation(self):
         for text in ("rdmc_sim bcast --seed 8 --members 8 --size 1M --faults all",
-                     "rdmc_sim bcast --members 4096 --size 256M --rate 20g"):
+                     "rdmc_sim bcast --members 4096 --size 256M --rate 20g",
+                     "rdmc_sim kv --seed 8 --members 3 --faults all"):
             self.assertRegex(self.run_documented(text), r"(?m)^trace_hash +\S+")
 
     @scenario("rank_program")

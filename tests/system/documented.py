@@ -76,6 +76,7 @@ COMMANDS = {
     # The simulator, and a measurement between two processes.
     "rdmc_sim bcast --seed 8 --members 8 --size 1M --faults all": Here("sim"),
     "rdmc_sim bcast --members 4096 --size 256M --rate 20g": Here("sim", {"4096": "512", "256M": "32M"}),
+    "rdmc_sim kv --seed 8 --members 3 --faults all": Here("sim"),
     "build/bench/rdmc_perf unicast --fabric dpdk": Here("perf", {"dpdk": "dpdk --size 64K --iterations 5"}),
     # A rank program.
     "build/apps/run/rdmc_run -n 4 -r 1 build/apps/run/rdmc_example_cg --size 500 --iterations 200": Here("rank_program"),

@@ -19,7 +19,8 @@ struct Answer {
   bool is_ready = false;       ///< `bytes` is complete
   bool is_waiting = false;     ///< the command waits for a key, as the databases know
   std::uint32_t writes = 0;    ///< the number of the requests that may change something
-  std::uint32_t requests = 0;
+  std::uint32_t requests = 0;  ///< the number of the requests that have a reply in `bytes`, or will have one
+  std::uint32_t missing = 0;   ///< the number of their replies that `bytes` does not have yet
   std::string bytes;
 };
 
@@ -48,6 +49,8 @@ struct Client {
 
   // Transactions.
   bool is_in_multi = false, has_multi_error = false, watches = false;
+  /// It watched keys when the server left the order. Nobody knows whether they have changed since.
+  bool has_lost_watches = false;
   std::vector<std::vector<std::string>> queued;
   std::size_t queued_bytes = 0;
 };

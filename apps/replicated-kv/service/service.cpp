@@ -270,6 +270,13 @@ bool Service::run_exec(Client& client) {
     unwatch(client);
     return reply_error(client, "EXECABORT Transaction discarded because of previous errors."), true;
   }
+  if (client.has_lost_watches) {
+    leave_multi(client);
+    unwatch(client);
+    std::string text;
+    ReplyWriter(text, client.is_resp3).null_array();
+    return answer(client, text), true;
+  }
   if (!is_alone() && has_waited_too_long()) {
     leave_multi(client);
     unwatch(client);
@@ -314,6 +321,7 @@ bool Service::run_watch(Client& client, Arguments words) {
 
 /// Nobody waits for the answer. The client also stops to wait for keys.
 void Service::unwatch(Client& client) {
+  client.has_lost_watches = false;
   if (!std::exchange(client.watches, false) && !client.may_be_waiting) return;
   batch_for(client.number, EntryKind::unwatch);
   execute_alone();
@@ -339,6 +347,7 @@ Answer& Service::answer_in_batch(Client& client, bool is_write) {
     client.answers.push_back({.batch = last_batch_});
   Answer& answer = client.answers.back();
   ++answer.requests;
+  ++answer.missing;
   answer.writes += is_write;
   return answer;
 }
@@ -372,6 +381,8 @@ Bytes& Service::batch_for(std::uint64_t client, EntryKind kind) {
   Bytes& bytes = batches_.back().bytes;
   put_varint(bytes, static_cast<std::uint8_t>(kind));
   put_varint(bytes, client);
+  if (kind == EntryKind::unwatch || kind == EntryKind::transaction)
+    batches_.back().unwatching.push_back(client);
   return bytes;
 }
 
@@ -498,7 +509,13 @@ void Service::give_up(bool has_ended) {
     if (client->may_be_waiting && !waiting_answer({server_, number})) resume(*client);
     flush(*client);
   }
+  // A transaction ends the watch of its client also if it is refused.
+  std::vector<std::uint64_t> unwatching;
+  for (const Batch& batch : batches_)
+    if (batch.submitted == 0)
+      unwatching.insert(unwatching.end(), batch.unwatching.begin(), batch.unwatching.end());
   std::erase_if(batches_, [](const Batch& batch) { return batch.submitted == 0; });
+  for (const std::uint64_t client : unwatching) batch_for(client, EntryKind::unwatch);
   if (has_ended) {
     batches_.clear();
     in_flight_.clear();
@@ -521,7 +538,8 @@ void Service::end(Milliseconds now) {
   unavailable_since_ = now;
   applied_ = stable_ = 0;
   parts_.clear();
-  for (const auto& [number, client] : clients_) client->watches = false;
+  for (const auto& [number, client] : clients_)
+    if (std::exchange(client->watches, false)) client->has_lost_watches = true;
 }
 
 void Service::on_status(const ReplicaStatus& status, Milliseconds now) {
@@ -645,7 +663,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       break;
     default: break;
   }
-  if (answer != nullptr && --answer->requests == 0) finish(*client, *answer);
+  if (answer != nullptr && --answer->missing == 0) finish(*client, *answer);
   serve_waiters();
 }
 

@@ -110,6 +110,7 @@ class Service {
     Bytes bytes;
     std::size_t submitted = 0;  // of `bytes`
     Milliseconds since = 0;
+    std::vector<std::uint64_t> unwatching;  // the clients that watch no keys after it
   };
   struct InFlight {
     std::uint64_t event = 0;  // the number of its last event

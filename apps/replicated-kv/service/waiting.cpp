@@ -14,7 +14,7 @@ namespace rdmc::kv {
 void Service::run_waiting_command(Client& client, Arguments words) {
   put_command(batch_for(client.number, EntryKind::command), client.database, client.is_resp3, false, words);
   // Earlier answers of the batch need not wait for this one.
-  client.answers.push_back({.batch = last_batch_, .writes = 1, .requests = 1});
+  client.answers.push_back({.batch = last_batch_, .writes = 1, .requests = 1, .missing = 1});
   client.may_be_waiting = true;
   const auto wait = longest_wait(words);
   client.waits_until = wait && *wait > 0 ? now_ + *wait : 0;

@@ -26,7 +26,7 @@ void give(Server& server, Client& client, const std::string& lines) {
   std::memcpy(space.data(), lines.data(), lines.size());
   std::memcpy(space.data() + lines.size(), "\r\n", 2);
   client.parser.received(lines.size() + 2);
-  server.service.execute(client, server.servers.now());
+  server.service().execute(client, server.servers.now());
 }
 
 /// A command whose words marked with # become random.
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(servers_agree_about_collections_and_waiting_clients) {
     std::vector<std::pair<Server*, Client*>> clients;
     for (int i = 0; i < 9; ++i) {
       Server& server = *servers.all[static_cast<std::size_t>(i) % 3];
-      clients.emplace_back(&server, &server.service.connect("test", servers.now()));
+      clients.emplace_back(&server, &server.service().connect("test", servers.now()));
     }
     for (int i = 0; i < 6000; ++i) {
       auto& [server, client] = clients[servers.below(clients.size())];
@@ -101,8 +101,8 @@ BOOST_AUTO_TEST_CASE(servers_agree_about_collections_and_waiting_clients) {
         if (client->parser.waiting_bytes() < 1000) give(*server, *client, any_command(servers));
       }
       if (servers.below(500) == 0) {
-        server->service.disconnect(*client);
-        client = &server->service.connect("test", servers.now());
+        server->service().disconnect(*client);
+        client = &server->service().connect("test", servers.now());
       }
       if (i == 3000) servers.join();
       servers.step();
@@ -116,23 +116,23 @@ BOOST_AUTO_TEST_CASE(servers_agree_about_collections_and_waiting_clients) {
     for (int i = 0; i < 500'000 && !are_level(); ++i) servers.step();
     BOOST_REQUIRE(are_level());
     for (const auto& one : servers.all)
-      BOOST_REQUIRE(saved_state(one->service) == saved_state(servers.main().service));
+      BOOST_REQUIRE(saved_state(one->service()) == saved_state(servers.main().service()));
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_waiting_client_gets_what_another_server_pushes_and_only_one_of_them_gets_it) {
   Servers servers(5, 3, 1);
   Server &first = *servers.all[0], &second = *servers.all[1], &third = *servers.all[2];
-  Client& one = first.service.connect("test", servers.now());
-  Client& two = second.service.connect("test", servers.now());
-  Client& pusher = third.service.connect("test", servers.now());
+  Client& one = first.service().connect("test", servers.now());
+  Client& two = second.service().connect("test", servers.now());
+  Client& pusher = third.service().connect("test", servers.now());
   const auto run_until = [&](const auto& condition) {
     for (int i = 0; i < 200'000 && !condition(); ++i) servers.step();
     BOOST_REQUIRE(condition());
   };
   give(first, one, "SET x 1\r\nBLPOP queue 0\r\nGET x");
   run_until([&] { return one.output == "+OK\r\n"; });
-  run_until([&] { return !third.service.databases().waiters().is_empty(); });
+  run_until([&] { return !third.service().databases().waiters().is_empty(); });
   give(second, two, "BLPOP queue 0");
   for (int i = 0; i < 2000; ++i) servers.step();
   BOOST_TEST(two.output.empty());
@@ -142,36 +142,36 @@ BOOST_AUTO_TEST_CASE(a_waiting_client_gets_what_another_server_pushes_and_only_o
   give(third, pusher, "RPUSH queue second");
   run_until([&] { return two.output == "*2\r\n$5\r\nqueue\r\n$6\r\nsecond\r\n"; });
   for (int i = 0; i < 2000; ++i) servers.step();
-  for (const auto& server : servers.all) BOOST_TEST(server->service.databases().waiters().is_empty());
+  for (const auto& server : servers.all) BOOST_TEST(server->service().databases().waiters().is_empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_ends_when_its_time_is_over_or_the_client_is_gone) {
   Servers servers(6, 3, 1);
   Server& server = *servers.all[1];
-  Client& late = server.service.connect("test", servers.now());
-  Client& gone = server.service.connect("test", servers.now());
+  Client& late = server.service().connect("test", servers.now());
+  Client& gone = server.service().connect("test", servers.now());
   give(server, late, "BLPOP queue 0.001");
   give(server, gone, "BLPOP queue 0");
   bool was_waiting = false;
   for (int i = 0; i < 20'000 && late.output.empty(); ++i) {
     servers.step();
-    was_waiting = was_waiting || !servers.all[2]->service.databases().waiters().is_empty();
+    was_waiting = was_waiting || !servers.all[2]->service().databases().waiters().is_empty();
   }
   BOOST_TEST(was_waiting);
   BOOST_TEST(late.output == "*-1\r\n");
-  server.service.disconnect(gone);
+  server.service().disconnect(gone);
   for (int i = 0; i < 5000; ++i) servers.step();
-  for (const auto& one : servers.all) BOOST_TEST(one->service.databases().waiters().is_empty());
+  for (const auto& one : servers.all) BOOST_TEST(one->service().databases().waiters().is_empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_message_reaches_the_subscribers_of_all_servers) {
   Servers servers(7, 3, 1);
   std::vector<Client*> subscribers;
   for (const auto& server : servers.all) {
-    subscribers.push_back(&server->service.connect("test", servers.now()));
+    subscribers.push_back(&server->service().connect("test", servers.now()));
     give(*server, *subscribers.back(), "SUBSCRIBE news");
   }
-  Client& publisher = servers.all[1]->service.connect("test", servers.now());
+  Client& publisher = servers.all[1]->service().connect("test", servers.now());
   give(*servers.all[1], publisher, "PUBLISH news hello");
   for (int i = 0; i < 5000; ++i) servers.step();
   for (const Client* const one : subscribers)

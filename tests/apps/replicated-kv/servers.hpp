@@ -4,17 +4,16 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <memory>
-#include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "apps/replicated-kv/history/linearizability.hpp"
 #include "apps/replicated-kv/service/service.hpp"
+#include "apps/sim/kv_clients.hpp"
 
 namespace rdmc::kv::testing {
+
+using sim_app::KvClients, sim_app::KvServer;
 
 struct Event {
   std::uint64_t server = 0, number = 0;
@@ -30,33 +29,22 @@ struct Planted {
 
 class Servers;
 
-class Server final : public Order {
+class Server final : public Order, public KvServer {
  public:
   Server(Servers& all, std::uint64_t server_id, const ServiceOptions& options);
   Result<std::uint64_t> submit(std::span<const std::byte> event) override;
   bool may_answer(std::uint64_t applied) const override;
+  Service& service() override { return service_; }
+  Milliseconds clock() const override;
 
   Servers& servers;
   const std::uint64_t id;
-  Service service;
+  Service service_;
   bool is_alive = true;
   std::deque<Event> unordered;
   std::uint64_t submitted = 0;
   /// Positions. An event is stable when all servers have received it. Some may execute it later.
   std::size_t received = 0, executed = 0, stable = 0;
-};
-
-/// A client, which sends one or several requests and waits for all replies.
-struct TestClient {
-  std::uint64_t number = 0, connection = 0;
-  Server* server = nullptr;
-  Client* client = nullptr;
-  std::string got;  // replies that were not read yet
-  std::deque<std::string>
-      expected;  // what the next replies belong to: "", or the kind of a reply that is no operation
-  std::deque<Operation> sent;  // the operations whose replies are awaited
-  bool is_in_watch = false;    // WATCH and GET were sent
-  std::string watched_key, watched_value;
 };
 
 class Servers {
@@ -78,19 +66,12 @@ class Servers {
   void pass(Milliseconds time) { now_ += time; }
 
   std::vector<std::unique_ptr<Server>> all;
-  std::vector<Operation> history;
-  std::uint64_t deaths = 0, aborted = 0, local_reads = 0;
+  const KvClients& clients() const { return clients_; }
+  std::uint64_t deaths = 0;
   const Planted planted;
 
  private:
   friend class Server;
-  void act(TestClient& client);
-  void send(TestClient& client, const std::vector<std::string>& words, std::optional<Operation> operation,
-            const std::string& expected = "");
-  void read_replies(TestClient& client);
-  void finish(TestClient& client, const std::string& kind, const std::vector<std::string>& replies,
-              bool is_null);
-  void lose(TestClient& client);
   void order_one(Server& server);
   void receive_one(Server& server);
   void execute_one(Server& server);
@@ -100,8 +81,8 @@ class Servers {
   std::mt19937_64 random_;
   std::int64_t now_ = 1000;
   std::vector<Event> log_;
-  std::vector<TestClient> clients_;
-  std::uint64_t main_ = 1, last_server_ = 0, last_value_ = 0, last_connection_ = 0;
+  KvClients clients_;
+  std::uint64_t main_ = 1, last_server_ = 0;
 };
 
 }  // namespace rdmc::kv::testing

@@ -38,13 +38,15 @@ Result<void> run(std::uint64_t seed, Planted planted, std::uint64_t& deaths) {
   for (const auto& one : servers.all) {
     if (!one->is_alive) continue;
     if (!planted.submits_again_what_was_ordered)
-      BOOST_REQUIRE(content(one->service) == content(servers.main().service));
+      BOOST_REQUIRE(content(one->service()) == content(servers.main().service()));
     // Nothing is kept for clients of servers that are gone.
-    for (const std::uint64_t known : one->service.databases().watches().servers())
+    for (const std::uint64_t known : one->service().databases().watches().servers())
       BOOST_REQUIRE(std::ranges::any_of(
           servers.all, [&](const auto& other) { return other->is_alive && other->id == known; }));
   }
-  return check_linearizable(servers.history);
+  if (const auto& wrong = servers.clients().violations; !wrong.empty())
+    return fail(Errc::corrupt, wrong.front());
+  return check_linearizable(servers.clients().history);
 }
 
 /// One server that is alone.
@@ -73,6 +75,52 @@ class Alone {
 
  private:
   Client* client_;
+};
+
+/// One server of two, whose events are executed when the test says so.
+class Ordered final : public Order {
+ public:
+  Ordered() { take_part(1); }
+  void take_part(std::uint64_t member) {
+    service.begin(*this, member);
+    service.on_status({.is_complete = true, .complete_replicas = 2}, now);
+  }
+  Result<std::uint64_t> submit(std::span<const std::byte> event) override {
+    if (is_full) return fail(Errc::would_block, "full");
+    events.emplace_back(event.begin(), event.end());
+    return events.size();
+  }
+  bool may_answer(std::uint64_t) const override { return false; }
+
+  /// Executes all events that were submitted and not executed.
+  void execute() {
+    for (; executed < events.size(); ++executed)
+      service.on_event({.position = executed,
+                        .own_number = executed + 1,
+                        .time = now * 1'000'000,
+                        .bytes = events[executed]});
+  }
+  /// Sends requests, executes them, and returns the replies.
+  std::string done(Client& client, std::string_view lines) {
+    std::string replies = send(client, lines);
+    execute();
+    service.on_stable(executed);
+    return replies + std::exchange(client.output, {});
+  }
+  std::string send(Client& client, std::string_view lines) {
+    const auto space = client.parser.space(lines.size());
+    std::memcpy(space.data(), lines.data(), lines.size());
+    client.parser.received(lines.size());
+    service.execute(client, now);
+    service.end_turn(now);
+    return std::exchange(client.output, {});
+  }
+
+  Milliseconds now = 1'700'000'000'000;
+  Service service{{.is_alone = false, .least_replicas = 2}};
+  std::vector<Bytes> events;
+  std::size_t executed = 0;
+  bool is_full = false;
 };
 
 }  // namespace
@@ -136,7 +184,7 @@ BOOST_AUTO_TEST_CASE(keys_expire_when_their_time_has_come) {
 BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
   Servers servers(1, 3, 1);
   Server& server = *servers.all[0];
-  Service& service = server.service;
+  Service& service = server.service();
   Client& client = service.connect("test", 0);
   const Milliseconds now = 1'700'000'100'000;
   const auto send = [&](std::string_view line, Milliseconds time) {
@@ -156,9 +204,46 @@ BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
   BOOST_TEST(send("PING\r\n", now + 2002) == "+PONG\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets_an_error) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.send(client, "SET a 1\r\nINCR a\r\n").empty());
+  ordered.execute();
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 1}, ordered.now);
+  ordered.now += 2000;
+  const std::string replies = ordered.send(client, "PING\r\n");
+  BOOST_TEST(replies.starts_with("-UNCERTAIN "));
+  BOOST_TEST(replies.find("\r\n-UNCERTAIN ") != std::string::npos);
+  BOOST_TEST(replies.ends_with("\r\n+PONG\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_transaction_is_given_up_if_the_server_has_left_the_order_since_watch) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.done(client, "WATCH a\r\n") == "+OK\r\n");
+  ordered.service.end(ordered.now);
+  ordered.take_part(2);
+  BOOST_TEST(ordered.done(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*-1\r\n");
+  BOOST_TEST(ordered.done(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_transaction_that_was_refused_ends_the_watch_of_its_client) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.done(client, "WATCH a\r\nSET a 1\r\n") == "+OK\r\n+OK\r\n");
+  ordered.is_full = true;
+  BOOST_TEST(ordered.send(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n");
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 1}, ordered.now);
+  ordered.now += 2000;
+  BOOST_TEST(ordered.send(client, "").starts_with("-CLUSTERDOWN "));
+  ordered.is_full = false;
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 2}, ordered.now);
+  BOOST_TEST(ordered.done(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*1\r\n:2\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
   Servers servers(1, 3, 1);
-  Service& service = servers.all[0]->service;
+  Service& service = servers.all[0]->service();
   Client& client = service.connect("test", 0);
   const Milliseconds now = 1'700'000'100'000;
   service.on_status({}, now);
@@ -177,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
 BOOST_AUTO_TEST_CASE(a_request_that_is_longer_than_an_event_is_executed_whole) {
   Servers servers(3, 3, 1);
   Server& server = *servers.all[1];
-  Client& client = server.service.connect("test", 0);
+  Client& client = server.service().connect("test", 0);
   const std::string value(5 << 20, 'v');
   const std::string request = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + std::to_string(value.size()) + "\r\n" +
                               value + "\r\n*2\r\n$6\r\nSTRLEN\r\n$1\r\nk\r\n";
@@ -185,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_is_longer_than_an_event_is_executed_whole) {
   std::memcpy(space.data(), request.data(), request.size());
   client.parser.received(request.size());
   const Milliseconds now = 1'700'000'000'000;
-  server.service.execute(client, now);
+  server.service().execute(client, now);
   for (int i = 0; i < 200'000 && client.output.size() < 10; ++i) servers.step();
   BOOST_TEST(client.output == "+OK\r\n:" + std::to_string(value.size()) + "\r\n");
 }

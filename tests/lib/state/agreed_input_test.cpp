@@ -1,40 +1,64 @@
-// Agreed input and output commit, with replicas that die, are left out, join and load. See world.hpp.
+// Agreed input and output commit, with replicas that die, are left out, join and load. See state_world.hpp.
 #include "lib/state/agreed_input.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include "tests/lib/state/world.hpp"
+#include "apps/sim/state_world.hpp"
 #include "tests/sampled.hpp"
 
 BOOST_AUTO_TEST_SUITE(agreed_input_test)
 
 using namespace rdmc;
 using namespace rdmc::state;
-using namespace rdmc::state::testing;
+using namespace rdmc::sim_app;
 
 namespace {
 
+void begin(StateWorld& world, std::size_t replicas) {
+  for (std::size_t i = 0; i < replicas; ++i) world.add();
+  world.start();
+}
+
+/// Submits an event of any length.
+void submit(StateWorld& world, MemberId id) {
+  world[id].submit(Bytes(world.chance(20) ? 40'000 : 2));
+}
+
+/// Runs until nothing is left to do. Enough processes join for that.
+void settle(StateWorld& world) {
+  world.repair();
+  while (!world.has_enough()) {
+    world.join();
+    world.repair();
+  }
+  world.settle();
+}
+
+void check_violations(const StateWorld& world) {
+  BOOST_REQUIRE_MESSAGE(world.violations.empty(), world.violations.front());
+}
+
 /// Checks what must hold when nothing is left to do.
-void check(World& world) {
-  std::optional<std::vector<Applied>> first;
-  std::set<std::string> texts;
+void check(StateWorld& world) {
+  check_violations(world);
+  std::optional<std::vector<AppliedEvent>> first;
+  std::set<EventId> applied;
   for (const MemberId id : world.group()) {
-    const Process& one = world[id];
+    const StateProcess& one = world[id];
     if (!one.is_alive || one.has_ended) continue;
-    if (!first) first = one.state;
-    BOOST_REQUIRE(one.state == *first);
+    if (!first) first = one.applied;
+    BOOST_REQUIRE(one.applied == *first);
   }
   BOOST_REQUIRE(first.has_value());
-  std::map<std::string, std::uint64_t> last;
-  for (const Applied& one : *first) {
-    BOOST_REQUIRE_MESSAGE(texts.insert(one.text).second, one.text << " was applied twice");
-    const auto colon = one.text.find(':');
-    BOOST_REQUIRE_EQUAL(++last[one.text.substr(0, colon)], std::stoull(one.text.substr(colon + 1)));
+  std::map<MemberId, std::uint64_t> last;
+  for (const AppliedEvent& one : *first) {
+    BOOST_REQUIRE_MESSAGE(applied.insert(one.id).second, "an event was applied twice");
+    BOOST_REQUIRE_EQUAL(++last[one.id.from], one.id.number);
   }
-  for (const std::string& text : world.answered)
-    BOOST_REQUIRE_MESSAGE(texts.contains(text), text << " was answered and is lost");
+  for (const EventId& id : world.answered)
+    BOOST_REQUIRE_MESSAGE(applied.contains(id), "an event was answered and is lost");
   for (const MemberId id : world.group()) {
-    const Process& one = world[id];
+    const StateProcess& one = world[id];
     if (one.is_alive && !one.has_ended) BOOST_REQUIRE_EQUAL(world.applied_of(one, id), one.submitted);
   }
 }
@@ -43,12 +67,13 @@ void check(World& world) {
 
 BOOST_AUTO_TEST_CASE(every_replica_gets_every_event_once_and_in_the_same_order) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    World world(seed, 1 + seed % 5, 1);
+    StateWorld world(seed, 1);
+    begin(world, 1 + seed % 5);
     for (int i = 0; i < 400; ++i) {
-      world.submit(world.group()[world.below(world.group().size())]);
+      submit(world, world.group()[world.below(world.group().size())]);
       for (auto steps = world.below(10); steps > 0; --steps) world.step();
     }
-    world.settle();
+    settle(world);
     check(world);
     BOOST_REQUIRE_EQUAL(world.answered.size(), 400u);
   }
@@ -60,7 +85,8 @@ BOOST_AUTO_TEST_CASE(nothing_that_was_answered_is_lost_whoever_dies_or_is_left_o
   const std::uint64_t first = from_environment("RDMC_FIRST_SEED", 1);
   for (std::uint64_t seed = first; seed < first + from_environment("RDMC_WORLDS", all_or(2000, 60)); ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
-      World world(seed, 2 + seed % 4, seed % 3 == 0 ? 1 : 2);
+      StateWorld world(seed, seed % 3 == 0 ? 1 : 2);
+      begin(world, 2 + seed % 4);
       for (int i = 0; i < 150; ++i) {
         const auto& group = world.group();
         const MemberId any = group[world.below(group.size())];
@@ -71,14 +97,16 @@ BOOST_AUTO_TEST_CASE(nothing_that_was_answered_is_lost_whoever_dies_or_is_left_o
         if (world.chance(15) && world.processes.size() < 12) world.join();
         if (world.chance(6)) world.repair();
         if (seed % 2 == 0) world.begin_anew();
-        if (world[any].is_alive && !world[any].has_ended) world.submit(any);
+        if (world[any].is_alive && !world[any].has_ended) submit(world, any);
         for (auto steps = world.below(60); steps > 0; --steps) world.step();
       }
       if (world.is_lost()) {
         ++lost;
         continue;
       }
-      world.settle();
+      check_violations(world);
+      settle(world);
+      check_violations(world);
       if (world.is_lost()) {
         ++lost;
         continue;

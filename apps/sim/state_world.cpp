@@ -1,89 +1,106 @@
-#include "tests/lib/state/world.hpp"
+#include "apps/sim/state_world.hpp"
 
-namespace rdmc::state::testing {
+#include <utility>
 
-Process& World::add() {
+namespace rdmc::sim_app {
+
+StateProcess& StateWorld::add(StateApplication* application) {
   const MemberId id{processes.size() + 1};
-  processes.push_back(std::make_unique<Process>(*this, id, least_));
+  processes.push_back(std::make_unique<StateProcess>(*this, id, least_, application));
+  alive_.push_back(processes.back().get());
   members_.push_back(id);
   return *processes.back();
 }
 
-std::size_t World::complete() {
+void StateWorld::start() {
+  install();
+  begin_epoch(alive_in_view());
+  run_until([&] { return open_everywhere(); });
+}
+
+void StateWorld::violation(std::string what) {
+  constexpr std::size_t kMostViolations = 20;
+  if (violations.size() < kMostViolations) violations.push_back(std::move(what));
+}
+
+std::size_t StateWorld::complete() {
   return static_cast<std::size_t>(std::ranges::count_if(group_, [&](MemberId id) {
-    const Process& one = (*this)[id];
+    const StateProcess& one = (*this)[id];
     return one.is_alive && one.status.is_complete;
   }));
 }
 
-bool World::has_another(MemberId than) {
+bool StateWorld::has_another(MemberId than) {
   return std::ranges::any_of(alive_in_group(), [&](MemberId id) { return id != than && was_member(id); });
 }
 
-bool World::is_lost() {
+bool StateWorld::is_lost() {
   return std::ranges::none_of(group_, [&](MemberId id) {
-    Process& one = (*this)[id];
+    StateProcess& one = (*this)[id];
     return one.is_alive && (one.status.is_complete || one.load);
   });
 }
 
-void World::kill(MemberId id) {
-  (*this)[id].is_alive = false;
+void StateWorld::kill(MemberId id) {
+  leave(id);
   ++deaths;
 }
 
-void World::leave_out(MemberId id) {
+void StateWorld::leave(MemberId id) {
+  StateProcess& one = (*this)[id];
+  one.is_alive = false;
+  std::erase(alive_, &one);
+}
+
+void StateWorld::leave_out(MemberId id) {
   ++left_out;
   auto members = alive_in_group();
   std::erase(members, id);
   if (!members.empty()) begin_epoch(members);
 }
 
-void World::join() {
-  const MemberId id = add().member;
+StateProcess& StateWorld::join(StateApplication* application) {
+  StateProcess& one = add(application);
+  const MemberId id = one.member;
   // A process that opens the state late may be an old member of the view.
   if (chance(2)) {
     members_.pop_back();
     members_.insert(members_.begin() + static_cast<std::ptrdiff_t>(below(members_.size() + 1)), id);
   }
   install();
+  return one;
 }
 
-void World::repair() {
+void StateWorld::repair() {
+  const auto waits = [&](MemberId id) {
+    const StateProcess& one = (*this)[id];
+    return one.is_alive && one.is_paused() && !was_left_out_.contains(id);
+  };
+  const bool group_waits = std::ranges::any_of(group_, waits) || std::ranges::any_of(members_, waits);
   std::erase_if(members_, [&](MemberId id) { return !(*this)[id].is_alive || removed_.contains(id); });
   if (views_.back().members.size() != members_.size()) install();
+  if (group_waits) return;
   std::vector<MemberId> members;
   for (const MemberId id : members_)
     if (!was_left_out_.contains(id)) members.push_back(id);
   if ((members != group_ || wish_) && !members.empty()) begin_epoch(members);
 }
 
-void World::begin_anew() {
-  Process& main = (*this)[root_];
+void StateWorld::begin_anew() {
+  StateProcess& main = (*this)[root_];
   if (!main.is_alive || main.has_ended || !main.status.is_lost || !main.core.begin_anew()) return;
   main.begun_anew = ++begun_anew;
   main.load.reset();
   main.has_begun = true;
-  main.state.clear();
+  main.applied.clear();
   answered.clear();
   go_on(main);
 }
 
-void World::submit(MemberId id) {
-  Process& one = (*this)[id];
-  const std::string text = std::to_string(value_of(id)) + ":" + std::to_string(one.submitted + 1);
-  Bytes bytes(text.size());
-  std::ranges::transform(text, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
-  bytes.resize(chance(20) ? 40'000 : bytes.size(), std::byte{' '});
-  const auto number = one.core.submit(bytes);
-  if (number) BOOST_REQUIRE_EQUAL(*number, ++one.submitted);
-  go_on(one);
-}
-
-void World::step() {
-  if (processes.empty()) return;
-  Process& one = *processes[below(processes.size())];
-  if (!one.is_alive) return;
+void StateWorld::step() {
+  if (alive_.empty()) return;
+  StateProcess& one = *alive_[below(alive_.size())];
+  if (one.is_paused()) return;
   switch (below(8)) {
     case 0: return open(one);
     case 1: return deliver(one);
@@ -96,11 +113,11 @@ void World::step() {
   }
 }
 
-std::string World::describe() {
+std::string StateWorld::describe() {
   std::string text = ": epoch " + std::to_string(epoch_) + ", root " + std::to_string(value_of(root_)) +
                      ", " + std::to_string(log_.size()) + " messages";
   for (const MemberId id : group_) {
-    const Process& one = (*this)[id];
+    const StateProcess& one = (*this)[id];
     text += "\n  " + std::to_string(value_of(id)) + (one.is_alive ? "" : " dead") +
             (one.has_ended ? " ended" : "") + " epoch " + std::to_string(one.epoch) + " delivered " +
             std::to_string(one.delivered) + " stable " + std::to_string(one.stable) + " changes " +
@@ -112,70 +129,71 @@ std::string World::describe() {
   return text;
 }
 
-void World::settle() {
-  repair();
-  while (alive_in_group().size() < least_) {
-    join();
-    repair();
-  }
-  run_until([&, quiet = 0]() mutable {
-    if (++quiet % 500 != 0) return false;
-    repair();
-    if (is_lost()) return true;
-    return std::ranges::all_of(group_, [&](MemberId id) {
-      Process& one = (*this)[id];
-      return !one.is_alive || one.has_ended ||
-             (one.changes.empty() && one.unanswered.empty() && !one.load && one.status.is_complete &&
-              one.status.complete_replicas == group_.size() && one.epoch == epoch_ &&
-              one.delivered == log_.size() && one.stable == log_.size() && notes_[id].empty() &&
-              applied_of(one, id) == one.submitted);
-    });
+bool StateWorld::is_settled() {
+  return std::ranges::all_of(group_, [&](MemberId id) {
+    StateProcess& one = (*this)[id];
+    return !one.is_alive || one.has_ended ||
+           (one.changes.empty() && one.unanswered.empty() && !one.load && one.status.is_complete &&
+            one.status.complete_replicas == group_.size() && one.epoch == epoch_ &&
+            one.delivered == log_.size() && one.stable == log_.size() && notes_[id].empty() &&
+            applied_of(one, id) == one.submitted);
   });
 }
 
-std::vector<MemberId> World::alive_in_view() {
+void StateWorld::settle() {
+  repair();
+  run_until([&, quiet = 0]() mutable {
+    if (++quiet % 500 != 0) return false;
+    repair();
+    return is_lost() || is_settled();
+  });
+}
+
+std::vector<MemberId> StateWorld::alive_in_view() {
   std::vector<MemberId> alive;
   for (const MemberId id : members_)
     if ((*this)[id].is_alive) alive.push_back(id);
   return alive;
 }
 
-std::vector<MemberId> World::alive_in_group() {
+std::vector<MemberId> StateWorld::alive_in_group() {
   std::vector<MemberId> alive;
   for (const MemberId id : group_)
     if ((*this)[id].is_alive && !(*this)[id].has_ended) alive.push_back(id);
   return alive;
 }
 
-bool World::open_everywhere() {
+bool StateWorld::open_everywhere() {
   return std::ranges::all_of(group_, [&](MemberId id) { return (*this)[id].epoch == epoch_; });
 }
 
-void World::go_on(Process& one) {
+void StateWorld::go_on(StateProcess& one) {
   now_ += static_cast<std::int64_t>(below(1000));
   // The clocks of the processes differ, and go back now and then.
-  one.core.order(now_ + static_cast<std::int64_t>(below(5000)), random_());
-  std::vector<Change> news;
+  one.core.order(now_ + one.clock_ahead + static_cast<std::int64_t>(below(5000)), random_());
+  std::vector<state::Change> news;
   one.core.take_changes(news);
-  for (Change& next : news) {
+  for (state::Change& next : news) {
     if (std::holds_alternative<StableEvents>(next) && takes_part(one)) {
       check_nobody_else_answers(one);
       // A member that dies stays in the group for a while.
       const auto has_state = [&](MemberId id) { return !(*this)[id].load && (*this)[id].has_begun; };
-      BOOST_REQUIRE(std::ranges::count_if(group_, has_state) >= static_cast<std::ptrdiff_t>(least_));
+      if (std::ranges::count_if(group_, has_state) < static_cast<std::ptrdiff_t>(least_))
+        violation("events are stable while fewer replicas have the state than must have it");
     }
+    if (const auto* const event = std::get_if<OrderedEvent>(&next)) one.ordered = event->position + 1;
     one.changes.push_back(std::move(next));
   }
 }
 
-void World::install() {
+void StateWorld::install() {
   View view{.epoch = Epoch{views_.size() + 1}, .members = {}};
   for (const MemberId id : members_)
     view.members.push_back({.id = id, .name = {}, .address = {}, .since = {}});
   views_.push_back(std::move(view));
 }
 
-void World::begin_epoch(std::vector<MemberId> members) {
+void StateWorld::begin_epoch(std::vector<MemberId> members) {
   for (const MemberId id : group_)
     if (std::ranges::find(members, id) == members.end() && (*this)[id].is_alive) was_left_out_.insert(id);
   const bool stays = std::ranges::find(members, root_) != members.end();
@@ -191,7 +209,7 @@ void World::begin_epoch(std::vector<MemberId> members) {
   if (root != root_ || !stays) log_.resize(next_);
   // Every survivor gets the messages below next_. Who joins gets no earlier message.
   for (const MemberId id : members) {
-    Process& one = (*this)[id];
+    StateProcess& one = (*this)[id];
     if (!was_member(id)) {
       one.delivered = next_;
     } else if (id != root_) {
@@ -207,13 +225,13 @@ void World::begin_epoch(std::vector<MemberId> members) {
   notes_.clear();
 }
 
-void World::receive(Process& one) {
+void StateWorld::receive(StateProcess& one) {
   one.core.on_message(one.delivered, log_[one.delivered]);
   ++one.delivered;
   go_on(one);
 }
 
-void World::open(Process& one) {
+void StateWorld::open(StateProcess& one) {
   if (one.has_ended || !is_in_group(one.member) || one.epoch == epoch_) return end_part(one);
   if (one.member != root_ && (*this)[root_].epoch != epoch_) return;
   // A member takes part in an epoch only after it has installed the view in which the epoch was begun.
@@ -229,17 +247,17 @@ void World::open(Process& one) {
   go_on(one);
 }
 
-void World::end_part(Process& one) {
+void StateWorld::end_part(StateProcess& one) {
   if (!was_left_out_.contains(one.member) || one.has_ended || !chance(20)) return;
   one.core.end({Errc::peer_failed, "left out"});
   go_on(one);
 }
 
-void World::deliver(Process& one) {
+void StateWorld::deliver(StateProcess& one) {
   if (takes_part(one) && one.member != root_ && one.delivered < log_.size()) receive(one);
 }
 
-void World::tell_stable(Process& one) {
+void StateWorld::tell_stable(StateProcess& one) {
   if (!takes_part(one)) return;
   std::uint64_t stable = log_.size();
   for (const MemberId id : group_) stable = std::min(stable, std::max((*this)[id].delivered, next_));
@@ -249,17 +267,17 @@ void World::tell_stable(Process& one) {
   go_on(one);
 }
 
-void World::deliver_note(Process& one) {
+void StateWorld::deliver_note(StateProcess& one) {
   auto& notes = notes_[one.member];
-  Process& root = (*this)[root_];
-  if (notes.empty() || !root.is_alive || root.epoch != epoch_) return;
+  StateProcess& root = (*this)[root_];
+  if (notes.empty() || !root.is_alive || root.is_paused() || root.epoch != epoch_) return;
   const Bytes note = notes.front();
   notes.pop_front();
   root.core.on_note(one.member, note);
   go_on(root);
 }
 
-void World::follow_view(Process& one) {
+void StateWorld::follow_view(StateProcess& one) {
   if (one.view == views_.size()) return;
   const View& next = views_[one.view];
   ++one.view;
@@ -268,7 +286,7 @@ void World::follow_view(Process& one) {
   go_on(one);
 }
 
-void World::end_lease(Process& one) {
+void StateWorld::end_lease(StateProcess& one) {
   for (const auto& other : processes)
     if (views_.back().find(other->member) == nullptr && chance(3)) ended_leases_.insert(other->member);
   if (one.view == 0) return;
@@ -284,88 +302,4 @@ void World::end_lease(Process& one) {
   go_on(one);
 }
 
-void World::transfer(Process& one) {
-  if (!one.load || one.has_ended) return;
-  const auto found = snapshots_.find(one.load->serial);
-  const bool has_donor = is_in_group(one.load->from) && (*this)[one.load->from].is_alive;
-  if (chance(4) && (found == snapshots_.end() ? !has_donor : chance(4))) {
-    ++failed_transfers;
-    const auto serial = one.load->serial;
-    one.load.reset();
-    one.core.load_failed(serial);
-  } else if (found != snapshots_.end()) {
-    const auto head = decode_snapshot_head(*found->second.head);
-    BOOST_REQUIRE(head.has_value());
-    const auto serial = one.load->serial;
-    one.load.reset();
-    if (one.core.loaded(serial, *head)) {
-      ++transfers;
-      one.has_begun = true;
-      one.state = found->second.state;
-      one.begun_anew = found->second.begun_anew;
-    }
-  }
-  go_on(one);
-}
-
-void World::take(Process& one) {
-  if (one.changes.empty()) return;
-  Change next = std::move(one.changes.front());
-  one.changes.pop_front();
-  std::visit([&](auto& change) { handle(one, change); }, next);
-}
-
-void World::handle(Process& one, OrderedEvent& event) {
-  std::string text(reinterpret_cast<const char*>(event.bytes.data()), event.bytes.size());
-  text.erase(text.find_last_not_of(' ') + 1);
-  const Applied applied{event.position, event.time, event.random, text};
-  if (!one.state.empty()) {
-    BOOST_REQUIRE(one.state.back().position < event.position);
-    BOOST_REQUIRE(one.state.back().time <= event.time);
-  }
-  one.state.push_back(applied);
-  const bool is_own = text.starts_with(std::to_string(value_of(one.member)) + ":");
-  BOOST_REQUIRE_EQUAL(is_own, event.own_number != 0);
-  if (is_own) one.unanswered[text] = event.position;
-  if (was_left_out_.contains(one.member)) return;  // What it puts into the order now is void.
-  const auto [known, is_new] = order_.try_emplace(event.position, applied);
-  // An event that only processes have applied which are gone may be replaced.
-  if (!is_new && !(known->second == applied)) {
-    for (const auto& other : processes)
-      if (other->is_alive && !other->has_ended && takes_part(*other) && other->status.is_complete)
-        for (const Applied& theirs : other->state)
-          BOOST_REQUIRE(theirs.position != event.position || theirs == applied);
-    BOOST_REQUIRE_MESSAGE(!answered.contains(known->second.text) || known->second.text == applied.text,
-                          "an answered event was replaced");
-    known->second = applied;
-  }
-}
-
-void World::handle(Process& one, const StableEvents& stable) {
-  std::erase_if(one.unanswered, [&](const auto& event) {
-    if (event.second < stable.position && one.begun_anew == begun_anew) answered.insert(event.first);
-    return event.second < stable.position;
-  });
-}
-
-void World::check_nobody_else_answers(const Process& one) {
-  for (const auto& other : processes) {
-    if (is_in_group(other->member) || !other->is_alive || other->has_ended) continue;
-    const bool answers =
-        other->status.is_main && other->core.may_commit() && !ended_leases_.contains(other->member);
-    BOOST_REQUIRE_MESSAGE(!answers, "member " << value_of(other->member) << " still answers while "
-                                              << value_of(one.member) << " goes on");
-  }
-}
-
-void World::handle(Process& one, const Load& load) {
-  one.state.clear();
-  one.load = load;
-}
-
-void World::handle(Process& one, const Fault& fault) {
-  BOOST_REQUIRE_MESSAGE(fault.cause.code == Errc::peer_failed, fault.cause.what);
-  one.has_ended = true;
-}
-
-}  // namespace rdmc::state::testing
+}  // namespace rdmc::sim_app
