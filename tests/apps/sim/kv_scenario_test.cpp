@@ -29,7 +29,7 @@ void check_is_found(const KvPlanted& planted, const std::string& how) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_clients_see_is_linearizable_whatever_strikes) {
-  const std::uint64_t seeds = from_environment("RDMC_SEEDS", 300);
+  const std::uint64_t seeds = from_environment("RDMC_SEEDS", 1000);
   const SeedsOutcome outcome = run_kv_seeds(from_environment("RDMC_FIRST_SEED", 1), seeds, 20);
   BOOST_TEST(outcome.runs >= seeds);
   BOOST_TEST(outcome.differing_hashes == 0u);
