@@ -172,6 +172,17 @@ BOOST_AUTO_TEST_CASE(a_transaction_is_given_up_if_a_watched_key_has_changed) {
              "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n$1\r\nx\r\n+OK\r\n$1\r\n3\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_transaction_has_a_limit) {
+  Alone alone;
+  BOOST_TEST(alone("MULTI") == "+OK\r\n");
+  const std::string request = "SET k " + std::string(60'000, 'x');
+  std::size_t queued = 0;
+  while (alone(request) == "+QUEUED\r\n" && queued < 2000) ++queued;
+  BOOST_TEST(queued > 1000u);
+  BOOST_TEST(queued < 2000u);
+  BOOST_TEST(alone("EXEC").starts_with("-EXECABORT "));
+}
+
 BOOST_AUTO_TEST_CASE(keys_expire_when_their_time_has_come) {
   Alone alone;
   BOOST_TEST(alone("SET a 1 PX 100\r\nPTTL a\r\nSET b 1\r\nEXPIRE b 1\r\nTTL b\r\nPERSIST b\r\nTTL b") ==

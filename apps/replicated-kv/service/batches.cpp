@@ -1,0 +1,206 @@
+// The part of Service for replies that must wait, and for the request batches that this server submits.
+#include <algorithm>
+
+#include "apps/replicated-kv/commands/arguments.hpp"
+#include "apps/replicated-kv/service/limits.hpp"
+#include "apps/replicated-kv/service/service.hpp"
+
+namespace rdmc::kv {
+
+// -- Answers --
+
+void Service::answer(Client& client, std::string_view bytes) {
+  list(client);
+  if (client.answers.empty()) {
+    client.output.append(bytes);
+    return;
+  }
+  Answer& last = client.answers.back();
+  if (last.is_ready && last.batch == 0 && last.requests == 0)
+    last.bytes.append(bytes);
+  else
+    client.answers.push_back({.is_ready = true, .bytes = std::string(bytes)});
+}
+
+Answer& Service::answer_in_batch(Client& client, bool is_write) {
+  if (client.answers.empty() || client.answers.back().batch != last_batch_ || client.answers.back().is_ready)
+    client.answers.push_back({.batch = last_batch_});
+  Answer& answer = client.answers.back();
+  ++answer.requests;
+  ++answer.missing;
+  answer.writes += is_write;
+  return answer;
+}
+
+void Service::flush(Client& client) {
+  const std::size_t before = client.output.size();
+  for (; !client.answers.empty() && client.answers.front().is_ready &&
+         client.answers.front().position <= stable_;
+       client.answers.pop_front())
+    client.output.append(client.answers.front().bytes);
+  if (client.output.size() != before) list(client);
+}
+
+void Service::flush_stable() {
+  for (; !unstable_.empty() && unstable_.front().first <= stable_; unstable_.pop_front())
+    if (Client* const client = find(unstable_.front().second)) flush(*client);
+}
+
+// -- Batches --
+
+/// Returns the batch that the next entry belongs to, with the beginning of the entry.
+Bytes& Service::batch_for(std::uint64_t client, EntryKind kind) {
+  if (batches_.empty() || batches_.back().submitted != 0) {
+    Batch& batch = batches_.emplace_back();
+    batch.number = ++last_batch_;
+    batch.since = now_;
+    put_varint(batch.bytes, server_);
+    put_varint(batch.bytes, 0);  // no more parts follow
+    waiting_bytes_ += batch.bytes.size();
+  }
+  Bytes& bytes = batches_.back().bytes;
+  put_varint(bytes, static_cast<std::uint8_t>(kind));
+  put_varint(bytes, client);
+  if (kind == EntryKind::unwatch || kind == EntryKind::transaction)
+    batches_.back().unwatching.push_back(client);
+  return bytes;
+}
+
+/// Without other servers, the batch is executed at once.
+void Service::execute_alone() {
+  if (!is_alone()) return;
+  const Batch batch = std::move(batches_.front());
+  batches_.pop_front();
+  OrderedEvent event;
+  event.time = now_ * 1'000'000;
+  event.random = next_random();
+  VarintReader in(batch.bytes);
+  in.number();
+  in.number();
+  agreed_ = std::max(agreed_, now_);
+  while (!in.is_done() && in.is_good()) execute_entry(in, server_, batch.number);
+}
+
+void Service::submit_batches() {
+  constexpr std::size_t kMostInFlight = 4;
+  while (!batches_.empty() && order_ != nullptr && status_.is_complete && in_flight_.size() < kMostInFlight) {
+    Batch& batch = batches_.front();
+    Result<std::uint64_t> number;
+    if (batch.submitted == 0 && batch.bytes.size() <= ReplicatedState::kMostEventBytes) {
+      number = order_->submit(batch.bytes);
+      if (number) batch.submitted = batch.bytes.size();
+    } else {
+      // A part has the same head as a whole batch. The head of the batch itself is left out.
+      Bytes part;
+      put_varint(part, server_);
+      const std::size_t head = part.size() + 1;
+      if (batch.submitted == 0) batch.submitted = head;
+      const std::size_t size =
+          std::min(batch.bytes.size() - batch.submitted, ReplicatedState::kMostEventBytes - head);
+      put_varint(part, batch.submitted + size < batch.bytes.size());
+      const auto begin = batch.bytes.begin() + static_cast<std::ptrdiff_t>(batch.submitted);
+      part.insert(part.end(), begin, begin + static_cast<std::ptrdiff_t>(size));
+      number = order_->submit(part);
+      if (number) batch.submitted += size;
+    }
+    if (!number)
+      return;  // It is tried again at the end of the next turn. If the order has ended, end() follows.
+    if (batch.submitted < batch.bytes.size()) continue;
+    in_flight_.push_back({*number, batch.number, batch.since});
+    batches_.pop_front();
+  }
+  waiting_bytes_ = 0;
+  for (const Batch& batch : batches_) waiting_bytes_ += batch.bytes.size() - batch.submitted;
+}
+
+void Service::end_turn(Milliseconds now) {
+  now_ = now;
+  stop_late_waits();
+  for (const std::uint64_t number : std::exchange(resumed_, {}))
+    if (Client* const client = find(number)) execute(*client, now);
+  if (is_alone()) {
+    agreed_ = std::max(agreed_, now);
+    databases_->expire(agreed_, kMostExpired);
+    return;
+  }
+  if (has_waited_too_long()) give_up(false);
+  // The time of an event makes keys expire everywhere.
+  const auto deadline = databases_->earliest_deadline();
+  if (status_.is_main && deadline && *deadline <= now && batches_.empty() && in_flight_.empty()) {
+    Batch& tick = batches_.emplace_back();
+    tick.number = ++last_batch_;
+    tick.since = now;
+    put_varint(tick.bytes, server_);
+    put_varint(tick.bytes, 0);
+  }
+  forget_departed();
+  submit_batches();
+  if (!held_.empty() && (is_available() || has_waited_too_long())) {
+    resume_held();
+    submit_batches();
+  }
+}
+
+/// The main makes all servers forget what they keep for the clients of servers that are not in the view any
+/// more.
+void Service::forget_departed() {
+  if (!status_.is_main || servers_.empty() || now_ < next_departed_look_) return;
+  next_departed_look_ = now_ + kLookForDeparted;
+  std::set<std::uint64_t> known = databases_->watches().servers();
+  known.merge(databases_->waiters().servers());
+  for (const auto& [server, part] : parts_) known.insert(server);
+  for (const std::uint64_t server : known)
+    if (std::ranges::find(servers_, server) == servers_.end()) batch_for(server, EntryKind::server_gone);
+}
+
+std::optional<Milliseconds> Service::next_deadline() const {
+  std::optional<Milliseconds> next;
+  const auto consider = [&](Milliseconds time) { next = next ? std::min(*next, time) : time; };
+  if (const auto deadline = databases_->earliest_deadline(); deadline && (is_alone() || status_.is_main))
+    consider(*deadline);
+  if (unavailable_since_ && !held_.empty()) consider(*unavailable_since_ + options_.unavailable_after);
+  if (!in_flight_.empty()) consider(in_flight_.front().since + options_.unavailable_after);
+  if (!waits_.empty()) consider(waits_.begin()->first);
+  if (!resumed_.empty()) consider(now_);
+  // The order takes no more at present.
+  if (!batches_.empty()) consider(now_ + 1);
+  return next;
+}
+
+/// Ends the wait of all requests that have no answer yet. Whether their writes take effect is unknown, if
+/// they were submitted.
+void Service::give_up(bool has_ended) {
+  constexpr std::string_view kUncertain =
+      "UNCERTAIN The service has no majority of its servers. Nobody knows whether this request takes effect";
+  const std::uint64_t first_unsubmitted = batches_.empty()                  ? last_batch_ + 1
+                                          : batches_.front().submitted == 0 ? batches_.front().number
+                                                                            : batches_.front().number + 1;
+  for (const auto& [number, client] : clients_) {
+    for (Answer& answer : client->answers) {
+      if (answer.is_ready && answer.position <= stable_) continue;
+      if (answer.is_waiting && !has_ended) continue;
+      const bool was_submitted = answer.batch < first_unsubmitted;
+      std::string text;
+      ReplyWriter reply(text, client->is_resp3);
+      for (std::uint32_t i = 0; i < answer.requests; ++i)
+        reply.error(answer.writes > 0 && was_submitted ? kUncertain : kClusterDown);
+      answer = {.is_ready = true, .bytes = std::move(text)};
+    }
+    if (client->may_be_waiting && !waiting_answer({server_, number})) resume(*client);
+    flush(*client);
+  }
+  // A transaction ends the watch of its client also if it is refused.
+  std::vector<std::uint64_t> unwatching;
+  for (const Batch& batch : batches_)
+    if (batch.submitted == 0)
+      unwatching.insert(unwatching.end(), batch.unwatching.begin(), batch.unwatching.end());
+  std::erase_if(batches_, [](const Batch& batch) { return batch.submitted == 0; });
+  for (const std::uint64_t client : unwatching) batch_for(client, EntryKind::unwatch);
+  if (has_ended) {
+    batches_.clear();
+    in_flight_.clear();
+    unstable_.clear();
+  }
+}
+
+}  // namespace rdmc::kv

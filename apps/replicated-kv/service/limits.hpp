@@ -1,0 +1,28 @@
+// The limits of a server, and the error that several parts of Service reply with.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "apps/replicated-kv/data/database.hpp"
+
+namespace rdmc::kv {
+
+/// Keys that expire in one step. So a step takes at most about a millisecond.
+inline constexpr std::size_t kMostExpired = 1000;
+/// While this many bytes of batches wait, requests wait.
+inline constexpr std::size_t kMostWaitingBytes = 8 << 20;
+/// While a client has this many bytes that it does not read, or requests that wait, nothing more is read from
+/// it.
+inline constexpr std::size_t kMostOutputBytes = 1 << 20, kMostAnswers = 4096;
+/// While a command of a client waits, this many bytes of later requests are read.
+inline constexpr std::size_t kMostRequestBytes = 1 << 20;
+/// The commands of a transaction may have this many bytes and this number.
+inline constexpr std::size_t kMostQueuedBytes = 64 << 20, kMostQueued = 1 << 20;
+/// The interval at which the main looks for servers that have departed.
+inline constexpr Milliseconds kLookForDeparted = 500;
+
+inline constexpr std::string_view kClusterDown =
+    "CLUSTERDOWN The service has no majority of its servers, or no server has its state";
+
+}  // namespace rdmc::kv

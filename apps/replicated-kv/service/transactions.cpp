@@ -1,0 +1,127 @@
+// The part of Service for MULTI, EXEC, DISCARD and WATCH.
+#include <algorithm>
+
+#include "apps/replicated-kv/commands/arguments.hpp"
+#include "apps/replicated-kv/service/limits.hpp"
+#include "apps/replicated-kv/service/service.hpp"
+
+namespace rdmc::kv {
+
+void Service::queue_command(Client& client, Arguments words) {
+  if (client.queued_bytes > kMostQueuedBytes || client.queued.size() >= kMostQueued) {
+    client.has_multi_error = true;
+    return reply_error(client, "ERR the transaction is too long");
+  }
+  client.queued.emplace_back(words.begin(), words.end());
+  for (const std::string_view word : words) client.queued_bytes += word.size();
+  answer(client, "+QUEUED\r\n");
+}
+
+void Service::leave_multi(Client& client) {
+  client.is_in_multi = client.has_multi_error = false;
+  client.queued = {};
+  client.queued_bytes = 0;
+}
+
+bool Service::run_exec(Client& client) {
+  if (!client.is_in_multi) return reply_error(client, "ERR EXEC without MULTI"), true;
+  if (client.has_multi_error) {
+    leave_multi(client);
+    unwatch(client);
+    return reply_error(client, "EXECABORT Transaction discarded because of previous errors."), true;
+  }
+  if (client.has_lost_watches) {
+    leave_multi(client);
+    unwatch(client);
+    std::string text;
+    ReplyWriter(text, client.is_resp3).null_array();
+    return answer(client, text), true;
+  }
+  if (!is_alone() && has_waited_too_long()) {
+    leave_multi(client);
+    unwatch(client);
+    return reply_error(client, kClusterDown), true;
+  }
+  if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  Bytes& batch = batch_for(client.number, EntryKind::transaction);
+  put_varint(batch, client.is_resp3);
+  put_varint(batch, client.queued.size());
+  bool is_write = client.watches;
+  Words words;
+  for (const auto& queued : client.queued) {
+    words.assign(queued.begin(), queued.end());
+    const Command& command = *find_command(words[0]);
+    put_command(batch, client.database, client.is_resp3, !command.has(flag::kWrite), words);
+    is_write = is_write || command.has(flag::kWrite);
+    // The commands after SELECT, also those after the transaction, are for the other database.
+    if (command.name == "select")
+      if (const auto number = to_integer(words[1]); number && *number >= 0 && *number < Databases::kCount)
+        client.database = static_cast<std::uint32_t>(*number);
+  }
+  client.watches = false;
+  leave_multi(client);
+  answer_in_batch(client, is_write);
+  execute_alone();
+  return true;
+}
+
+bool Service::run_watch(Client& client, Arguments words) {
+  if (client.is_in_multi) return reply_error(client, "ERR WATCH inside MULTI is not allowed"), true;
+  if (!is_alone() && has_waited_too_long()) return reply_error(client, kClusterDown), true;
+  if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  Bytes& batch = batch_for(client.number, EntryKind::watch);
+  put_varint(batch, client.database);
+  put_varint(batch, words.size() - 1);
+  for (const std::string_view key : words.subspan(1)) put_bytes(batch, key);
+  client.watches = true;
+  answer_in_batch(client, true);
+  execute_alone();
+  return true;
+}
+
+/// Nobody waits for the answer. The client also stops to wait for keys.
+void Service::unwatch(Client& client) {
+  client.has_lost_watches = false;
+  if (!std::exchange(client.watches, false) && !client.may_be_waiting) return;
+  batch_for(client.number, EntryKind::unwatch);
+  execute_alone();
+}
+
+void Service::execute_watch(VarintReader& in, const ClientId& id) {
+  const auto database = in.number<std::uint32_t>(Databases::kCount - 1);
+  for (auto keys = in.count(); keys > 0 && in.is_good(); --keys) {
+    const std::string_view key = take_text(in);
+    databases_->erase_if_expired(database, key, agreed_);
+    databases_->watches().watch(id, database, key);
+  }
+}
+
+/// `client` is null if the reply is not needed here.
+void Service::execute_transaction(VarintReader& in, const ClientId& id, Client* client, ReplyWriter& reply) {
+  for (const Watches::Key& key : std::set(databases_->watches().keys_of(id)))
+    databases_->erase_if_expired(key.database, key.name, agreed_);
+  const bool is_given_up = databases_->watches().has_changed(id);
+  databases_->watches().unwatch(id);
+  auto commands = in.count();
+  is_given_up ? reply.null_array() : reply.array(commands);
+  EncodedCommand next;
+  for (; commands > 0; --commands) {
+    take_command(in, next);
+    if (!in.is_good()) return;
+    const std::uint64_t random = next_random();
+    if (is_given_up || (next.is_local && client == nullptr)) continue;
+    const Command* const command = find_command(next.words[0]);
+    if (command == nullptr) {
+      reply.error("ERR unknown command");
+    } else if (command->run != nullptr) {
+      run(*command, {next.database, random}, next.words, reply);
+    } else if (client != nullptr) {
+      // SELECT has had its effect when the transaction was submitted.
+      const std::uint32_t database = client->database;
+      (this->*client_table().at(command->name))(*client, next.words, reply);
+      client->database = database;
+    }
+  }
+}
+
+}  // namespace rdmc::kv
