@@ -4,14 +4,12 @@
 // the same order, and apply them. So their states are the same, if the application is deterministic: the new
 // state and the answer must follow only from the old state and the event.
 //
-// Two rules make sure that no answer is wrong or lost later:
-//   - An answer that follows from an event must not leave before StableEvents has reported the position of
-//   the event.
-//     Each replica that takes part has the event then, and will apply it (output commit).
-//   - Only the main may answer a read that is not an event. It reads the value, then calls may_answer(), and
-//   then sends
-//     the answer. If the value follows from an event that is not stable yet, the answer waits for
-//     StableEvents, too.
+// Two rules make sure that no answer is wrong or lost later. The first one is output commit: an answer that
+// follows from an event must not leave before StableEvents has reported the position of the event. Each
+// replica that takes part has the event then, and will apply it. The second rule is about reads. Only the
+// main may answer a read that is not an event. It reads the value, then calls may_answer(), and then sends
+// the answer. If the value follows from an event that is not stable yet, the answer waits for StableEvents,
+// too.
 //
 // One replica is the main: it decides the order of events. If it dies, another one goes on. Applications do
 // not notice that, except for a pause. The replicas submit again what the dead main has not put into the
