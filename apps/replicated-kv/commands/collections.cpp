@@ -47,10 +47,11 @@ std::vector<std::size_t> choose(RandomNumbers& random, std::size_t count, std::s
 }
 
 std::optional<std::int64_t> random_count(Call& call, std::string_view word) {
+  // A negative number asks for so many elements, whatever the size of the collection.
+  constexpr std::int64_t kMostRepeated = 16 << 20;
   const auto count = integer(call, word);
-  if (count != INT64_MIN) return count;
-  call.reply.error(
-      "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+  if (!count || *count >= -kMostRepeated) return count;
+  call.reply.error("ERR value is out of range");
   return std::nullopt;
 }
 

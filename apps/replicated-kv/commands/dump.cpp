@@ -91,10 +91,10 @@ void restore(Call& call) {
   VarintReader in(std::as_bytes(std::span(*value)));
   if (!load_value(in, call.databases.shared(), item) || !in.is_done())
     return call.reply.error("ERR Bad data format");
-  if (old != nullptr) call.erase(*old);
   Milliseconds deadline = *time;
   if (!options->is_absolute && __builtin_add_overflow(deadline, call.now, &deadline))
     return call.reply.error("ERR Invalid TTL value, must be >= 0");
+  if (old != nullptr) call.erase(*old);
   if (*time != 0 && deadline <= call.now) return call.reply.ok();
   Database::Entry& entry = call.get_or_insert(key);
   entry.value.value = std::move(item.value);

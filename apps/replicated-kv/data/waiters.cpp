@@ -7,6 +7,7 @@
 namespace rdmc::kv {
 
 void Waiters::add(Waiter waiter) {
+  forget(waiter.client);
   const std::uint64_t number = next_++;
   for (const std::string& key : waiter.keys) keys_[{waiter.database, key}].insert(number);
   clients_.emplace(waiter.client, number);
@@ -90,7 +91,7 @@ void Waiters::load(VarintReader& in) {
     Waiter waiter;
     waiter.client.server = in.number();
     waiter.client.number = in.number();
-    waiter.database = in.number<std::uint32_t>(UINT32_MAX);
+    waiter.database = in.number<std::uint32_t>(Watches::kMostDatabase);
     waiter.is_resp3 = in.number(1) != 0;
     for (auto* const texts : {&waiter.words, &waiter.keys})
       for (auto size = in.count(); size > 0 && in.is_good(); --size) texts->emplace_back(take_text(in));

@@ -30,7 +30,7 @@ class Waiters {
  public:
   using Key = Watches::Key;
 
-  /// The client must not wait already.
+  /// Takes the place of an earlier command of the client, for whose reply nobody waits any more.
   void add(Waiter waiter);
   /// Returns false if the client does not wait.
   bool forget(const ClientId& client);

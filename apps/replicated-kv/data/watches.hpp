@@ -23,6 +23,8 @@ struct ClientId {
 
 class Watches {
  public:
+  static constexpr std::uint32_t kMostDatabase = 15;  ///< the largest number of a database
+
   struct Key {
     std::uint32_t database;
     std::string name;

@@ -79,7 +79,9 @@ bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Millisecon
   const auto known = sockets_.find(key - kFirstClientKey);
   if (known == sockets_.end()) return true;
   Socket& socket = known->second;
-  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+    close(socket);
+  } else if ((events & EPOLLIN) != 0) {
     read(socket, now);
   } else if ((events & EPOLLOUT) != 0) {
     if (!write(socket)) return close(socket), true;
@@ -127,7 +129,10 @@ void ClientSockets::read(Socket& socket, Milliseconds now) {
   if (!service_->is_full(client)) {
     const auto space = client.parser.space(kReadBytes);
     const ssize_t got = ::recv(socket.fd.get(), space.data(), space.size(), 0);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return close(socket);
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return close(socket);
+    // The client sends nothing more, but may read the replies that it waits for.
+    if (got == 0 && (client.answers.empty() || client.may_be_waiting)) return close(socket);
+    if (got == 0) client.is_closing = true;
     if (got > 0) client.parser.received(static_cast<std::size_t>(got));
   }
   service_->execute(client, now);
@@ -174,7 +179,7 @@ void ClientSockets::write_changed(Milliseconds now) {
     if (known == sockets_.end()) continue;
     Socket& socket = known->second;
     const bool was_full = service_->is_full(*socket.client);
-    if (!write(socket) ||
+    if (socket.client->is_lost || !write(socket) ||
         (socket.client->is_closing && socket.client->output.empty() && socket.client->answers.empty())) {
       close(socket);
       continue;

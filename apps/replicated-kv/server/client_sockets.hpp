@@ -37,7 +37,6 @@ class ClientSockets {
     Client* client = nullptr;
     std::size_t written = 0;   // of the output
     std::uint32_t events = 0;  // that epoll reports
-    bool has_hung_up = false;
   };
 
   ClientSockets(Descriptor listener, const Address& address, int epoll, Service& service)

@@ -101,7 +101,7 @@ void Replica::leave(const std::string& why, Milliseconds now) {
   join_again_ = now + kJoinAgain;
 }
 
-Result<void> Replica::work(Milliseconds now) {
+void Replica::work(Milliseconds now) {
   eventfd_t ignored;
   ::eventfd_read(wake_.get(), &ignored);
   {
@@ -110,13 +110,18 @@ Result<void> Replica::work(Milliseconds now) {
     lost_.clear();
   }
   if (!state_) {
-    if (now < join_again_) return {};
-    return join(now);
+    if (now < join_again_) return;
+    join_again_ = now + kJoinAgain;
+    if (auto joined = join(now); !joined) {
+      if (last_failure_ != joined.error().what) complaints_.push_back("cannot join: " + joined.error().what);
+      last_failure_ = joined.error().what;
+    }
+    return;
   }
   update_info();
   for (int i = 0; i < kMostChanges; ++i) {
     auto change = state_->take();
-    if (!change) return {};
+    if (!change) return;
     if (const auto* const event = std::get_if<OrderedEvent>(&*change)) {
       service_.on_event(*event);
     } else if (const auto* const stable = std::get_if<StableEvents>(&*change)) {
@@ -132,10 +137,10 @@ Result<void> Replica::work(Milliseconds now) {
     } else {
       leave(std::get<StateEnded>(*change).cause.what, now);
     }
-    if (!state_) return {};
+    if (!state_) return;
   }
   wake();
-  return {};
+  return;
 }
 
 void Replica::update_info() {

@@ -25,8 +25,8 @@ class Replica final : public Order {
   Result<void> start(Milliseconds now);
   /// Is readable when work() has something to do.
   int descriptor() const { return wake_.get(); }
-  /// Hands all changes to Service. Errors: the server cannot take part again.
-  Result<void> work(Milliseconds now);
+  /// Hands all changes to Service, and joins again if that is due.
+  void work(Milliseconds now);
   /// The reasons why this server has left the service since the last call, for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
@@ -45,6 +45,7 @@ class Replica final : public Order {
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
   std::vector<std::string> complaints_;
+  std::string last_failure_;     // of joining again
   Milliseconds join_again_ = 0;  // when state_ is null
 
   std::mutex mutex_;

@@ -85,7 +85,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
       sockets->on_event(event.data.u64, event.events, now);
     }
     if (!options.is_alone()) {
-      if (auto worked = replica.work(now); !worked) return worked;
+      replica.work(now);
       for (const std::string& complaint : replica.take_complaints()) complain(complaint);
     }
     service.end_turn(now);

@@ -16,7 +16,7 @@ void Service::answer(Client& client, std::string_view bytes) {
     return;
   }
   Answer& last = client.answers.back();
-  if (last.is_ready && last.batch == 0 && last.requests == 0)
+  if (last.is_ready && last.batch == 0 && last.requests == 0 && last.position == 0)
     last.bytes.append(bytes);
   else
     client.answers.push_back({.is_ready = true, .bytes = std::string(bytes)});
@@ -42,8 +42,8 @@ void Service::flush(Client& client) {
 }
 
 void Service::flush_stable() {
-  for (; !unstable_.empty() && unstable_.front().first <= stable_; unstable_.pop_front())
-    if (Client* const client = find(unstable_.front().second)) flush(*client);
+  for (; !unstable_.empty() && unstable_.front().position <= stable_; unstable_.pop_front())
+    if (Client* const client = find(unstable_.front().client)) flush(*client);
 }
 
 // -- Batches --
@@ -71,6 +71,7 @@ void Service::execute_alone() {
   if (!is_alone()) return;
   const Batch batch = std::move(batches_.front());
   batches_.pop_front();
+  waiting_bytes_ = 0;
   OrderedEvent event;
   event.time = now_ * 1'000'000;
   event.random = next_random();
@@ -121,6 +122,7 @@ void Service::end_turn(Milliseconds now) {
   if (is_alone()) {
     agreed_ = std::max(agreed_, now);
     databases_->expire(agreed_, kMostExpired);
+    serve_waiters();
     return;
   }
   if (has_waited_too_long()) give_up(false);
@@ -160,6 +162,7 @@ std::optional<Milliseconds> Service::next_deadline() const {
     consider(*deadline);
   if (unavailable_since_ && !held_.empty()) consider(*unavailable_since_ + options_.unavailable_after);
   if (!in_flight_.empty()) consider(in_flight_.front().since + options_.unavailable_after);
+  if (!unstable_.empty()) consider(unstable_.front().since + options_.unavailable_after);
   if (!waits_.empty()) consider(waits_.begin()->first);
   if (!resumed_.empty()) consider(now_);
   // The order takes no more at present.
@@ -179,6 +182,7 @@ void Service::give_up(bool has_ended) {
     for (Answer& answer : client->answers) {
       if (answer.is_ready && answer.position <= stable_) continue;
       if (answer.is_waiting && !has_ended) continue;
+      if (answer.requests == 0 && !has_ended) continue;  // It has messages, which wait for their event.
       const bool was_submitted = answer.batch < first_unsubmitted;
       std::string text;
       ReplyWriter reply(text, client->is_resp3);
@@ -191,11 +195,15 @@ void Service::give_up(bool has_ended) {
   }
   // A transaction ends the watch of its client also if it is refused.
   std::vector<std::uint64_t> unwatching;
-  for (const Batch& batch : batches_)
-    if (batch.submitted == 0)
-      unwatching.insert(unwatching.end(), batch.unwatching.begin(), batch.unwatching.end());
+  std::vector<std::pair<std::uint64_t, bool>> stopping;
+  for (const Batch& batch : batches_) {
+    if (batch.submitted != 0) continue;
+    unwatching.insert(unwatching.end(), batch.unwatching.begin(), batch.unwatching.end());
+    stopping.insert(stopping.end(), batch.stopping.begin(), batch.stopping.end());
+  }
   std::erase_if(batches_, [](const Batch& batch) { return batch.submitted == 0; });
   for (const std::uint64_t client : unwatching) batch_for(client, EntryKind::unwatch);
+  for (const auto& [client, is_error] : stopping) stop_waiting(client, is_error);
   if (has_ended) {
     batches_.clear();
     in_flight_.clear();

@@ -33,6 +33,7 @@ struct Client {
   RequestParser parser;
   std::string output;          ///< replies that may leave
   std::deque<Answer> answers;  ///< replies that must wait, in the order of the requests
+  bool is_lost = false;        ///< the connection ends at once, without what it has not sent
   bool is_closing = false;     ///< after `output`, the connection ends
   bool is_held = false;        ///< the request in the parser waits
   bool is_listed = false;      ///< in the list of the clients that have changed in this turn
@@ -46,6 +47,8 @@ struct Client {
   /// The last request is a command that may wait. The requests after it stay in the parser.
   bool may_be_waiting = false;
   Milliseconds waits_until = 0;  ///< or 0
+
+  std::size_t message_bytes = 0;  ///< of messages of channels that have come since `answers` was empty
 
   // Transactions.
   bool is_in_multi = false, has_multi_error = false, watches = false;

@@ -242,16 +242,22 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
     const bool is_old = words.size() == 3;
     for (const auto& [number, one] : clients_) {
       bool matches_all = is_old ? one->address == words[2] : words.size() % 2 == 0;
+      bool skips_me = !is_old;
       for (std::size_t i = 2; !is_old && i + 1 < words.size(); i += 2) {
         if (is_word(words[i], "id"))
           matches_all = matches_all && to_integer(words[i + 1]) == static_cast<std::int64_t>(number);
         else if (is_word(words[i], "addr"))
           matches_all = matches_all && one->address == words[i + 1];
         else if (is_word(words[i], "skipme"))
-          matches_all = matches_all && !(is_word(words[i + 1], "yes") && one.get() == &client);
-        else if (!is_word(words[i], "type") && !is_word(words[i], "user"))
+          skips_me = is_word(words[i + 1], "yes");
+        else if (is_word(words[i], "type"))
+          matches_all = matches_all && is_word(words[i + 1], pubsub_.count(number) > 0 ? "pubsub" : "normal");
+        else if (is_word(words[i], "user"))
+          matches_all = matches_all && words[i + 1] == "default";
+        else
           return reply.error(kSyntax);
       }
+      if (skips_me && one.get() == &client) continue;
       if (!matches_all) continue;
       ++killed;
       one->is_closing = true;

@@ -50,6 +50,7 @@ void Service::on_event(const OrderedEvent& event) {
   random_ = event.random;
   applied_ = event.position + 1;
   databases_->expire(agreed_, kMostExpired);
+  serve_waiters();
   std::uint64_t batch = 0;
   if (event.own_number != 0) {
     while (!in_flight_.empty() && in_flight_.front().event < event.own_number) in_flight_.pop_front();
@@ -94,7 +95,7 @@ void Service::finish(Client& client, Answer& answer) {
   answer.is_ready = true;
   answer.is_waiting = false;
   answer.position = is_alone() ? 0 : applied_;
-  if (!is_alone()) unstable_.emplace_back(applied_, client.number);
+  if (!is_alone()) unstable_.push_back({applied_, client.number, now_});
   flush(client);
 }
 
@@ -126,8 +127,9 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       // Servers that leave a command out must draw its number too. Otherwise later numbers would differ.
       const std::uint64_t random = next_random();
       if (answer != nullptr) reply = ReplyWriter(answer->bytes, decoded_.is_resp3);
-      const Command* const command =
+      const Command* command =
           decoded_.is_local && answer == nullptr ? nullptr : find_command(decoded_.words[0]);
+      if (command != nullptr && !fits(*command, decoded_.words.size())) command = nullptr;
       if (command != nullptr && command->has(flag::kWaits)) {
         if (execute_waiting_command(id, *command, decoded_, random, answer, reply)) return;
       } else if (command != nullptr && command->run != nullptr) {

@@ -78,8 +78,10 @@ void Service::deliver_messages() {
     for (const auto& [number, pattern] : publication.receivers) {
       Client* const client = find(number);
       if (client == nullptr || client->is_closing) continue;
-      if (client->output.size() > kMostMessageBytes) {
-        client->is_closing = true;
+      if (client->answers.empty()) client->message_bytes = 0;
+      client->message_bytes += publication.message.size();
+      if (client->output.size() + client->message_bytes > kMostMessageBytes) {
+        client->is_closing = client->is_lost = true;
         list(*client);
         continue;
       }
@@ -94,7 +96,7 @@ void Service::deliver_messages() {
         answer(*client, text);
       } else {
         client->answers.push_back({.position = applied_, .is_ready = true, .bytes = std::move(text)});
-        unstable_.emplace_back(applied_, number);
+        unstable_.push_back({applied_, number, now_});
       }
     }
 }

@@ -76,7 +76,7 @@ void Service::execute(Client& client, Milliseconds now) {
     }
     client.is_held = !handle(client, client.parser.words());
     if (!client.is_held) continue;
-    held_.push_back(client.number);
+    if (std::ranges::find(held_, client.number) == held_.end()) held_.push_back(client.number);
     return;
   }
 }
@@ -176,7 +176,8 @@ bool Service::is_available() const {
 bool Service::has_waited_too_long() const {
   const auto is_old = [&](Milliseconds since) { return now_ - since >= options_.unavailable_after; };
   return (unavailable_since_ && is_old(*unavailable_since_)) ||
-         (!in_flight_.empty() && is_old(in_flight_.front().since));
+         (!in_flight_.empty() && is_old(in_flight_.front().since)) ||
+         (!unstable_.empty() && is_old(unstable_.front().since));
 }
 
 void Service::run(const Command& command, const RunOptions& options, Arguments words, ReplyWriter& reply) {
@@ -225,7 +226,7 @@ bool Service::try_local_read(Client& client, const Command& command, Arguments w
     client.answers.push_back(
         {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});
     client.output.resize(before);
-    unstable_.emplace_back(applied_, client.number);
+    unstable_.push_back({applied_, client.number, now_});
   }
   return true;
 }

@@ -110,7 +110,10 @@ class Service {
     Bytes bytes;
     std::size_t submitted = 0;  // of `bytes`
     Milliseconds since = 0;
-    std::vector<std::uint64_t> unwatching;  // the clients that watch no keys after it
+    // What it says about clients must be said again if the batch is given up: which of them watch no keys
+    // after it, and which of them wait for no key, with an error or without one.
+    std::vector<std::uint64_t> unwatching;
+    std::vector<std::pair<std::uint64_t, bool>> stopping;
   };
   struct InFlight {
     std::uint64_t event = 0;  // the number of its last event
@@ -236,8 +239,12 @@ class Service {
   std::deque<InFlight> in_flight_;
   std::size_t waiting_bytes_ = 0;         // of batches_
   std::map<std::uint64_t, Bytes> parts_;  // of batches of other servers whose end has not come
-  /// The clients that have answers which wait for a position, with the position.
-  std::deque<std::pair<std::uint64_t, std::uint64_t>> unstable_;
+  /// A client that has an answer which waits for a position.
+  struct Unstable {
+    std::uint64_t position, client;
+    Milliseconds since;
+  };
+  std::deque<Unstable> unstable_;
   Milliseconds next_departed_look_ = 0;
   std::vector<std::uint64_t> servers_;  // of the newest view
   EncodedCommand decoded_;

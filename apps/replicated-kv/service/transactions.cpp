@@ -47,16 +47,19 @@ bool Service::run_exec(Client& client) {
   put_varint(batch, client.is_resp3);
   put_varint(batch, client.queued.size());
   bool is_write = client.watches;
+  std::uint32_t database = client.database;
   Words words;
   for (const auto& queued : client.queued) {
     words.assign(queued.begin(), queued.end());
     const Command& command = *find_command(words[0]);
-    put_command(batch, client.database, client.is_resp3, !command.has(flag::kWrite), words);
+    put_command(batch, database, client.is_resp3, !command.has(flag::kWrite), words);
     is_write = is_write || command.has(flag::kWrite);
-    // The commands after SELECT, also those after the transaction, are for the other database.
-    if (command.name == "select")
-      if (const auto number = to_integer(words[1]); number && *number >= 0 && *number < Databases::kCount)
-        client.database = static_cast<std::uint32_t>(*number);
+    if (command.name != "select") continue;
+    // The later commands are for the other database. Those after the transaction must wait, because nobody
+    // knows yet whether it takes place.
+    if (const auto number = to_integer(words[1]); number && *number >= 0 && *number < Databases::kCount)
+      database = static_cast<std::uint32_t>(*number);
+    client.may_be_waiting = true;
   }
   client.watches = false;
   leave_multi(client);
@@ -111,17 +114,15 @@ void Service::execute_transaction(VarintReader& in, const ClientId& id, Client* 
     const std::uint64_t random = next_random();
     if (is_given_up || (next.is_local && client == nullptr)) continue;
     const Command* const command = find_command(next.words[0]);
-    if (command == nullptr) {
+    if (command == nullptr || !fits(*command, next.words.size())) {
       reply.error("ERR unknown command");
     } else if (command->run != nullptr) {
       run(*command, {next.database, random}, next.words, reply);
     } else if (client != nullptr) {
-      // SELECT has had its effect when the transaction was submitted.
-      const std::uint32_t database = client->database;
       (this->*client_table().at(command->name))(*client, next.words, reply);
-      client->database = database;
     }
   }
+  if (client != nullptr && client->may_be_waiting) resume(*client);
 }
 
 }  // namespace rdmc::kv

@@ -97,6 +97,7 @@ void Service::execute_stop(const ClientId& id, bool is_error) {
 
 void Service::stop_waiting(std::uint64_t client, bool is_error) {
   put_varint(batch_for(client, EntryKind::stop_waiting), is_error);
+  batches_.back().stopping.emplace_back(client, is_error);
   execute_alone();
 }
 

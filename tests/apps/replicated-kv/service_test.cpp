@@ -172,6 +172,39 @@ BOOST_AUTO_TEST_CASE(a_transaction_is_given_up_if_a_watched_key_has_changed) {
              "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n$1\r\nx\r\n+OK\r\n$1\r\n3\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_select_has_an_effect_only_if_its_transaction_takes_place) {
+  Alone alone;
+  BOOST_TEST(alone("WATCH a\r\nSET a 1\r\nMULTI\r\nSELECT 5\r\nEXEC\r\nGET a") ==
+             "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*-1\r\n$1\r\n1\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_ends_in_time_also_after_an_outage) {
+  Servers servers(1, 3, 1);
+  Service& service = servers.all[0]->service();
+  Client& client = service.connect("test", 0);
+  const auto send = [&](Client& to, std::string_view line, Milliseconds time) {
+    const auto space = to.parser.space(line.size());
+    std::memcpy(space.data(), line.data(), line.size());
+    to.parser.received(line.size());
+    service.execute(to, time);
+    service.end_turn(time);
+  };
+  const Milliseconds now = servers.now();
+  send(client, "BLPOP nothing 1\r\n", now);
+  for (int i = 0; i < 300; ++i) servers.step();
+  BOOST_TEST(client.output.empty());
+  // Nothing is ordered for five seconds, so the server gives up a write, and with it all that was not
+  // submitted.
+  service.on_status({}, now);
+  Client& other = service.connect("other", 0);
+  send(other, "SET a 1\r\n", now + 2500);
+  for (Milliseconds passed = 2500; passed < 8000; passed += 100) service.end_turn(now + passed);
+  service.on_status({.is_complete = true, .complete_replicas = 3}, now + 8000);
+  servers.pass(8000);
+  for (int i = 0; i < 20'000 && client.output.empty(); ++i) servers.step();
+  BOOST_TEST(client.output == "*-1\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_transaction_has_a_limit) {
   Alone alone;
   BOOST_TEST(alone("MULTI") == "+OK\r\n");
