@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import socket
 import stat
 import unittest
@@ -88,8 +89,7 @@ class ThisHost(Documented):
         self.start("rdmc_kv serve", values={"address": f"{network}.9"})
         self.done(self.shell("rdmc_bcast keygen F"))
         text = "rdmc_kv serve --listen 10.0.0.1:6379 --members '10.0.0.[1-3]:6379' --key-file F"
-        for index in (1, 2, 3):
-            self.start(text, values={"network": network, "index": index})
+        servers = {index: self.start(text, values={"network": network, "index": index}) for index in (1, 2, 3)}
 
         def ask(host, request):
             """Returns the reply, or "" if there is no server yet."""
@@ -102,6 +102,13 @@ class ThisHost(Documented):
         wait_until(lambda: ask(9, b"SET a b") == b"+OK\r\n", "the server that is alone answers")
         wait_until(lambda: ask(1, b"SET a c") == b"+OK\r\n", "the three servers answer")
         self.assertEqual([ask(host, b"GET a") for host in (9, 1, 2, 3)], [b"$1\r\nb\r\n"] + 3 * [b"$1\r\nc\r\n"])
+        for index in (2, 3):
+            servers[index].stop(signal.SIGKILL)
+        for index in (2, 3):
+            self.start(text, values={"network": network, "index": index})
+        survivor = "rdmc_control survivor --store 10.0.0.1:16379 --key-file F"
+        self.run_until(lambda: self.start(survivor, values={"network": network}), "the survivor is named")
+        wait_until(lambda: ask(2, b"GET a") == b"$1\r\nc\r\n", "the service goes on with the data")
 
     @scenario("perf")
     def test_two_processes_are_measured_over_a_memif(self):

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/program/output.hpp"
+#include "apps/replicated-kv/server/member_list.hpp"
 #include "apps/units/identity_options.hpp"
 #include "apps/units/units.hpp"
 #include "controlplane/launch/hostlist.hpp"
@@ -50,9 +51,13 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& listen, c
   auto list = members_of(members);
   if (!list) return std::unexpected(list.error());
   options.members = std::move(*list);
+  // The order of the list must not matter: servers that keep the view have their places by it.
+  std::ranges::sort(options.members);
   const auto self = std::ranges::find(options.members, options.listen);
   if (self == options.members.end())
-    return fail(Errc::invalid_argument, "--listen " + to_string(options.listen) + " is not one of --members");
+    return fail(Errc::invalid_argument, "--listen " + to_string(options.listen) +
+                                            " is not one of --members, which are " +
+                                            to_string(options.members));
   options.self = static_cast<std::size_t>(self - options.members.begin());
   const std::size_t majority = options.members.size() / 2 + 1;
   if (options.least_replicas == 0) options.least_replicas = majority;
@@ -81,12 +86,12 @@ std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
   serve->add_option("--listen", listen, "ADDR:PORT for clients")->capture_default_str();
   serve->add_option(
       "--members", members,
-      "the client addresses of all servers of the service, as a hostlist, in the same order at each "
+      "the client addresses of all servers of the service, as a hostlist; the same servers at each "
       "server. --listen must be one of them. Without this option, the server is alone");
   serve
       ->add_option("--min-replicas", options.least_replicas,
                    "answer only while this number of servers has the state; default: a majority of --members")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 64));
   serve
       ->add_option("--unavailable-after", patience,
                    "how long requests wait while the service cannot answer, before they get an error")

@@ -12,7 +12,7 @@ namespace rdmc::kv {
 
 struct ServeOptions {
   Address listen;
-  std::vector<Address> members;  ///< empty for a server that is alone
+  std::vector<Address> members;  ///< in the order of their addresses; empty for a server that is alone
   std::size_t self = 0;          ///< the index of this server in `members`
   std::size_t least_replicas = 0;
   Milliseconds unavailable_after = 2000;

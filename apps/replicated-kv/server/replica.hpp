@@ -21,7 +21,8 @@ class Replica final : public Order {
   Replica(const ServeOptions& options, Service& service) : options_(options), service_(service) {}
   ~Replica() override;
 
-  /// Takes part in the service. Errors: those of Membership::join and ReplicatedState::open.
+  /// Takes part in the service. Errors: invalid_argument if another server has another list of members; those
+  /// of Membership::join and ReplicatedState::open.
   Result<void> start(Milliseconds now);
   /// Is readable when work() has something to do.
   int descriptor() const { return wake_.get(); }

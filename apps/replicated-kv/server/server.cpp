@@ -12,6 +12,7 @@
 
 #include "apps/program/output.hpp"
 #include "apps/replicated-kv/server/client_sockets.hpp"
+#include "apps/replicated-kv/server/member_list.hpp"
 #include "apps/replicated-kv/server/replica.hpp"
 #include "controlplane/auth/random.hpp"
 
@@ -60,6 +61,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
   if (!sockets) return std::unexpected(sockets.error());
   service.settings().fix("port", std::to_string(sockets->address().port));
+  if (!options.is_alone()) service.settings().fix(kMembersParameter, to_string(options.members));
   service.set_info({.port = sockets->address().port, .pid = static_cast<std::uint64_t>(::getpid())});
   if (auto watched = watch(epoll.get(), signals.descriptor(), kSignalKey); !watched) return watched;
   Replica replica(options, service);

@@ -23,6 +23,6 @@ inline constexpr std::size_t kMostQueuedBytes = 64 << 20, kMostQueued = 1 << 20;
 inline constexpr Milliseconds kLookForDeparted = 500;
 
 inline constexpr std::string_view kClusterDown =
-    "CLUSTERDOWN The service has no majority of its servers, or no server has its state";
+    "CLUSTERDOWN This server does not reach the majority of the servers, or has no data";
 
 }  // namespace rdmc::kv
