@@ -174,7 +174,8 @@ std::optional<Milliseconds> Service::next_deadline() const {
 /// they were submitted.
 void Service::give_up(bool has_ended) {
   constexpr std::string_view kUncertain =
-      "UNCERTAIN This server does not reach the majority of the servers. Nobody knows whether this request takes effect";
+      "UNCERTAIN This server does not reach the majority of the servers. Nobody knows whether this request "
+      "takes effect";
   const std::uint64_t first_unsubmitted = batches_.empty()                  ? last_batch_ + 1
                                           : batches_.front().submitted == 0 ? batches_.front().number
                                                                             : batches_.front().number + 1;
