@@ -23,7 +23,7 @@ Bytes saved_state(Service& service) {
 
 void give(Server& server, Client& client, const std::string& lines) {
   const auto space = client.parser.space(lines.size() + 2);
-  std::memcpy(space.data(), lines.data(), lines.size());
+  std::ranges::copy(lines, space.data());
   std::memcpy(space.data() + lines.size(), "\r\n", 2);
   client.parser.received(lines.size() + 2);
   server.service().execute(client, server.servers.now());

@@ -16,7 +16,7 @@ namespace {
 
 void give(RequestParser& parser, std::string_view bytes) {
   const auto space = parser.space(std::max<std::size_t>(bytes.size(), 1));
-  std::memcpy(space.data(), bytes.data(), bytes.size());
+  std::ranges::copy(bytes, space.data());
   parser.received(bytes.size());
 }
 

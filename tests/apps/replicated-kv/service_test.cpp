@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/apps/replicated-kv/servers.hpp"
@@ -58,7 +59,7 @@ class Alone {
   /// Sends requests, one on each line, and returns the replies.
   std::string operator()(std::string_view lines) {
     const auto space = client_->parser.space(lines.size() + 2);
-    std::memcpy(space.data(), lines.data(), lines.size());
+    std::ranges::copy(lines, space.data());
     std::memcpy(space.data() + lines.size(), "\r\n", 2);
     client_->parser.received(lines.size() + 2);
     service.execute(*client_, now_);
@@ -109,7 +110,7 @@ class Ordered final : public Order {
   }
   std::string send(Client& client, std::string_view lines) {
     const auto space = client.parser.space(lines.size());
-    std::memcpy(space.data(), lines.data(), lines.size());
+    std::ranges::copy(lines, space.data());
     client.parser.received(lines.size());
     service.execute(client, now);
     service.end_turn(now);
@@ -184,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_in_time_also_after_an_outage) {
   Client& client = service.connect("test", 0);
   const auto send = [&](Client& to, std::string_view line, Milliseconds time) {
     const auto space = to.parser.space(line.size());
-    std::memcpy(space.data(), line.data(), line.size());
+    std::ranges::copy(line, space.data());
     to.parser.received(line.size());
     service.execute(to, time);
     service.end_turn(time);
@@ -233,7 +234,7 @@ BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
   const Milliseconds now = 1'700'000'100'000;
   const auto send = [&](std::string_view line, Milliseconds time) {
     const auto space = client.parser.space(line.size());
-    std::memcpy(space.data(), line.data(), line.size());
+    std::ranges::copy(line, space.data());
     client.parser.received(line.size());
     service.execute(client, time);
     service.end_turn(time);
