@@ -23,7 +23,7 @@ class KvServer {
  public:
   virtual ~KvServer() = default;
   virtual kv::Service& service() = 0;
-  /// What the clock of the server shows.
+  /// The time on the clock of the server.
   virtual kv::Milliseconds clock() const = 0;
   /// False while the server does not react.
   virtual bool takes_requests() const { return true; }
@@ -68,7 +68,7 @@ class KvClients {
   std::uint64_t begun = 0, given_up = 0, refused = 0, uncertain = 0;
 
  private:
-  /// What a client waits for.
+  /// A reply that a client waits for.
   enum class Awaited : std::uint8_t { ok, queued, watch, operation, watched_value, compare_and_set };
   struct Sent {
     kv::Operation operation;

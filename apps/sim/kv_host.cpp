@@ -9,7 +9,7 @@ constexpr std::int64_t kJoinAgain = 100 * kMillisecond;
 /// With the planted bug, an event in this number is executed twice.
 constexpr std::uint64_t kTwiceOneIn = 16;
 
-/// What the trace records. The numbers follow sim::TraceKind::scenario.
+/// The kinds of records of the trace. The numbers follow sim::TraceKind::scenario.
 enum What : std::uint32_t { kEvent = 1, kStable, kStatus, kLoad, kEnd, kSubmit };
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr std::uint64_t kStepsToSettle = 400'000;
 /// Some keys expire in the time between the reads at the end.
 constexpr std::uint64_t kLongestRest = 300 * kMillisecond;
 constexpr std::size_t kMostStates = 300'000;
-/// When the service begins, in nanoseconds since 1970.
+/// The time at which the service begins, in nanoseconds since 1970.
 constexpr std::int64_t kFirstTime = 1'700'000'000'000'000'000;
 
 KvClientsOptions clients_of(const KvOptions& options) {

@@ -1,4 +1,4 @@
-// What reaches the application of a process in a StateWorld, and what comes from it.
+// This file has the way between a StateWorld and the application of a process, in both directions.
 #include "apps/sim/state_process.hpp"
 
 #include <algorithm>

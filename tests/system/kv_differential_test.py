@@ -16,7 +16,8 @@ from kv_commands import Generator, comparable
 KV = os.environ["RDMC_KV"]
 REDIS = shutil.which("redis-server")
 COMMANDS = int(os.environ.get("RDMC_COMMANDS", "100000"))
-SEED = int(os.environ.get("RDMC_SEED", str(random.SystemRandom().randrange(1 << 32))))
+# `./check --seeds` sets the first seed.
+SEED = int(os.environ.get("RDMC_SEED", os.environ.get("RDMC_FIRST_SEED", "1")))
 PIPELINE = 100
 
 
@@ -26,8 +27,8 @@ class Connection:
     class Error(str):
         pass
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, host, port):
+        self.socket = socket.create_connection((host, port))
         self.file = self.socket.makefile("rb")
 
     def send(self, commands):
@@ -65,25 +66,20 @@ class Connection:
         self.socket.close()
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class Server:
     def __init__(self, command):
-        self.port = free_port()
+        # Nobody else uses a random address of this machine.
+        self.host, self.port = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}", 7000
         # pylint: disable-next=consider-using-with
-        self.process = subprocess.Popen([word.replace("PORT", str(self.port)) for word in command], stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen([word.replace("HOST", self.host).replace("PORT", str(self.port)) for word in command], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        self.connection = wait_until(self.connect, "the server listens", 10)
+        self.connection = wait_until(self.connect, "the server listens", 60)
 
     def connect(self):
         if self.process.poll() is not None:
             raise AssertionError(f"the server has ended with {self.process.returncode}")
         try:
-            return Connection(self.port)
+            return Connection(self.host, self.port)
         except ConnectionRefusedError:
             return None
 
@@ -98,9 +94,9 @@ class DifferentialTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.ours = Server([KV, "serve", "--listen", "127.0.0.1:PORT"])
+        self.ours = Server([KV, "serve", "--listen", "HOST:PORT"])
         self.addCleanup(self.ours.end)
-        self.theirs = Server([REDIS, "--port", "PORT", "--save", "", "--appendonly", "no", "--dir", self.folder.name])
+        self.theirs = Server([REDIS, "--bind", "HOST", "--port", "PORT", "--save", "", "--appendonly", "no", "--dir", self.folder.name])
         self.addCleanup(self.theirs.end)
 
     def compare(self, commands):

@@ -397,7 +397,7 @@ void writes() {
 void threads() {
   std::atomic<bool> is_over = false;
   std::thread other([&] { is_over.wait(false); });
-  for (int i = 0; i < 3000; ++i) need(the_job->world().barrier());
+  for (int i = 0; i < 20'000; ++i) need(the_job->world().barrier());
   is_over = true;
   is_over.notify_all();
   other.join();

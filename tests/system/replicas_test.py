@@ -204,7 +204,7 @@ class Replicas(unittest.TestCase):
             kills += run.deaths or 0
             respawns += run.respawns or 0
             self.assertLess(number, KILLS_OF_REPLACED, "the processes end before they can be killed")
-        self.assertGreater(respawns, kills / 2)
+        self.assertGreater(respawns, kills / 10)
 
     def test_each_line_is_printed_once_though_replicas_are_replaced(self):
         while True:  # On a busy machine, a run can end before a process is replaced.

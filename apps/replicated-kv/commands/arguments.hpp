@@ -1,4 +1,4 @@
-// What commands have in common: numbers in words, options, and errors. The functions are pure.
+// All commands share these functions for numbers in words, options, and errors. The functions are pure.
 #pragma once
 
 #include <cstdint>

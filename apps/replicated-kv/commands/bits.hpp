@@ -1,4 +1,4 @@
-// What the commands of bits and of bit fields have in common.
+// This file has the functions that the commands of bits and of bit fields share.
 #pragma once
 
 #include <cstdint>

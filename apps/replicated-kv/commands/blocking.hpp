@@ -1,4 +1,4 @@
-// How long commands wait. The functions are pure.
+// These functions say how long a command waits. They are pure.
 #pragma once
 
 #include <expected>

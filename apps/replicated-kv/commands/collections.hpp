@@ -1,4 +1,4 @@
-// What the commands of collections have in common: finding them, random choices, and scans.
+// The commands of collections share these functions: finding a collection, random choices, and scans.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the commands of lists that wait and those that do not wait have in common.
+// The commands of lists that wait, and those that do not wait, share these functions.
 #pragma once
 
 #include <optional>

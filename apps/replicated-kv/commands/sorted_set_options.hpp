@@ -1,4 +1,4 @@
-// What several files of commands of sorted sets have in common.
+// Several files of commands of sorted sets share these functions.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What lists, hashes, sets and sorted sets have in common. A collection is the value of a key, and is never
+// Lists, hashes, sets and sorted sets are collections. A collection is the value of a key, and is never
 // empty there. One thread uses it.
 #pragma once
 
@@ -27,7 +27,7 @@ struct EncodingLimits {
   std::size_t integers = 512;
 };
 
-/// What all collections of a state use. It exists longer than they do.
+/// All collections of a state use this object. It exists longer than they do.
 struct Shared {
   SmallMemory memory;
   std::uint64_t seed = 0;  ///< for hash tables; it may differ between replicas

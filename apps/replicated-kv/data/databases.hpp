@@ -70,7 +70,7 @@ class Loader {
   bool add(std::span<const std::byte> bytes);
   /// True if the bytes so far are a complete state.
   bool is_complete() const { return is_complete_ && waiting_.empty(); }
-  /// What was given to save().
+  /// Returns the head that was given to save().
   std::span<const std::byte> head() const { return head_; }
 
  private:

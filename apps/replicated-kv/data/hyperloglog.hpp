@@ -23,7 +23,7 @@ class HyperLogLog {
   /// The sketch. It is sparse if it was sparse, and if it takes no more than `most_sparse` bytes.
   std::string write(std::size_t most_sparse) const;
 
-  /// What an element does: it makes a register at least this large.
+  /// The effect of an element: it makes a register at least this large.
   struct Mark {
     std::size_t index;
     std::uint8_t rank;

@@ -1,5 +1,6 @@
-// Which clients watch which keys (WATCH), and which of these keys have changed. It is a part of the
-// replicated state, because all replicas must agree whether a transaction takes place. One thread uses it.
+// This object knows which clients watch which keys (WATCH), and which of these keys have changed. It is a
+// part of the replicated state, because all replicas must agree whether a transaction takes place. One thread
+// uses it.
 #pragma once
 
 #include <cstdint>

@@ -28,9 +28,9 @@ struct Step {
   std::optional<std::string> reply;  ///< nullopt if it does not matter or is not known
 };
 
-/// What a client has asked for, as one atomic step of the service.
+/// A request of a client, which is one atomic step of the service.
 struct Operation {
-  /// When the client sent it, and when it got the reply. Both are on one clock.
+  /// The times at which the client sent it and got the reply, on one clock.
   std::int64_t called = 0, returned = 0;
   /// A connection of a client. Certain operations on one connection take effect in the order of the history:
   /// the service executes requests in the order in which they come. Operations on connection 0 have no such

@@ -14,7 +14,7 @@ namespace rdmc::kv {
 
 namespace {
 
-constexpr int kPatienceMs = 300;
+constexpr int kPatienceMs = 3000;
 
 bool wait_for(int fd, short events) {
   pollfd event{fd, events, 0};

@@ -16,7 +16,7 @@ inline constexpr const char* kMembersParameter = "rdmc-members";
 
 /// The addresses, with commas between them.
 std::string to_string(const std::vector<Address>& members);
-/// Asks the other servers for their lists. A server that does not answer within 300 ms is left out. Errors:
+/// Asks the other servers for their lists. A server that does not answer within 3 s is left out. Errors:
 /// invalid_argument if a server has another list.
 Result<void> check_members(const std::vector<Address>& members, const Address& self);
 

@@ -1,4 +1,5 @@
-// The part of Service for replies that must wait, and for the request batches that this server submits.
+// This file has the part of Service for replies that must wait, and for the request batches that this server
+// submits.
 #include <algorithm>
 
 #include "apps/replicated-kv/commands/arguments.hpp"

@@ -1,5 +1,5 @@
-// The part of Service that executes the events of all servers in their order, and that gives its state to
-// another server.
+// This file has the part of Service that executes the events of all servers in their order, and that gives
+// its state to another server.
 #include <algorithm>
 
 #include "apps/replicated-kv/commands/arguments.hpp"

@@ -1,6 +1,6 @@
-// Which clients of this server have subscribed to which channels and patterns. It is no part of the
-// replicated state: PUBLISH is executed at all servers, and each server gives the message to its own clients.
-// One thread uses it.
+// This object knows which clients of this server have subscribed to which channels and patterns. It is no
+// part of the replicated state: PUBLISH is executed at all servers, and each server gives the message to its
+// own clients. One thread uses it.
 #pragma once
 
 #include <array>

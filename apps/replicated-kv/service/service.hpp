@@ -48,7 +48,7 @@ struct ServiceOptions {
   std::uint64_t seed = 0;  ///< for hash tables and random choices of reads
 };
 
-/// What INFO says about the other servers.
+/// The facts about the other servers that INFO shows.
 struct ServiceInfo {
   std::uint64_t view_epoch = 0;
   std::string main_host;  ///< empty if it is not known

@@ -1,4 +1,4 @@
-// The part of Service for MULTI, EXEC, DISCARD and WATCH.
+// This file has the part of Service for MULTI, EXEC, DISCARD and WATCH.
 #include <algorithm>
 
 #include "apps/replicated-kv/commands/arguments.hpp"

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
     }
     history.push_back(std::move(one));
   }
-  const auto checked = check_linearizable(history);
+  const auto checked = check_linearizable(history, 20'000'000);
   if (checked) return std::printf("%zu operations are linearizable\n", history.size()), 0;
   std::printf("%s\n", checked.error().what.c_str());
   return 1;
