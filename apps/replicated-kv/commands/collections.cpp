@@ -51,7 +51,10 @@ std::optional<std::int64_t> random_count(Call& call, std::string_view word) {
   constexpr std::int64_t kMostRepeated = 16 << 20;
   const auto count = integer(call, word);
   if (!count || *count >= -kMostRepeated) return count;
-  call.reply.error("ERR value is out of range");
+  call.reply.error(
+      *count == INT64_MIN
+          ? "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
+          : "ERR value is out of range");
   return std::nullopt;
 }
 
