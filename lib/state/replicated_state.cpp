@@ -1,20 +1,11 @@
-// The driver of AgreedInput: it connects the core with a group of a membership, and with the application.
-#include "lib/include/rdmc/replicated_state.hpp"
+// The part of a replicated state for the group, for events, and for the application.
+#include "lib/state/replicated_state_impl.hpp"
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <set>
 #include <utility>
 
 #include "controlplane/auth/random.hpp"
 #include "dataplane/base/clock.hpp"
-#include "lib/state/agreed_input.hpp"
-#include "lib/state/inbox.hpp"
-#include "lib/state/transfer.hpp"
 
 namespace rdmc {
 
@@ -22,8 +13,6 @@ using namespace state;
 
 namespace {
 
-/// A batch has one event or kBatchBytes of events, and decisions of the main.
-constexpr std::size_t kMostMessageBytes = 2 * kMostNote;
 /// The least value of most_waiting_bytes.
 constexpr std::size_t kLeastWaitingBytes = 2 * kMostMessageBytes;
 /// While take() waits, it looks this often after what no upcall reports.
@@ -49,144 +38,11 @@ Result<std::uint64_t> random_number() {
 
 }  // namespace
 
-/// Ends the transfer if the application drops the writer before it has finished.
-class StateWriter::Impl {
- public:
-  explicit Impl(std::shared_ptr<Donor> donor) : donor_(std::move(donor)) {}
-  ~Impl();
-
-  void write(Bytes bytes) { donor_->write(std::move(bytes)); }
-  void finish() {
-    donor_->finish();
-    is_finished_ = true;
-  }
-  std::size_t waiting_bytes() const { return donor_->waiting_bytes(); }
-
- private:
-  const std::shared_ptr<Donor> donor_;
-  std::atomic<bool> is_finished_ = false;
-};
-
-StateWriter::Impl::~Impl() {
-  if (!is_finished_) donor_->close();
-}
-void StateWriter::write(std::vector<std::byte> bytes) {
-  impl_->write(std::move(bytes));
-}
-void StateWriter::finish() {
-  impl_->finish();
-}
-std::size_t StateWriter::waiting_bytes() const {
-  return impl_->waiting_bytes();
-}
-
-class ReplicatedState::Impl final : public Outlet {
- public:
-  Impl(Membership& membership, const ReplicatedStateOptions& options, ReplicaId id, std::uint64_t seed)
-      : membership_(membership),
-        options_(options),
-        seed_(seed),
-        core_({.member = membership.id(), .id = id, .least_replicas = options.least_replicas}, *this) {}
-
-  Result<void> open();
-  void close();
-  Result<std::uint64_t> submit(std::span<const std::byte> event);
-  Result<void> begin_anew();
-  std::optional<StateChange> take(Duration longest);
-  bool may_answer(std::uint64_t applied) const;
-
- private:
-  /// A part of the state of another replica, and the transfer to which it belongs.
-  struct Piece {
-    LoadState load;
-    std::uint64_t serial = 0;
-  };
-  using Queued = std::variant<Change, Piece>;
-
-  MemberGroupCallbacks callbacks();
-  template <typename Step>
-  void update(Step step);
-  void go_on();
-  void abandon(std::uint64_t serial);
-  void abandon_all();
-  static std::size_t bytes_of(const Queued& change);
-  void push(Queued change);
-  bool has_room() const { return waiting_bytes_ + core_.held_bytes() < options_.most_waiting_bytes; }
-  std::optional<StateChange> next_change();
-  // take_mutex_ is locked in these functions.
-  void look_after();
-  bool is_wanted(const Save& save);
-  std::optional<StateChange> act(Piece& piece);
-  std::optional<StateChange> act(Save& save);
-  std::optional<StateChange> act(SaveOver& over);
-  std::optional<StateChange> act(Load& load);
-  std::optional<StateChange> act(Fault& fault);
-  template <typename Other>
-  std::optional<StateChange> act(Other& other) {
-    return StateChange(std::move(other));
-  }
-
-  // The mutex is locked in these functions.
-  Result<std::uint64_t> send(std::shared_ptr<const Bytes> message) override;
-  Result<void> tell_main(const Bytes& note) override;
-  void hand_over(MemberId member) override;
-  void remove(MemberId member) override;
-  bool has_space() const override { return has_room(); }
-  bool is_open(std::uint64_t epoch) const override { return group_ && group_->is_open(epoch); }
-
-  Membership& membership_;
-  const ReplicatedStateOptions options_;
-  MemberGroup* leader_ = nullptr;  ///< for may_answer()
-  /// What the application has counts from then on. Nothing more may come from the state of another replica.
-  std::atomic<bool> has_begun_anew_ = false;
-  // For may_answer(): the epoch of AgreedInput::answering_epoch(), the position that the application must
-  // have reached (kBeingOrdered while events get their positions), and the epoch of the view.
-  std::atomic<std::uint64_t> answering_epoch_ = 0, must_reach_ = 0, view_epoch_ = 0;
-
-  std::mutex mutex_;  // protects the following members
-  std::condition_variable arrived_;
-  std::unique_ptr<MemberGroup> group_;  ///< null until it is made, and after close()
-  bool is_leaving_ = false;
-  std::uint64_t ordered_ = 0;  ///< the position after the last event in the order, or after the loaded state
-  std::uint64_t seed_;
-  AgreedInput core_;
-  Inbox inbox_{kMostMessageBytes};
-  std::deque<Queued> changes_;
-  std::vector<Change> news_;       ///< only go_on() uses it, again and again to save allocations
-  std::size_t waiting_bytes_ = 0;  ///< of changes_, and of taken_ with what has left it since look_after()
-  /// The transfers from here that are not over. Null until the application takes the Save.
-  std::map<std::uint64_t, std::shared_ptr<Donor>> donors_;
-  std::set<MemberId> not_removed_;  ///< departed members whose removal must be requested
-
-  std::mutex take_mutex_;  // protects the following members; locked before mutex_
-  /// The changes that come next. They are taken from changes_ all together.
-  std::deque<Queued> taken_;
-  std::size_t left_bytes_ = 0, changes_since_look_ = 0;
-  std::unique_ptr<Recipient> recipient_;
-  std::optional<std::uint64_t> loads_;  ///< the transfer to this replica
-  Time load_began_{};
-  Time next_look_{};
-};
-
-/// Takes one step of the core, and then does what follows from it. Any thread may call this function.
-template <typename Step>
-void ReplicatedState::Impl::update(Step step) {
-  {
-    const std::lock_guard lock(mutex_);
-    const std::size_t before = changes_.size();
-    step();
-    go_on();
-    if (changes_.size() == before) return;
-  }
-  arrived_.notify_all();
-  if (options_.on_change) options_.on_change();
-}
-
 void ReplicatedState::Impl::go_on() {
   core_.order(wall_clock(), seed_);
   seed_ = seed_ * 6364136223846793005 + 1442695040888963407;
-  core_.take_changes(news_);
-  for (Change& one : news_) {
+  core_.take_changes(new_changes_);
+  for (Change& one : new_changes_) {
     if (const auto* const event = std::get_if<OrderedEvent>(&one)) ordered_ = event->position + 1;
     if (const auto* const save = std::get_if<Save>(&one)) donors_[save->serial] = nullptr;
     if (const auto* const over = std::get_if<SaveOver>(&one)) abandon(over->serial);
@@ -399,94 +255,6 @@ void ReplicatedState::Impl::look_after() {
   bool has_failed = false;
   update([&] { has_failed = core_.load_failed(*loads_); });
   if (has_failed) loads_.reset();
-}
-
-// -- Transfers. The thread of take() makes and ends their groups, because an upcall must not do that. --
-
-/// False if the transfer is over already.
-bool ReplicatedState::Impl::is_wanted(const Save& save) {
-  const std::lock_guard lock(mutex_);
-  return donors_.contains(save.serial);
-}
-
-/// If the group cannot be made, the other replica gives up after a while, and gets another transfer.
-std::optional<StateChange> ReplicatedState::Impl::act(Save& save) {
-  const auto head = decode_snapshot_head(*save.head);
-  std::shared_ptr<Donor> donor;
-  if (is_wanted(save))
-    if (auto made = Donor::open(membership_, group_of(options_.number, save.group), *save.head))
-      donor = std::move(*made);
-  if (!donor || !head) return std::nullopt;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = donors_.find(save.serial);
-    if (found != donors_.end()) found->second = donor;
-  }
-  // Without this, the application could wait forever for a replica that is gone.
-  if (!is_wanted(save)) return std::nullopt;
-  return SaveState{StateWriter(std::make_shared<StateWriter::Impl>(donor)), head->position};
-}
-
-std::optional<StateChange> ReplicatedState::Impl::act(SaveOver& over) {
-  std::shared_ptr<Donor> donor;
-  {
-    const std::lock_guard lock(mutex_);
-    if (auto found = donors_.extract(over.serial)) donor = std::move(found.mapped());
-  }
-  if (donor) donor->close();
-  return std::nullopt;
-}
-
-std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
-  recipient_.reset();
-  loads_ = load.serial;
-  load_began_ = monotonic_now();
-  const auto head = std::make_shared<SnapshotHead>();
-  Recipient::Hooks hooks{
-      .begun = [head](SnapshotHead read) { *head = std::move(read); },
-      .got =
-          [this, serial = load.serial](std::shared_ptr<const Bytes> piece) {
-            update([&] {
-              if (!core_.loads(serial)) return;
-              push(Piece{{.step = LoadState::Step::bytes, .bytes = *piece, .keeper = piece}, serial});
-            });
-          },
-      .ended =
-          [this, head, serial = load.serial] {
-            update([&] {
-              if (!core_.loaded(serial, *head)) return;
-              ordered_ = head->position;
-              push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
-            });
-          },
-      .failed = [this, serial = load.serial] { update([&] { core_.load_failed(serial); }); },
-      .has_room =
-          [this] {
-            // Events that wait for the state must not keep the state from coming.
-            const std::lock_guard lock_for_room(mutex_);
-            return waiting_bytes_ < options_.most_waiting_bytes;
-          }};
-  // If the group cannot be made now, look_after() gives up this transfer, and another one follows.
-  auto recipient = Recipient::open(membership_, group_of(options_.number, load.group), load.from, hooks);
-  if (recipient) recipient_ = std::move(*recipient);
-  return LoadState{.step = LoadState::Step::begin};
-}
-
-/// An earlier transfer may still have sent something after a later one was ordered.
-std::optional<StateChange> ReplicatedState::Impl::act(Piece& piece) {
-  if (piece.serial != loads_ || has_begun_anew_) return std::nullopt;
-  if (piece.load.step == LoadState::Step::end) {
-    recipient_.reset();
-    loads_.reset();
-  }
-  return StateChange(std::move(piece.load));
-}
-
-/// No part of a state may come after this.
-std::optional<StateChange> ReplicatedState::Impl::act(Fault& fault) {
-  recipient_.reset();
-  loads_.reset();
-  return StateEnded{fault.cause};
 }
 
 ReplicatedState::ReplicatedState(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

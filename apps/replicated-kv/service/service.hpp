@@ -187,7 +187,7 @@ class Service {
   void pubsub(Client&, Arguments, ReplyWriter&);
   void deliver_messages();
 
-  // Commands of the client: service/client_commands.cpp.
+  // Commands of the client: service/client_commands.cpp and service/server_commands.cpp.
   void auth(Client&, Arguments, ReplyWriter&);
   void client(Client&, Arguments, ReplyWriter&);
   void command(Client&, Arguments, ReplyWriter&);
