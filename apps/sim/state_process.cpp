@@ -47,6 +47,9 @@ void StateWorld::transfer(StateProcess& one) {
       ++transfers;
       one.has_begun = true;
       one.applied = found->second.applied;
+      one.base = {.epoch = head->epoch, .position = head->position, .time = head->time};
+      one.in_base = one.applied.size();
+      one.persisted = 0;
       one.ordered = head->position;
       one.begun_anew = found->second.begun_anew;
       load(one, found->second.state, head->position);
@@ -82,7 +85,7 @@ void StateWorld::take(StateProcess& one) {
 
 void StateWorld::handle(StateProcess& one, OrderedEvent& event) {
   const auto id = take_id(event.bytes);
-  note_applied(one, {event.position, event.time, event.random, id});
+  note_applied(one, {event.position, event.epoch, event.time, event.random, id});
   if ((id.from == one.member ? id.number : 0) != event.own_number)
     violation("an event has the own number " + std::to_string(event.own_number) + " in place of " +
               std::to_string(id.number));
@@ -94,6 +97,8 @@ void StateWorld::note_applied(StateProcess& one, const AppliedEvent& applied) {
   if (!one.applied.empty() &&
       (one.applied.back().position >= applied.position || one.applied.back().time > applied.time))
     violation("the position or the time of an event goes back");
+  if (one.applied.size() > one.in_base && one.applied.back().epoch > applied.epoch)
+    violation("the epoch of an event goes back");
   one.applied.push_back(applied);
   if (was_left_out_.contains(one.member)) return;  // What it puts into the order now is void.
   const auto [known, is_new] = order_.try_emplace(applied.position, applied);
@@ -110,11 +115,42 @@ void StateWorld::note_applied(StateProcess& one, const AppliedEvent& applied) {
 }
 
 void StateWorld::handle(StateProcess& one, const StableEvents& stable) {
+  check_disks_have(one, stable.position);
   std::erase_if(one.unanswered, [&](const auto& event) {
     if (event.second < stable.position && one.begun_anew == begun_anew) answered.insert(event.first);
     return event.second < stable.position;
   });
   if (one.application != nullptr) one.application->on_stable(stable);
+}
+
+/// Enough disks have what is reported stable.
+void StateWorld::check_disks_have(const StateProcess& one, std::uint64_t position) {
+  if (disks != Disks::awaited || !takes_part(one)) return;
+  const auto after = std::ranges::lower_bound(one.applied, position, {}, &AppliedEvent::position);
+  if (after == one.applied.begin()) return;
+  const AppliedEvent& last = *std::prev(after);
+  const auto has = [&](const auto& other) {
+    return !replaced_.contains(other->member) && std::ranges::binary_search(other->disk.applied, last.position, {}, &AppliedEvent::position);
+  };
+  if (std::ranges::count_if(processes, has) < static_cast<std::ptrdiff_t>(least_))
+    violation("an event is stable, and too few disks have it");
+}
+
+/// The disk of a process gets some more of what its application has applied.
+void StateWorld::write_to_disk(StateProcess& one) {
+  if (disks == Disks::none || one.load || !one.status.is_complete) return;
+  const std::size_t least = std::max(one.persisted, one.in_base);
+  const std::size_t count = least + below(one.applied.size() - least + 1);
+  one.persisted = count;
+  one.disk.applied.assign(one.applied.begin(), one.applied.begin() + static_cast<std::ptrdiff_t>(count));
+  if (count == one.in_base)
+    one.disk.stored = one.base;
+  else
+    one.disk.stored = {.epoch = one.applied[count - 1].epoch,
+                       .position = one.applied[count - 1].position + 1,
+                       .time = one.applied[count - 1].time};
+  one.core.persisted(one.disk.stored.position);
+  go_on(one);
 }
 
 void StateWorld::check_nobody_else_answers(const StateProcess& one) {
@@ -141,6 +177,7 @@ void StateWorld::handle(StateProcess& one, state::Save& save) {
 
 void StateWorld::handle(StateProcess& one, const state::Load& load) {
   one.applied.clear();
+  one.in_base = one.persisted = 0;
   one.load = load;
   if (one.application != nullptr) one.application->on_load({.step = LoadState::Step::begin});
 }

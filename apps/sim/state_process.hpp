@@ -41,20 +41,28 @@ struct EventId {
 /// An event that a process has applied.
 struct AppliedEvent {
   std::uint64_t position = 0;
+  std::uint64_t epoch = 0;
   std::int64_t time = 0;
   std::uint64_t random = 0;
   EventId id;
   friend bool operator==(const AppliedEvent&, const AppliedEvent&) = default;
 };
 
+/// The state that the disk of a process has after a loss of power.
+struct StateDisk {
+  StoredState stored;
+  std::vector<AppliedEvent> applied;
+};
+
 class StateProcess final : public state::Outlet {
  public:
   /// The application may be null. It must exist as long as the process is alive.
-  StateProcess(StateWorld& its_world, MemberId id, std::size_t least, StateApplication* its_application)
+  StateProcess(StateWorld& its_world, state::AgreedInput::Config config, StateApplication* its_application)
       : world(its_world),
-        member(id),
+        member(config.member),
         application(its_application),
-        core({.member = id, .id = state::ReplicaId{value_of(id) + 1000}, .least_replicas = least}, *this) {}
+        first_replicas(config.first_replicas),
+        core(config, *this) {}
 
   /// For the application: has the meaning of the functions of ReplicatedState.
   Result<std::uint64_t> submit(std::span<const std::byte> bytes);
@@ -72,6 +80,7 @@ class StateProcess final : public state::Outlet {
   StateWorld& world;
   const MemberId member;
   StateApplication* const application;
+  const std::size_t first_replicas;
   state::AgreedInput core;
   bool is_alive = true;
   bool has_ended = false;                         // a Fault was reported
@@ -91,6 +100,10 @@ class StateProcess final : public state::Outlet {
   std::uint64_t ordered = 0;                    // the position after the last event in `changes`
   ReplicaStatus status;
   std::optional<state::Load> load;
+  StateDisk disk;             // in a world with disks
+  StoredState base;           // the place of the state in memory without the events of `applied` after it
+  std::size_t in_base = 0;    // the first events of `applied`, which are in this state
+  std::size_t persisted = 0;  // events of `applied` that are on the disk
   bool has_begun = false;  // the replica has, or had, the whole state
   std::uint64_t submitted = 0;
   std::uint64_t begun_anew = 0;  // the value of StateWorld::begun_anew from which its state comes

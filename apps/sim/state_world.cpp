@@ -5,11 +5,36 @@
 namespace rdmc::sim_app {
 
 StateProcess& StateWorld::add(StateApplication* application) {
+  return add({}, application);
+}
+
+StateProcess& StateWorld::add(StateDisk disk, StateApplication* application) {
   const MemberId id{processes.size() + 1};
-  processes.push_back(std::make_unique<StateProcess>(*this, id, least_, application));
-  alive_.push_back(processes.back().get());
+  state::AgreedInput::Config config{.member = id,
+                                    .id = state::ReplicaId{value_of(id) + 1000},
+                                    .least_replicas = least_,
+                                    .first_replicas = first_replicas_,
+                                    .stored = {},
+                                    .awaits_disk = disks == Disks::awaited};
+  if (disks != Disks::none) config.stored = disk.stored;
+  processes.push_back(std::make_unique<StateProcess>(*this, config, application));
+  StateProcess& one = *processes.back();
+  one.base = disk.stored;
+  one.applied = disk.applied;
+  one.in_base = one.persisted = one.applied.size();
+  one.disk = std::move(disk);
+  alive_.push_back(&one);
   members_.push_back(id);
-  return *processes.back();
+  return one;
+}
+
+StateProcess& StateWorld::restart(MemberId id) {
+  ++restarts;
+  replaced_.insert(id);
+  StateProcess& one = add(std::exchange((*this)[id].disk, {}), nullptr);
+  one.begun_anew = (*this)[id].begun_anew;
+  install();
+  return one;
 }
 
 void StateWorld::start() {
@@ -35,6 +60,8 @@ bool StateWorld::has_another(MemberId than) {
 }
 
 bool StateWorld::is_lost() {
+  // What the disks have is enough, if enough processes are started again.
+  if (disks != Disks::none) return false;
   return std::ranges::none_of(group_, [&](MemberId id) {
     StateProcess& one = (*this)[id];
     return one.is_alive && (one.status.is_complete || one.load);
@@ -80,6 +107,7 @@ void StateWorld::repair() {
   std::erase_if(members_, [&](MemberId id) { return !(*this)[id].is_alive || removed_.contains(id); });
   if (views_.back().members.size() != members_.size()) install();
   if (group_waits) return;
+  if (disks != Disks::none && alive_in_group().empty()) return begin_group();
   std::vector<MemberId> members;
   for (const MemberId id : members_)
     if (!was_left_out_.contains(id)) members.push_back(id);
@@ -101,7 +129,7 @@ void StateWorld::step() {
   if (alive_.empty()) return;
   StateProcess& one = *alive_[below(alive_.size())];
   if (one.is_paused()) return;
-  switch (below(8)) {
+  switch (below(disks == Disks::none ? 8 : 9)) {
     case 0: return open(one);
     case 1: return deliver(one);
     case 2: return tell_stable(one);
@@ -109,6 +137,7 @@ void StateWorld::step() {
     case 4: return follow_view(one);
     case 5: return end_lease(one);
     case 6: return transfer(one);
+    case 7: return disks == Disks::none ? take(one) : write_to_disk(one);
     default: return take(one);
   }
 }
@@ -134,7 +163,7 @@ bool StateWorld::is_settled() {
     StateProcess& one = (*this)[id];
     return !one.is_alive || one.has_ended ||
            (one.changes.empty() && one.unanswered.empty() && !one.load && one.status.is_complete &&
-            one.status.complete_replicas == group_.size() && one.epoch == epoch_ &&
+            one.status.complete_replicas == group_.size() && one.status.stored_replicas == group_.size() && one.epoch == epoch_ &&
             one.delivered == log_.size() && one.stable == log_.size() && notes_[id].empty() &&
             applied_of(one, id) == one.submitted);
   });
@@ -176,9 +205,9 @@ void StateWorld::go_on(StateProcess& one) {
   for (state::Change& next : news) {
     if (std::holds_alternative<StableEvents>(next) && takes_part(one)) {
       check_nobody_else_answers(one);
-      // A member that dies stays in the group for a while.
+      // A member that dies stays in the group for a while. With disks, check_disks_have() checks more.
       const auto has_state = [&](MemberId id) { return !(*this)[id].load && (*this)[id].has_begun; };
-      if (std::ranges::count_if(group_, has_state) < static_cast<std::ptrdiff_t>(least_))
+      if (disks == Disks::none && std::ranges::count_if(group_, has_state) < static_cast<std::ptrdiff_t>(least_))
         violation("events are stable while fewer replicas have the state than must have it");
     }
     if (const auto* const event = std::get_if<OrderedEvent>(&next)) one.ordered = event->position + 1;
@@ -191,6 +220,26 @@ void StateWorld::install() {
   for (const MemberId id : members_)
     view.members.push_back({.id = id, .name = {}, .address = {}, .since = {}});
   views_.push_back(std::move(view));
+}
+
+/// All members of the group have died. The group begins with others when these are enough, by the numbers
+/// that they give.
+void StateWorld::begin_group() {
+  const auto members = alive_in_view();
+  std::size_t least = 1;
+  for (const MemberId id : members) {
+    const StateProcess& one = (*this)[id];
+    least = std::max(least, one.disk.stored.position == 0 ? first_replicas_ : first_replicas_ - least_ + 1);
+  }
+  if (members.size() < least) return;
+  ++begun_from_disks;
+  log_.clear();
+  snapshots_.clear();
+  next_ = 0;
+  group_.clear();
+  root_ = {};
+  wish_.reset();
+  begin_epoch(members);
 }
 
 void StateWorld::begin_epoch(std::vector<MemberId> members) {

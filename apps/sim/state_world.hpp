@@ -17,10 +17,15 @@
 
 namespace rdmc::sim_app {
 
+/// Whether the processes keep the state on disks, and whether events become stable only there.
+enum class Disks : std::uint8_t { none, lazy, awaited };
+
 class StateWorld {
  public:
-  /// `least` is the number of replicas without which nothing becomes stable.
-  StateWorld(std::uint64_t seed, std::size_t least) : random_(seed), least_(least) {}
+  /// `least` is the number of replicas without which nothing becomes stable. `first_replicas` is only for a
+  /// world with disks.
+  StateWorld(std::uint64_t seed, std::size_t least, Disks with = Disks::none, std::size_t first_replicas = 1)
+      : disks(with), random_(seed), least_(least), first_replicas_(first_replicas) {}
 
   std::uint64_t below(std::uint64_t most) { return random_() % most; }
   bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
@@ -55,6 +60,12 @@ class StateWorld {
   void leave_out(MemberId id);
   /// Adds a process that opens the state later.
   StateProcess& join(StateApplication* application = nullptr);
+  /// Starts a process again that has died, with what its disk has. Only in a world with disks.
+  StateProcess& restart(MemberId id);
+  /// Removes everything from the disk of a process that has died.
+  void wipe(MemberId id) { (*this)[id].disk = {}; }
+  /// True if the process was started again.
+  bool is_replaced(MemberId id) const { return replaced_.contains(id); }
   /// The view and the group follow the deaths and the joins. Nothing happens while a member that takes part
   /// is paused.
   void repair();
@@ -87,13 +98,14 @@ class StateWorld {
         std::ranges::count(at.applied, from, [](const AppliedEvent& one) { return one.id.from; }));
   }
 
+  const Disks disks;
   std::vector<std::unique_ptr<StateProcess>> processes;
   /// The events that their submitters have seen stable.
   std::set<EventId> answered;
   std::vector<std::string> violations;
   void violation(std::string what);
   std::uint64_t deaths = 0, left_out = 0, transfers = 0, failed_transfers = 0, takeovers = 0, removals = 0,
-                begun_anew = 0;
+                begun_anew = 0, restarts = 0, begun_from_disks = 0;
 
  private:
   friend class StateProcess;
@@ -104,6 +116,10 @@ class StateWorld {
     std::uint64_t begun_anew = 0;
   };
 
+  StateProcess& add(StateDisk disk, StateApplication* application);
+  void begin_group();
+  void check_disks_have(const StateProcess& one, std::uint64_t position);
+  void write_to_disk(StateProcess& one);
   std::vector<MemberId> alive_in_view();
   std::vector<MemberId> alive_in_group();
   bool open_everywhere();
@@ -153,11 +169,12 @@ class StateWorld {
   void handle(StateProcess& one, const state::Fault& fault);
 
   std::mt19937_64 random_;
-  const std::size_t least_;
+  const std::size_t least_, first_replicas_;
   std::int64_t now_ = 1'000'000;
   std::map<std::uint64_t, AppliedEvent> order_;
   std::map<std::uint64_t, Snapshot> snapshots_;
   std::vector<StateProcess*> alive_;
+  std::set<MemberId> replaced_;
 
   // The membership.
   std::vector<MemberId> members_;

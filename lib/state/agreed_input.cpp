@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace rdmc::state {
@@ -47,11 +48,13 @@ Result<std::uint64_t> AgreedInput::submit(std::span<const std::byte> bytes) {
 
 void AgreedInput::order(std::int64_t now, std::uint64_t seed) {
   if (has_failed_ || !group_) return;
-  if (!is_main())
+  if (!is_main()) {
     forward();
-  else if (prepare_epoch())
+  } else if (prepare_epoch()) {
+    advance_durable();
     for (std::uint64_t i = 0; send_batch(now, random_of(seed, i)); ++i) {
     }
+  }
   if (has_failed_) return;
   check_departed();
   commit();
@@ -60,12 +63,13 @@ void AgreedInput::order(std::int64_t now, std::uint64_t seed) {
 
 bool AgreedInput::may_commit() const {
   return !has_failed_ && is_complete_ && listed_ && outlet_.is_open(group_->epoch) && stable_ >= *listed_ &&
-         departed_.empty() && complete() >= config_.least_replicas;
+         departed_.empty() && stored() >= config_.least_replicas;
 }
 
 void AgreedInput::commit() {
-  if (!may_commit() || stable_ <= committed_) return;
-  committed_ = stable_;
+  const std::uint64_t safe = config_.awaits_disk ? std::min(stable_, durable_) : stable_;
+  if (!may_commit() || safe <= committed_) return;
+  committed_ = safe;
   changes_.push_back(StableEvents{committed_});
 }
 
@@ -74,6 +78,7 @@ void AgreedInput::tell_status() {
                           .is_complete = is_complete_,
                           .is_lost = is_lost_,
                           .complete_replicas = static_cast<std::uint32_t>(complete()),
+                          .stored_replicas = static_cast<std::uint32_t>(stored()),
                           .main = group_->root};
   if (now == told_) return;
   told_ = now;
@@ -87,6 +92,69 @@ void AgreedInput::fail(Error cause) {
 
 std::size_t AgreedInput::complete() const {
   return static_cast<std::size_t>(std::ranges::count_if(replicas_, &Replica::is_complete));
+}
+
+std::size_t AgreedInput::stored() const {
+  return static_cast<std::size_t>(std::ranges::count_if(replicas_, &Replica::is_stored));
+}
+
+// -- The disk --
+
+bool AgreedInput::is_stored() const {
+  return is_complete_ && (!config_.awaits_disk || app_persisted_ >= loaded_);
+}
+
+/// The application does not know the positions of decisions.
+std::uint64_t AgreedInput::persisted_place() const {
+  return app_persisted_ >= event_end_ ? position_ : app_persisted_;
+}
+
+/// What all replicas have on disk whose state is on disk, if these are enough. It stays true what happens
+/// later.
+void AgreedInput::advance_durable() {
+  if (!config_.awaits_disk) return;
+  hellos_[config_.member].persisted = persisted_place();
+  if (is_stored() != hellos_[config_.member].is_stored) tell_hello();
+  std::uint64_t least = position_;
+  std::size_t count = 0;
+  for (const auto& [member, hello] : hellos_) {
+    if (!hello.is_stored) continue;
+    least = std::min(least, hello.persisted);
+    ++count;
+  }
+  if (count >= config_.least_replicas) durable_ = std::max(durable_, least);
+}
+
+/// The replica whose stored state the others get, if no replica has the state in memory.
+std::optional<MemberId> AgreedInput::choose_stored() const {
+  if (!config_.stored) return std::nullopt;
+  const auto is_later = [](const StoredState& a, const StoredState& b) {
+    return std::tuple(a.position / kRange, a.epoch, a.position) >
+           std::tuple(b.position / kRange, b.epoch, b.position);
+  };
+  MemberId latest = config_.member;
+  std::size_t count = 0;
+  for (const auto& [member, hello] : hellos_) {
+    count += hello.stored.position != 0;
+    if (is_later(hello.stored, hellos_.at(latest).stored)) latest = member;
+  }
+  if (count + config_.least_replicas <= config_.first_replicas && hellos_.size() < config_.first_replicas)
+    return std::nullopt;
+  return latest;
+}
+
+/// All replicas with the same stored state have the state now. They learn it from the list.
+void AgreedInput::begin_from_stored() {
+  time_ = std::max(time_, stored_.time);
+  const std::uint64_t earlier = std::max(stored_.position, position_);
+  if (earlier == 0)
+    is_complete_ = true;
+  else
+    begin_at(earlier);
+  for (auto& [member, hello] : hellos_) {
+    hello.is_complete = hello.is_stored = hello.stored == stored_;
+    hello.persisted = 0;
+  }
 }
 
 // -- The main --
@@ -113,12 +181,12 @@ bool AgreedInput::prepare_epoch() {
   if (has_list_) return true;
   if (!has_all_hellos()) return false;
   const auto donor = choose_donor();
-  is_lost_ = !donor.has_value();
+  const auto source = donor ? donor : choose_stored();
+  is_lost_ = !source.has_value();
   if (is_lost_) return false;
   if (!is_complete_) {
-    if (handed_to_ != donor) outlet_.hand_over(*donor);
-    handed_to_ = donor;
-    return false;
+    if (donor || source != config_.member) return hand_over(*source);
+    begin_from_stored();
   }
   list_replicas();
   has_list_ = true;
@@ -131,11 +199,18 @@ bool AgreedInput::prepare_epoch() {
   return true;
 }
 
+/// Always returns false.
+bool AgreedInput::hand_over(MemberId to) {
+  if (handed_to_ != to) outlet_.hand_over(to);
+  handed_to_ = to;
+  return false;
+}
+
 void AgreedInput::list_replicas() {
   ReplicaList list{.epoch = group_->epoch, .replicas = {}};
   for (const MemberId member : group_->members) {
     const Hello& hello = hellos_.at(member);
-    list.replicas.push_back({member, hello.id, hello.is_complete});
+    list.replicas.push_back({member, hello.id, hello.is_complete, hello.is_stored});
   }
   decisions_.push_back(std::move(list));
 }
@@ -147,12 +222,14 @@ void AgreedInput::order_transfer(MemberId to) {
 
 /// Sends one batch of what waits. Returns false if there is nothing to send, or if it cannot be sent now.
 bool AgreedInput::send_batch(std::int64_t now, std::uint64_t seed) {
-  if (ends_.size() >= kMostBatches || (decisions_.empty() && queue_.empty())) return false;
+  const bool tells_durable = durable_ > told_durable_;
+  if (ends_.size() >= kMostBatches || (decisions_.empty() && queue_.empty() && !tells_durable)) return false;
   // A batch that cannot be sent would be made again in each call.
   if (!outlet_.is_open(group_->epoch) || !outlet_.has_space()) return false;
   Batch batch{.position = position_,
               .time = std::max(time_, now),
               .seed = seed,
+              .durable = durable_,
               .entries = {decisions_.begin(), decisions_.end()}};
   std::size_t bytes = 0, events = 0;
   std::map<ReplicaId, std::uint64_t> in_batch;
@@ -167,10 +244,8 @@ bool AgreedInput::send_batch(std::int64_t now, std::uint64_t seed) {
     bytes += next.bytes->size() + kEventHeadBytes;
     batch.entries.push_back(Event{next.from, next.number, *next.bytes});
   }
-  if (batch.entries.empty()) {
-    queue_.clear();
-    return false;
-  }
+  if (batch.entries.empty()) queue_.clear();
+  if (batch.entries.empty() && !tells_durable) return false;
   const auto message = std::make_shared<const Bytes>(encode(batch));
   const auto number = outlet_.send(message);
   if (!number) {
@@ -178,7 +253,8 @@ bool AgreedInput::send_batch(std::int64_t now, std::uint64_t seed) {
     return false;
   }
   decisions_.clear();
-  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(events));
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(std::min(events, queue_.size())));
+  told_durable_ = durable_;
   take(message);
   ends_.emplace_back(*number, position_);
   return true;
@@ -192,6 +268,10 @@ void AgreedInput::on_note(MemberId from, std::span<const std::byte> bytes) {
   if (const auto* const hello = std::get_if<Hello>(&*note)) return take_hello(from, *hello);
   const auto known = hellos_.find(from);
   if (known == hellos_.end()) return;
+  if (const auto* const persisted = std::get_if<Persisted>(&*note)) {
+    known->second.persisted = std::max(known->second.persisted, persisted->position);
+    return;
+  }
   const auto& forwarded = std::get<Forward>(*note);
   queue_.push_back({known->second.id, forwarded.number,
                     std::make_shared<const Bytes>(forwarded.bytes.begin(), forwarded.bytes.end())});
@@ -210,7 +290,12 @@ void AgreedInput::take_hello(MemberId from, const Hello& hello) {
 // -- All replicas --
 
 Hello AgreedInput::own_hello() const {
-  return {config_.id, is_complete_, loading_ ? loading_->from : ReplicaId{}};
+  return {.id = config_.id,
+          .is_complete = is_complete_,
+          .is_stored = is_stored(),
+          .loads_from = loading_ ? loading_->from : ReplicaId{},
+          .stored = is_complete_ ? StoredState{} : stored_,
+          .persisted = is_complete_ ? persisted_place() : 0};
 }
 
 void AgreedInput::tell_hello() {
@@ -222,8 +307,14 @@ void AgreedInput::tell_hello() {
 /// or in the next epoch. A note for the main of this epoch must not reach the main of the next one.
 void AgreedInput::forward() {
   if (!outlet_.is_open(group_->epoch)) return;
+  if (has_said_hello_ && told_stored_ != is_stored()) has_said_hello_ = false;
   if (!has_said_hello_ && !outlet_.tell_main(encode(own_hello()))) return;
-  has_said_hello_ = true;
+  if (!std::exchange(has_said_hello_, true)) told_persisted_ = own_hello().persisted;
+  told_stored_ = is_stored();
+  if (config_.awaits_disk && is_complete_ && persisted_place() > told_persisted_) {
+    if (!outlet_.tell_main(encode(Persisted{persisted_place()}))) return;
+    told_persisted_ = persisted_place();
+  }
   while (forwarded_ < own_.size()) {
     const Waiting& next = own_[forwarded_];
     if (forwarded_ > 0 && forwarded_bytes_ + next.bytes->size() > kForwardWindow) return;
@@ -235,8 +326,9 @@ void AgreedInput::forward() {
 
 void AgreedInput::on_continued(const GroupView& group) {
   if (has_failed_) return;
-  // The replicas that begin the group with its first message have the whole state: an empty one.
-  if (!group_) is_complete_ = group.next == 0;
+  // The replicas that begin the group with its first message have the whole state: an empty one. If there are
+  // stored states, the main looks at them first.
+  if (!group_) is_complete_ = group.next == 0 && !config_.stored;
   group_ = group;
   hellos_.clear();
   has_list_ = false;
@@ -282,6 +374,7 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
   auto batch = decode_batch(*message);
   if (!batch) return fail(batch.error());
   if (!fits(*batch)) return;
+  durable_ = std::max(durable_, batch->durable);
   Held next{.position = batch->position, .time = batch->time, .seed = batch->seed, .keeper = message};
   for (Entry& entry : batch->entries) {
     next.entry = std::move(entry);
@@ -292,6 +385,7 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
       // What was stable in an earlier state says nothing about this one.
       ends_.clear();
       stable_ = 0;
+      stored_ = {};
       const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
       changes_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position,
                               group_of(next.position, *order)});
@@ -302,7 +396,10 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
     } else if (is_complete_) {
       apply(next);
     } else if (const auto* const list = std::get_if<ReplicaList>(&next.entry)) {
-      apply(next, *list);
+      // The state begins from stored ones, and this replica has stored the same as the main.
+      const auto own = std::ranges::find(list->replicas, config_.id, &Replica::id);
+      is_complete_ = told_stored_ = own != list->replicas.end() && own->is_complete;
+      apply(next);
     }
     position_ = ++next.position;
     next.seed = random_of(next.seed, 0);
@@ -325,7 +422,9 @@ void AgreedInput::apply(const Held& one, const Event& event) {
   auto& last = last_[event.from];
   if (event.number <= last) return;
   last = event.number;
+  event_end_ = one.position + 1;
   changes_.push_back(OrderedEvent{.position = one.position,
+                                  .epoch = epoch_,
                                   .own_number = event.from == config_.id ? event.number : 0,
                                   .time = time_,
                                   .random = one.seed,
@@ -334,6 +433,7 @@ void AgreedInput::apply(const Held& one, const Event& event) {
 }
 
 void AgreedInput::apply(const Held& one, const ReplicaList& list) {
+  epoch_ = list.epoch;
   const auto before = std::exchange(replicas_, list.replicas);
   for (const Replica& replica : replicas_) departed_.erase(replica.member);
   for (const Replica& old : before)
@@ -360,8 +460,12 @@ void AgreedInput::apply(const Held& one, const TransferOrder& order) {
     return save.second == order.to;
   });
   saves_[one.position] = order.to;
-  SnapshotHead head{
-      .position = one.position + 1, .time = time_, .replicas = replicas_, .last = last_, .departed = {}};
+  SnapshotHead head{.position = one.position + 1,
+                    .epoch = epoch_,
+                    .time = time_,
+                    .replicas = replicas_,
+                    .last = last_,
+                    .departed = {}};
   for (const auto& [member, gone] : departed_) head.departed.push_back(member);
   changes_.push_back(
       Save{one.position, group_of(one.position, order), std::make_shared<const Bytes>(encode(head))});
@@ -377,6 +481,8 @@ bool AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head) {
   }
   const auto held = std::exchange(loading_, std::nullopt)->held;
   is_complete_ = true;
+  loaded_ = event_end_ = head.position;
+  epoch_ = head.epoch;
   time_ = head.time;
   replicas_ = head.replicas;
   last_ = head.last;
@@ -405,14 +511,19 @@ Result<void> AgreedInput::begin_anew() {
   if (has_failed_ || !is_main() || !is_lost_ || is_complete_)
     return rdmc::fail(Errc::invalid_argument, "the state is not lost, or this replica is not the main");
   drop_loading();
+  begin_at(position_);
+  tell_hello();
+  return {};
+}
+
+/// `position` is in the range of the earlier positions.
+void AgreedInput::begin_at(std::uint64_t position) {
   is_complete_ = true;
   depart_all_others();
   ends_.clear();
   stable_ = 0;
   const std::uint64_t place = random_of(value_of(config_.id), group_->epoch) % (kRange / 2);
-  position_ = (position_ / kRange + 1) * kRange + place;
-  tell_hello();
-  return {};
+  position_ = (position / kRange + 1) * kRange + place;
 }
 
 // -- Replicas that have departed --

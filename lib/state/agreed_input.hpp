@@ -12,6 +12,12 @@
 // may still answer reads as the main. So nothing becomes stable until it is not in the view either and the
 // leases of the views with it are over.
 //
+// Replicas may keep the state on disk. If no replica has the state in memory, the one with the latest stored
+// state goes on with it. The order of stored states is: the range of the position (see kRange), the epoch, the
+// position. In one range, a replica that has an event of an epoch has all events that were stable in earlier
+// epochs, and within an epoch the events have one order. So the latest of stored states that include one of
+// each set of least_replicas replicas has all that was stable.
+//
 // A core: it has no I/O, clock, threads or randomness. One caller at a time.
 #pragma once
 
@@ -76,8 +82,13 @@ class AgreedInput {
   struct Config {
     MemberId member{};
     ReplicaId id{};
-    /// Nothing becomes stable while fewer replicas than this have the whole state.
+    /// Nothing becomes stable while fewer replicas than this have the whole state, or have it on disk if
+    /// awaits_disk.
     std::size_t least_replicas = 1;
+    // These are ReplicatedStateOptions.
+    std::size_t first_replicas = 1;
+    std::optional<StoredState> stored{};
+    bool awaits_disk = false;
   };
   /// The limit for the events of this replica that are not in the order yet.
   static constexpr std::size_t kMostWaitingEvents = 1 << 16, kMostWaitingBytes = 64 << 20;
@@ -95,7 +106,8 @@ class AgreedInput {
   static constexpr std::uint64_t kRange = std::uint64_t{1} << 48, kFar = std::uint64_t{1} << 32;
 
   /// `outlet` must exist longer. It is not called in the constructor.
-  AgreedInput(const Config& config, Outlet& outlet) : config_(config), outlet_(outlet) {}
+  AgreedInput(const Config& config, Outlet& outlet)
+      : config_(config), outlet_(outlet), stored_(config.stored.value_or(StoredState{})) {}
 
   // -- The application --
 
@@ -120,6 +132,8 @@ class AgreedInput {
   bool load_failed(std::uint64_t serial);
   /// The replica cannot take part any more, because its group has ended.
   void end(Error cause) { fail(std::move(cause)); }
+  /// The application has everything below the position on disk.
+  void persisted(std::uint64_t position) { app_persisted_ = std::max(app_persisted_, position); }
   /// No replica has the whole state, and the application has decided that the state goes on from what this
   /// replica has. Errors: invalid_argument if the state is not lost, or if this replica is not the main.
   Result<void> begin_anew();
@@ -174,7 +188,14 @@ class AgreedInput {
   std::optional<MemberId> choose_donor() const;
   void fail(Error cause);
   void forward();
+  std::size_t stored() const;
+  bool is_stored() const;
+  std::uint64_t persisted_place() const;
+  void advance_durable();
+  std::optional<MemberId> choose_stored() const;
+  void begin_from_stored();
   bool prepare_epoch();
+  bool hand_over(MemberId to);
   void list_replicas();
   void advance_stable(std::uint64_t count);
   void order_transfer(MemberId to);
@@ -184,6 +205,7 @@ class AgreedInput {
   void apply(const Held& one, const Event& event);
   void apply(const Held& one, const ReplicaList& list);
   void apply(const Held& one, const TransferOrder& order);
+  void begin_at(std::uint64_t position);
   void depart(MemberId member);
   void depart_all_others();
   void check_departed();
@@ -200,6 +222,8 @@ class AgreedInput {
   // The present epoch.
   std::optional<GroupView> group_;
   bool has_said_hello_ = false;
+  bool told_stored_ = false;          ///< in the newest Hello
+  std::uint64_t told_persisted_ = 0;  ///< in the newest note
   std::map<MemberId, Hello> hellos_;     ///< main: the replicas that have said Hello
   bool has_list_ = false;                ///< main: the list of this epoch is in the order, or about to be
   std::optional<std::uint64_t> listed_;  ///< the position after the list of this epoch, when it has come
@@ -216,12 +240,19 @@ class AgreedInput {
   // The replicated state of this class.
   bool is_complete_ = false, is_lost_ = false;
   std::uint64_t position_ = 0;
+  std::uint64_t epoch_ = 0;  ///< of the newest list
   std::int64_t time_ = 0;
   std::vector<Replica> replicas_;
   std::map<ReplicaId, std::uint64_t> last_;
   /// For each departed member, the first view without it that was installed here.
   std::map<MemberId, std::optional<Epoch>> departed_;
   std::optional<Loading> loading_;
+
+  // What is on disk, here and at all replicas that must have it there.
+  StoredState stored_;  ///< what the application had at first, if it still has it
+  std::uint64_t loaded_ = 0, app_persisted_ = 0;
+  std::uint64_t event_end_ = 0;  ///< the position after the last event, or after the loaded state
+  std::uint64_t durable_ = 0, told_durable_ = 0;
 
   // These members describe which part of the order is stable.
   std::deque<std::pair<std::uint64_t, std::uint64_t>> ends_;  ///< a message, and the position after it

@@ -10,12 +10,12 @@ namespace rdmc::state {
 namespace {
 
 /// Increases when a message changes in a way that an older program would misunderstand.
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 /// The limits for the lists in a message.
 constexpr std::uint64_t kMostReplicas = 1 << 16;
 
 enum class EntryKind : std::uint8_t { event, replica_list, transfer_order, end };
-enum class NoteKind : std::uint8_t { hello, forward, end };
+enum class NoteKind : std::uint8_t { hello, forward, persisted, end };
 
 void put(Bytes& out, std::span<const std::byte> bytes) {
   put_varint(out, bytes.size());
@@ -28,6 +28,7 @@ void put(Bytes& out, const std::vector<Replica>& replicas) {
     put_varint(out, one.member);
     put_varint(out, one.id);
     put_varint(out, one.is_complete);
+    put_varint(out, one.is_stored);
   }
 }
 
@@ -65,6 +66,7 @@ std::vector<Replica> take_replicas(VarintReader& in) {
     one.member = in.number<MemberId>();
     one.id = in.number<ReplicaId>();
     one.is_complete = take_bool(in);
+    one.is_stored = take_bool(in);
   }
   return replicas;
 }
@@ -87,6 +89,19 @@ Entry take_entry(VarintReader& in) {
 /// The time is not negative in any message that this library makes.
 std::int64_t take_time(VarintReader& in) {
   return in.number<std::int64_t>(INT64_MAX);
+}
+
+Hello take_hello(VarintReader& in) {
+  Hello hello;
+  hello.id = in.number<ReplicaId>();
+  hello.is_complete = take_bool(in);
+  hello.is_stored = take_bool(in);
+  hello.loads_from = in.number<ReplicaId>();
+  hello.stored.epoch = in.number();
+  hello.stored.position = in.number();
+  hello.stored.time = take_time(in);
+  hello.persisted = in.number();
+  return hello;
 }
 
 Result<void> check_version(VarintReader& in) {
@@ -114,6 +129,7 @@ Bytes encode(const Batch& batch) {
   put_varint(out, batch.position);
   put_varint(out, batch.time);
   put_varint(out, batch.seed);
+  put_varint(out, batch.durable);
   put_varint(out, batch.entries.size());
   for (const Entry& entry : batch.entries) put(out, entry);
   return out;
@@ -129,10 +145,17 @@ Bytes encode(const Note& note) {
   if (const auto* const hello = std::get_if<Hello>(&note)) {
     put_varint(out, hello->id);
     put_varint(out, hello->is_complete);
+    put_varint(out, hello->is_stored);
     put_varint(out, hello->loads_from);
+    put_varint(out, hello->stored.epoch);
+    put_varint(out, hello->stored.position);
+    put_varint(out, hello->stored.time);
+    put_varint(out, hello->persisted);
   } else if (const auto* const forward = std::get_if<Forward>(&note)) {
     put_varint(out, forward->number);
     put(out, forward->bytes);
+  } else {
+    put_varint(out, std::get<Persisted>(note).position);
   }
   return out;
 }
@@ -141,6 +164,7 @@ Bytes encode(const SnapshotHead& head) {
   Bytes out;
   put_varint(out, kVersion);
   put_varint(out, head.position);
+  put_varint(out, head.epoch);
   put_varint(out, head.time);
   put(out, head.replicas);
   put_varint(out, head.last.size());
@@ -156,7 +180,11 @@ Bytes encode(const SnapshotHead& head) {
 Result<Batch> decode_batch(std::span<const std::byte> bytes) {
   VarintReader in(bytes);
   if (auto known = check_version(in); !known) return std::unexpected(known.error());
-  Batch batch{.position = in.number(), .time = take_time(in), .seed = in.number(), .entries = {}};
+  Batch batch{.position = in.number(),
+              .time = take_time(in),
+              .seed = in.number(),
+              .durable = in.number(),
+              .entries = {}};
   const auto count = in.count();
   constexpr std::uint64_t kUsualEntries = 4096;  // Memory for more is taken only when they are there.
   batch.entries.reserve(std::min(count, kUsualEntries));
@@ -170,13 +198,14 @@ Result<Note> decode_note(std::span<const std::byte> bytes) {
   if (auto known = check_version(in); !known) return std::unexpected(known.error());
   Note note;
   switch (in.number<NoteKind>(static_cast<std::uint64_t>(NoteKind::end) - 1)) {
-    case NoteKind::hello: note = Hello{in.number<ReplicaId>(), take_bool(in), in.number<ReplicaId>()}; break;
+    case NoteKind::hello: note = take_hello(in); break;
     case NoteKind::forward: {
       const Forward forward{in.number(), in.bytes()};
       if (forward.bytes.size() > kMostEventBytes || forward.number == 0) in.fail();
       note = forward;
       break;
     }
+    case NoteKind::persisted: note = Persisted{in.number()}; break;
     case NoteKind::end: return malformed();
   }
   if (!in.is_done()) return malformed();
@@ -186,7 +215,10 @@ Result<Note> decode_note(std::span<const std::byte> bytes) {
 Result<SnapshotHead> decode_snapshot_head(std::span<const std::byte> bytes) {
   VarintReader in(bytes);
   if (auto known = check_version(in); !known) return std::unexpected(known.error());
-  SnapshotHead head{.position = in.number(), .time = take_time(in), .replicas = take_replicas(in)};
+  SnapshotHead head{.position = in.number(),
+                    .epoch = in.number(),
+                    .time = take_time(in),
+                    .replicas = take_replicas(in)};
   for (auto count = in.count(kMostReplicas); count > 0 && in.is_good(); --count) {
     const auto replica = in.number<ReplicaId>();
     head.last[replica] = in.number();

@@ -26,6 +26,9 @@ struct Replica {
   MemberId member{};
   ReplicaId id{};
   bool is_complete = false;  ///< it has the whole state
+  /// It has had the whole state on disk at some time since it became complete. Without
+  /// ReplicatedStateOptions::awaits_disk, this is the same as `is_complete`.
+  bool is_stored = false;
 
   friend bool operator==(const Replica&, const Replica&) = default;
 };
@@ -57,17 +60,22 @@ struct Batch {
   std::uint64_t position = 0;  ///< the position of the first entry in the order of all entries
   std::int64_t time = 0;       ///< the agreed time, in nanoseconds since 1970
   std::uint64_t seed = 0;      ///< the seed of the agreed random numbers
+  /// All replicas that are stored, and these were enough, have what is below this position on disk. It is 0
+  /// without ReplicatedStateOptions::awaits_disk.
+  std::uint64_t durable = 0;
   std::vector<Entry> entries;
 
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
 /// A replica introduces itself to the main at the beginning of an epoch. It does so again when it has got the
-/// state, or when a transfer to it has failed.
+/// state, when it has it on disk, or when a transfer to it has failed.
 struct Hello {
   ReplicaId id{};
-  bool is_complete = false;
-  ReplicaId loads_from{};  ///< the replica whose state it gets, or 0
+  bool is_complete = false, is_stored = false;
+  ReplicaId loads_from{};       ///< the replica whose state it gets, or 0
+  StoredState stored{};         ///< if it is not complete: what its application has read from the disk
+  std::uint64_t persisted = 0;  ///< if it is complete: see Persisted
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 /// An event that the main should put into the order.
@@ -78,11 +86,17 @@ struct Forward {
     return a.number == b.number && std::ranges::equal(a.bytes, b.bytes);
   }
 };
-using Note = std::variant<Hello, Forward>;
+/// A replica has everything below this position on disk.
+struct Persisted {
+  std::uint64_t position = 0;
+  friend bool operator==(const Persisted&, const Persisted&) = default;
+};
+using Note = std::variant<Hello, Forward, Persisted>;
 
 /// The values that a replica needs in addition to the application's state.
 struct SnapshotHead {
   std::uint64_t position = 0;  ///< the state has the entries below this position
+  std::uint64_t epoch = 0;     ///< the epoch of the newest ReplicaList
   std::int64_t time = 0;
   std::vector<Replica> replicas;
   std::map<ReplicaId, std::uint64_t> last;  ///< the number of the last event of each replica

@@ -126,6 +126,9 @@ Result<void> ReplicatedState::Impl::open() {
   MemberGroupOptions options;
   options.group.block_bytes = kUsualBlockBytes;
   options.first_members = options_.first_replicas;
+  // See ReplicatedStateOptions::stored.
+  if (options_.stored && options_.stored->position != 0)
+    options.first_members = options_.first_replicas - std::min(options_.least_replicas, options_.first_replicas) + 1;
   auto group = membership_.create_group(options_.number, options, callbacks());
   if (!group) return std::unexpected(group.error());
   leader_ = group->get();
@@ -191,6 +194,10 @@ Result<void> ReplicatedState::Impl::begin_anew() {
     if (begun) has_begun_anew_ = true;
   });
   return begun;
+}
+
+void ReplicatedState::Impl::persisted(std::uint64_t position) {
+  update([&] { core_.persisted(position); });
 }
 
 bool ReplicatedState::Impl::may_answer(std::uint64_t applied) const {
@@ -269,6 +276,8 @@ Result<std::unique_ptr<ReplicatedState>> ReplicatedState::open(Membership& membe
   if (options.first_replicas == 0) return fail(Errc::invalid_argument, "a state needs a first replica");
   if (options.most_waiting_bytes < kLeastWaitingBytes)
     return fail(Errc::invalid_argument, "most_waiting_bytes is at least 4 MB");
+  if (options.awaits_disk && !options.stored)
+    return fail(Errc::invalid_argument, "awaits_disk is for an application that gives what it has stored");
   ReplicatedStateOptions complete = options;
   if (complete.least_replicas == 0) complete.least_replicas = options.first_replicas / 2 + 1;
   const auto id = random_number(), seed = random_number();
@@ -287,6 +296,9 @@ std::optional<StateChange> ReplicatedState::take(Duration longest) {
 }
 Result<void> ReplicatedState::begin_anew() {
   return impl_->begin_anew();
+}
+void ReplicatedState::persisted(std::uint64_t position) {
+  impl_->persisted(position);
 }
 bool ReplicatedState::may_answer(std::uint64_t applied) const {
   return impl_->may_answer(applied);

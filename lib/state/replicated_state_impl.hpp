@@ -36,12 +36,19 @@ class ReplicatedState::Impl final : public state::Outlet {
       : membership_(membership),
         options_(options),
         seed_(seed),
-        core_({.member = membership.id(), .id = id, .least_replicas = options.least_replicas}, *this) {}
+        core_({.member = membership.id(),
+               .id = id,
+               .least_replicas = options.least_replicas,
+               .first_replicas = options.first_replicas,
+               .stored = options.stored,
+               .awaits_disk = options.awaits_disk},
+              *this) {}
 
   Result<void> open();
   void close();
   Result<std::uint64_t> submit(std::span<const std::byte> event);
   Result<void> begin_anew();
+  void persisted(std::uint64_t position);
   std::optional<StateChange> take(Duration longest);
   bool may_answer(std::uint64_t applied) const;
 

@@ -94,7 +94,11 @@ std::optional<StateChange> ReplicatedState::Impl::act(Load& load) {
             update([&] {
               if (!core_.loaded(serial, *head)) return;
               ordered_ = head->position;
-              push(Piece{{.step = LoadState::Step::end, .position = head->position}, serial});
+              push(Piece{{.step = LoadState::Step::end,
+                          .position = head->position,
+                          .epoch = head->epoch,
+                          .time = head->time},
+                         serial});
             });
           },
       .failed = [this, serial = load.serial] { update([&] { core_.load_failed(serial); }); },

@@ -18,6 +18,10 @@
 //
 // A process that opens the state later gets it from another replica, while the service goes on.
 //
+// An application can keep the state on disk, as a copy of the state and a log of the events after it. When
+// all replicas have ended, the state then goes on from what the disks have: see
+// ReplicatedStateOptions::stored.
+//
 //     auto state = rdmc::ReplicatedState::open(**membership, {.number = rdmc::GroupNumber{1}, .first_replicas
 //     = 3});
 //     (*state)->submit(request);
@@ -44,7 +48,18 @@
 
 namespace rdmc {
 
-/// `number`, `first_replicas` and `least_replicas` must be the same at all replicas.
+/// A state that an application has on disk, and its place in the order.
+struct StoredState {
+  /// These are OrderedEvent::epoch, position + 1 and time of the last event, or those of LoadState if no event
+  /// came after it. All are 0 if there is no state on disk.
+  std::uint64_t epoch = 0, position = 0;
+  std::int64_t time = 0;
+
+  friend bool operator==(const StoredState&, const StoredState&) = default;
+};
+
+/// `number`, `first_replicas`, `least_replicas` and `awaits_disk` must be the same at all replicas, and all
+/// replicas must set `stored`, or none.
 struct ReplicatedStateOptions {
   /// The number of the state, below 2^31. The membership must have no group of its own with this number.
   GroupNumber number{};
@@ -58,6 +73,19 @@ struct ReplicatedStateOptions {
   /// that run at the same time: then no stable event is lost when some of the processes cannot reach the
   /// others for a while.
   std::size_t least_replicas = 0;
+  /// An application that keeps the state on disk sets this option, also if there is nothing on its disk yet.
+  /// It must have read this state into its memory. If no replica has the state in memory, because all
+  /// processes have ended, the state goes on from what was stored. It begins as soon as more than
+  /// `first_replicas` - `least_replicas` replicas have opened it that have stored something: at least one of
+  /// them has each event that was on disk at `least_replicas` replicas. It also begins when `first_replicas`
+  /// replicas have opened it, with the best of what they have. Replicas with the best state, which is the
+  /// latest one, are complete then: their positions go on far above all earlier ones. All others get the state
+  /// from them, as LoadState. Members that are not there at this moment are removed from the view, as for
+  /// begin_anew().
+  std::optional<StoredState> stored{};
+  /// Events become stable only when they are on disk at all replicas whose state is on disk, and these are at
+  /// least `least_replicas`. The application reports with persisted() what is on disk. `stored` must be set.
+  bool awaits_disk = false;
   /// The limit for the bytes of events and of loaded state that wait for take(). When it is reached, this
   /// replica receives no more, and the main, which waits for all replicas, gets slower. It is at least 4 MB.
   /// An application that does not call take() for some seconds, for example because it saves its state in one
@@ -72,6 +100,10 @@ struct ReplicatedStateOptions {
 struct OrderedEvent {
   /// Positions increase, but not always by one. They go on unchanged when the main or the replicas change.
   std::uint64_t position = 0;
+  /// The epoch of the replicas in which the event got its position. If two processes have ended, and the last
+  /// events that they have stored have different epochs, the state with the higher one is the later one,
+  /// unless the state was begun anew between the two.
+  std::uint64_t epoch = 0;
   /// The number that submit() has returned, if this replica has submitted the event, and 0 otherwise. take()
   /// may return the event before submit() has returned to another thread.
   std::uint64_t own_number = 0;
@@ -99,6 +131,9 @@ struct ReplicaStatus {
   /// The number of replicas that have the whole state, in the newest list of the order. It is 0 before the
   /// first list, and too high for a moment after a death.
   std::uint32_t complete_replicas = 0;
+  /// With ReplicatedStateOptions::awaits_disk: the number of these that have the state on disk. Otherwise it
+  /// is equal to complete_replicas.
+  std::uint32_t stored_replicas = 0;
   MemberId main{};  ///< the member that is the main, or is about to become the main
 
   friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;
@@ -147,6 +182,9 @@ struct LoadState {
   Step step{};
   /// At `end`: the state has all events below this position. StableEvents is reported for them, too.
   std::uint64_t position = 0;
+  /// At `end`: the epoch and the agreed time at this position.
+  std::uint64_t epoch = 0;
+  std::int64_t time = 0;
   std::span<const std::byte> bytes{};
   std::shared_ptr<const std::vector<std::byte>> keeper{};  ///< the bytes are valid while this exists
 };
@@ -195,6 +233,10 @@ class ReplicatedState {
   /// refuse. Call it after the value was read and before the answer leaves: the process may have been stopped
   /// between the two, and another process may be the main now. It costs some nanoseconds.
   bool may_answer(std::uint64_t applied) const;
+  /// Reports that the application has the state on disk with all events below `position`, so that it would
+  /// give this state, or a later one, as ReplicatedStateOptions::stored after a loss of power. A loaded state
+  /// is on disk when this was called with its position. Any thread may call this function.
+  void persisted(std::uint64_t position);
   /// Decides that the state goes on from what this replica has, although no replica has the whole state. What
   /// it does not have is lost. Positions go on far above all earlier ones. A replica with the earlier state
   /// may still live, and may not know that the others have gone on without it. So all members that do not

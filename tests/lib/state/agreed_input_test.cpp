@@ -133,4 +133,61 @@ BOOST_AUTO_TEST_CASE(nothing_that_was_answered_is_lost_whoever_dies_or_is_left_o
   BOOST_TEST(begun_anew > 5u);
 }
 
+// A machine is a process and, after its death, the process that was started again with its disk.
+BOOST_AUTO_TEST_CASE(what_was_on_disks_survives_the_death_of_all) {
+  std::uint64_t restarts = 0, begun = 0, wiped = 0, cuts = 0, answered = 0;
+  const std::uint64_t first = from_environment("RDMC_FIRST_SEED", 1);
+  for (std::uint64_t seed = first; seed < first + from_environment("RDMC_WORLDS", all_or(1000, 40)); ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      const std::size_t machines = 2 + seed % 4, least = machines / 2 + 1;
+      StateWorld world(seed, least, Disks::awaited, machines);
+      begin(world, machines);
+      std::size_t empty_disks = 0;
+      for (int i = 0; i < 150; ++i) {
+        std::vector<MemberId> now, dead;
+        for (const auto& one : world.processes) {
+          if (world.is_replaced(one->member)) continue;
+          (one->is_alive ? now : dead).push_back(one->member);
+        }
+        if (world.chance(40)) {
+          ++cuts;
+          for (const MemberId id : now) world.kill(id);
+          empty_disks = static_cast<std::size_t>(std::ranges::count_if(world.processes, [&](const auto& one) {
+            return !world.is_replaced(one->member) && one->disk.stored.position == 0;
+          }));
+          dead.insert(dead.end(), now.begin(), now.end());
+          if (world.chance(3) && empty_disks + 1 < least) {
+            world.wipe(dead[world.below(dead.size())]);
+            ++wiped;
+          }
+        } else if (!now.empty() && world.chance(10)) {
+          world.kill(now[world.below(now.size())]);
+        }
+        if (!dead.empty() && world.chance(3)) world.restart(dead[world.below(dead.size())]);
+        if (world.chance(6)) world.repair();
+        if (!world.group().empty()) {
+          const MemberId any = world.group()[world.below(world.group().size())];
+          if (world[any].is_alive && !world[any].has_ended) submit(world, any);
+        }
+        for (auto steps = world.below(100); steps > 0; --steps) world.step();
+        check_violations(world);
+      }
+      for (std::size_t i = 0; i < world.processes.size(); ++i)
+        if (!world.processes[i]->is_alive && !world.is_replaced(world.processes[i]->member))
+          world.restart(world.processes[i]->member);
+      world.repair();
+      world.settle();
+      check(world);
+      restarts += world.restarts;
+      begun += world.begun_from_disks;
+      answered += world.answered.size();
+    }
+  }
+  BOOST_TEST_MESSAGE(restarts << " restarts, " << cuts << " power cuts, " << wiped << " wiped disks, " << begun
+                              << " times begun from disks, " << answered << " answered events");
+  BOOST_TEST(begun > 50u);
+  BOOST_TEST(wiped > 5u);
+  BOOST_TEST(answered > 1000u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
