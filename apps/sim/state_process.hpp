@@ -104,7 +104,7 @@ class StateProcess final : public state::Outlet {
   StoredState base;           // the place of the state in memory without the events of `applied` after it
   std::size_t in_base = 0;    // the first events of `applied`, which are in this state
   std::size_t persisted = 0;  // events of `applied` that are on the disk
-  bool has_begun = false;  // the replica has, or had, the whole state
+  bool has_begun = false;     // the replica has, or had, the whole state
   std::uint64_t submitted = 0;
   std::uint64_t begun_anew = 0;  // the value of StateWorld::begun_anew from which its state comes
 };

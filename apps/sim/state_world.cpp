@@ -163,9 +163,9 @@ bool StateWorld::is_settled() {
     StateProcess& one = (*this)[id];
     return !one.is_alive || one.has_ended ||
            (one.changes.empty() && one.unanswered.empty() && !one.load && one.status.is_complete &&
-            one.status.complete_replicas == group_.size() && one.status.stored_replicas == group_.size() && one.epoch == epoch_ &&
-            one.delivered == log_.size() && one.stable == log_.size() && notes_[id].empty() &&
-            applied_of(one, id) == one.submitted);
+            one.status.complete_replicas == group_.size() && one.status.stored_replicas == group_.size() &&
+            one.epoch == epoch_ && one.delivered == log_.size() && one.stable == log_.size() &&
+            notes_[id].empty() && applied_of(one, id) == one.submitted);
   });
 }
 
@@ -207,7 +207,8 @@ void StateWorld::go_on(StateProcess& one) {
       check_nobody_else_answers(one);
       // A member that dies stays in the group for a while. With disks, check_disks_have() checks more.
       const auto has_state = [&](MemberId id) { return !(*this)[id].load && (*this)[id].has_begun; };
-      if (disks == Disks::none && std::ranges::count_if(group_, has_state) < static_cast<std::ptrdiff_t>(least_))
+      if (disks == Disks::none &&
+          std::ranges::count_if(group_, has_state) < static_cast<std::ptrdiff_t>(least_))
         violation("events are stable while fewer replicas have the state than must have it");
     }
     if (const auto* const event = std::get_if<OrderedEvent>(&next)) one.ordered = event->position + 1;
@@ -225,7 +226,8 @@ void StateWorld::install() {
 /// All members of the group have died. The group begins with others when these are enough, by the numbers
 /// that they give.
 void StateWorld::begin_group() {
-  const auto members = alive_in_view();
+  auto members = alive_in_view();
+  std::erase_if(members, [&](MemberId id) { return was_left_out_.contains(id); });
   std::size_t least = 1;
   for (const MemberId id : members) {
     const StateProcess& one = (*this)[id];
@@ -233,6 +235,9 @@ void StateWorld::begin_group() {
   }
   if (members.size() < least) return;
   ++begun_from_disks;
+  // The store of views may have been begun anew, too. Then the epochs begin again.
+  const auto is_zombie = [&](MemberId id) { return (*this)[id].is_alive; };
+  if (chance(2) && std::ranges::none_of(was_left_out_, is_zombie)) epoch_ = 0;
   log_.clear();
   snapshots_.clear();
   next_ = 0;

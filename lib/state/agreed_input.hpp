@@ -13,10 +13,10 @@
 // leases of the views with it are over.
 //
 // Replicas may keep the state on disk. If no replica has the state in memory, the one with the latest stored
-// state goes on with it. The order of stored states is: the range of the position (see kRange), the epoch, the
-// position. In one range, a replica that has an event of an epoch has all events that were stable in earlier
-// epochs, and within an epoch the events have one order. So the latest of stored states that include one of
-// each set of least_replicas replicas has all that was stable.
+// state goes on with it. The order of stored states is: the range of the position (see kRange), the epoch,
+// the position. In one range, a replica that has an event of an epoch has all events that were stable in
+// earlier epochs, and within an epoch the events have one order. So the latest of stored states that include
+// one of each set of least_replicas replicas has all that was stable.
 //
 // A core: it has no I/O, clock, threads or randomness. One caller at a time.
 #pragma once
@@ -222,8 +222,8 @@ class AgreedInput {
   // The present epoch.
   std::optional<GroupView> group_;
   bool has_said_hello_ = false;
-  bool told_stored_ = false;          ///< in the newest Hello
-  std::uint64_t told_persisted_ = 0;  ///< in the newest note
+  bool told_stored_ = false;             ///< in the newest Hello
+  std::uint64_t told_persisted_ = 0;     ///< in the newest note
   std::map<MemberId, Hello> hellos_;     ///< main: the replicas that have said Hello
   bool has_list_ = false;                ///< main: the list of this epoch is in the order, or about to be
   std::optional<std::uint64_t> listed_;  ///< the position after the list of this epoch, when it has come

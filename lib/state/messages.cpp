@@ -215,10 +215,8 @@ Result<Note> decode_note(std::span<const std::byte> bytes) {
 Result<SnapshotHead> decode_snapshot_head(std::span<const std::byte> bytes) {
   VarintReader in(bytes);
   if (auto known = check_version(in); !known) return std::unexpected(known.error());
-  SnapshotHead head{.position = in.number(),
-                    .epoch = in.number(),
-                    .time = take_time(in),
-                    .replicas = take_replicas(in)};
+  SnapshotHead head{
+      .position = in.number(), .epoch = in.number(), .time = take_time(in), .replicas = take_replicas(in)};
   for (auto count = in.count(kMostReplicas); count > 0 && in.is_good(); --count) {
     const auto replica = in.number<ReplicaId>();
     head.last[replica] = in.number();

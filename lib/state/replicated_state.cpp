@@ -128,7 +128,8 @@ Result<void> ReplicatedState::Impl::open() {
   options.first_members = options_.first_replicas;
   // See ReplicatedStateOptions::stored.
   if (options_.stored && options_.stored->position != 0)
-    options.first_members = options_.first_replicas - std::min(options_.least_replicas, options_.first_replicas) + 1;
+    options.first_members =
+        options_.first_replicas - std::min(options_.least_replicas, options_.first_replicas) + 1;
   auto group = membership_.create_group(options_.number, options, callbacks());
   if (!group) return std::unexpected(group.error());
   leader_ = group->get();

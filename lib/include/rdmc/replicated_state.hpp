@@ -50,8 +50,8 @@ namespace rdmc {
 
 /// A state that an application has on disk, and its place in the order.
 struct StoredState {
-  /// These are OrderedEvent::epoch, position + 1 and time of the last event, or those of LoadState if no event
-  /// came after it. All are 0 if there is no state on disk.
+  /// These are OrderedEvent::epoch, position + 1 and time of the last event, or those of LoadState if no
+  /// event came after it. All are 0 if there is no state on disk.
   std::uint64_t epoch = 0, position = 0;
   std::int64_t time = 0;
 
@@ -79,9 +79,9 @@ struct ReplicatedStateOptions {
   /// `first_replicas` - `least_replicas` replicas have opened it that have stored something: at least one of
   /// them has each event that was on disk at `least_replicas` replicas. It also begins when `first_replicas`
   /// replicas have opened it, with the best of what they have. Replicas with the best state, which is the
-  /// latest one, are complete then: their positions go on far above all earlier ones. All others get the state
-  /// from them, as LoadState. Members that are not there at this moment are removed from the view, as for
-  /// begin_anew().
+  /// latest one, are complete then: their positions go on far above all earlier ones. All others get the
+  /// state from them, as LoadState. Members that are not there at this moment are removed from the view, as
+  /// for begin_anew().
   std::optional<StoredState> stored{};
   /// Events become stable only when they are on disk at all replicas whose state is on disk, and these are at
   /// least `least_replicas`. The application reports with persisted() what is on disk. `stored` must be set.

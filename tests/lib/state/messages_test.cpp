@@ -51,14 +51,13 @@ BOOST_AUTO_TEST_CASE(a_message_means_the_same_when_it_is_read) {
       RC_ASSERT(!decode_batch(std::span(encoded).first(cut)));
   }));
   BOOST_TEST(rc::check("notes", [](Number number, const std::string& text) {
-    for (const Note& note :
-         {Note(Hello{.id = ReplicaId{number},
-                     .is_complete = *rc::gen::arbitrary<bool>(),
-                     .is_stored = *rc::gen::arbitrary<bool>(),
-                     .loads_from = ReplicaId{number / 3},
-                     .stored = {.epoch = number / 5, .position = number / 7, .time = INT64_MAX},
-                     .persisted = number / 11}),
-          Note(Forward{number | 1, bytes_of(text)}), Note(Persisted{number})}) {
+    for (const Note& note : {Note(Hello{.id = ReplicaId{number},
+                            .is_complete = *rc::gen::arbitrary<bool>(),
+                            .is_stored = *rc::gen::arbitrary<bool>(),
+                            .loads_from = ReplicaId{number / 3},
+                            .stored = {.epoch = number / 5, .position = number / 7, .time = INT64_MAX},
+                            .persisted = number / 11}),
+                             Note(Forward{number | 1, bytes_of(text)}), Note(Persisted{number})}) {
       const auto encoded = state::encode(note);
       const auto read = decode_note(encoded);
       RC_ASSERT((read && *read == note));
