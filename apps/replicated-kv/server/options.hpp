@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/replicated-kv/data/database.hpp"
+#include "apps/replicated-kv/log/state_log.hpp"
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/address.hpp"
 
@@ -16,6 +16,8 @@ struct ServeOptions {
   std::size_t self = 0;          ///< the index of this server in `members`
   std::size_t least_replicas = 0;
   Milliseconds unavailable_after = 2000;
+  std::string directory;  ///< where the state is kept; empty if it is only in memory
+  Syncs syncs = Syncs::every_second;
   std::string fabric;
   control::Identity identity;
   bool json = false;

@@ -37,6 +37,10 @@ Result<void> Replica::start(Milliseconds now) {
 }
 
 Result<void> Replica::join(Milliseconds now) {
+  if (log_ != nullptr) {
+    if (auto restored = log_->restore(); !restored) return restored;
+    if (!log_->is_written()) return fail(Errc::would_block, "the disk does not have the state yet");
+  }
   MembershipOptions options;
   options.group = "rdmc_kv " + to_string(options_.members.front());
   options.name = to_string(options_.listen);
@@ -50,6 +54,7 @@ Result<void> Replica::join(Milliseconds now) {
     options.store.nodes.push_back(node);
   }
   if (options_.self < stores) options.store.runs = options_.self;
+  if (log_ != nullptr) options.store.directory = options_.directory + "/views";
   options.key_file = options_.identity.key_file;
   const control::CertificateFiles& files = options_.identity.certificates;
   options.certificates = {files.certificate, files.private_key, files.authority};
@@ -87,10 +92,15 @@ Result<void> Replica::join(Milliseconds now) {
   state_options.first_replicas = options_.members.size();
   state_options.least_replicas = options_.least_replicas;
   state_options.on_change = [this] { wake(); };
+  if (log_ != nullptr) {
+    state_options.stored = log_->place();
+    state_options.awaits_disk = options_.syncs == Syncs::always;
+  }
   auto state = ReplicatedState::open(**membership, state_options);
   if (!state) return std::unexpected(state.error());
   membership_ = std::move(*membership);
   state_ = std::move(*state);
+  told_persisted_ = 0;
   service_.begin(*this, static_cast<std::uint64_t>(membership_->id()));
   service_.on_status({}, now);
   return {};
@@ -122,11 +132,13 @@ void Replica::work(Milliseconds now) {
     return;
   }
   update_info();
+  if (log_ != nullptr && log_->is_refused()) return leave(*log_->failure(), now);
   for (int i = 0; i < kMostChanges; ++i) {
     auto change = state_->take();
     if (!change) return;
     if (const auto* const event = std::get_if<OrderedEvent>(&*change)) {
       service_.on_event(*event);
+      if (log_ != nullptr) log_->append(*event);
     } else if (const auto* const stable = std::get_if<StableEvents>(&*change)) {
       service_.on_stable(stable->position);
     } else if (const auto* const status = std::get_if<ReplicaStatus>(&*change)) {
@@ -136,7 +148,7 @@ void Replica::work(Milliseconds now) {
       service_.save([&](std::vector<std::byte> piece) { save->to.write(std::move(piece)); });
       save->to.finish();
     } else if (const auto* const load = std::get_if<LoadState>(&*change)) {
-      if (!service_.on_load(*load)) leave("the state of another server was wrong", now);
+      on_load(*load, now);
     } else {
       leave(std::get<StateEnded>(*change).cause.what, now);
     }
@@ -144,6 +156,19 @@ void Replica::work(Milliseconds now) {
   }
   wake();
   return;
+}
+
+void Replica::on_load(const LoadState& load, Milliseconds now) {
+  if (log_ != nullptr && load.step == LoadState::Step::begin) log_->load_begins();
+  if (!service_.on_load(load)) return leave("the state of another server was wrong", now);
+  if (log_ != nullptr && load.step == LoadState::Step::end)
+    log_->load_ended({.epoch = load.epoch, .position = load.position, .time = load.time}, now);
+}
+
+void Replica::tell_persisted() {
+  if (log_ == nullptr || !state_ || log_->persisted() <= told_persisted_) return;
+  told_persisted_ = log_->persisted();
+  state_->persisted(told_persisted_);
 }
 
 void Replica::update_info() {

@@ -17,8 +17,9 @@ namespace rdmc::kv {
 
 class Replica final : public Order {
  public:
-  /// `service` must exist longer.
-  Replica(const ServeOptions& options, Service& service) : options_(options), service_(service) {}
+  /// `service` and `log` must exist longer. `log` may be null.
+  Replica(const ServeOptions& options, Service& service, StateLog* log)
+      : options_(options), service_(service), log_(log) {}
   ~Replica() override;
 
   /// Takes part in the service. Errors: invalid_argument if another server has another list of members; those
@@ -28,6 +29,8 @@ class Replica final : public Order {
   int descriptor() const { return wake_.get(); }
   /// Hands all changes to Service, and joins again if that is due.
   void work(Milliseconds now);
+  /// Tells the others what the log has on disk.
+  void tell_persisted();
   /// The reasons why this server has left the service since the last call, for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
@@ -36,12 +39,15 @@ class Replica final : public Order {
 
  private:
   Result<void> join(Milliseconds now);
+  void on_load(const LoadState& load, Milliseconds now);
   void leave(const std::string& why, Milliseconds now);
   void wake() const;
   void update_info();
 
   const ServeOptions& options_;
   Service& service_;
+  StateLog* const log_;
+  std::uint64_t told_persisted_ = 0;
   Descriptor wake_;
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;

@@ -167,11 +167,19 @@ void Service::save(const std::function<void(std::vector<std::byte>)>& write) con
   databases_->save(std::move(head), write);
 }
 
+void Service::clear_state() {
+  databases_ = std::make_unique<Databases>(options_.seed);
+  databases_->shared().limits = settings_.encoding_limits();
+  loader_.reset();
+  parts_.clear();
+  agreed_ = 0;
+  applied_ = 0;
+}
+
 bool Service::on_load(const LoadState& load) {
   switch (load.step) {
     case LoadState::Step::begin:
-      databases_ = std::make_unique<Databases>(options_.seed);
-      databases_->shared().limits = settings_.encoding_limits();
+      clear_state();
       loader_ = std::make_unique<Loader>(*databases_);
       return true;
     case LoadState::Step::bytes: return loader_ && loader_->add(load.bytes);

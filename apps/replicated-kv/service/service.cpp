@@ -107,6 +107,8 @@ const Command* Service::check(Client& client, Arguments words) {
   }
   if (!fits(*command, words.size()))
     return refuse("ERR wrong number of arguments for '" + std::string(command->name) + "' command");
+  if (!write_refusal_.empty() && command->has(flag::kWrite))
+    return refuse("MISCONF Errors writing to the AOF file: " + write_refusal_);
   return command;
 }
 
@@ -170,7 +172,7 @@ void Service::run_client_command(Client& client, const Command& command, Argumen
 
 bool Service::is_available() const {
   return is_alone() ||
-         (order_ != nullptr && status_.is_complete && status_.complete_replicas >= options_.least_replicas);
+         (order_ != nullptr && status_.is_complete && status_.stored_replicas >= options_.least_replicas);
 }
 
 bool Service::has_waited_too_long() const {

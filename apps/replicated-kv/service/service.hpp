@@ -89,6 +89,8 @@ class Service {
   void on_event(const OrderedEvent& event);
   void on_stable(std::uint64_t position);
   void on_status(const ReplicaStatus& status, Milliseconds now);
+  /// Drops the state. It is empty then.
+  void clear_state();
   /// Writes the state.
   void save(const std::function<void(std::vector<std::byte>)>& write) const;
   /// Returns false if the loaded bytes are wrong.
@@ -98,6 +100,8 @@ class Service {
   /// The servers of the newest view. The main forgets the clients of other servers.
   void on_servers(const std::vector<std::uint64_t>& servers);
   void set_info(const ServiceInfo& info) { info_ = info; }
+  /// While `why` is not empty, no client may write: the disk takes no more.
+  void refuse_writes(std::string_view why) { write_refusal_ = why; }
 
   Databases& databases() { return *databases_; }
   Settings& settings() { return settings_; }
@@ -218,7 +222,7 @@ class Service {
   std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
   std::uint64_t last_client_ = 0;
   std::vector<std::uint64_t> changed_, held_;
-  std::string scratch_;
+  std::string scratch_, write_refusal_;
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients
   std::vector<std::uint64_t> resumed_;                      // clients that no longer wait

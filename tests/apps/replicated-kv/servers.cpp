@@ -64,7 +64,8 @@ void Servers::tell_status() {
     if (one->is_alive)
       one->service_.on_status({.is_main = one->id == main_ || planted.reads_anywhere,
                                .is_complete = true,
-                               .complete_replicas = static_cast<std::uint32_t>(alive())},
+                               .complete_replicas = static_cast<std::uint32_t>(alive()),
+                               .stored_replicas = static_cast<std::uint32_t>(alive())},
                               static_cast<Milliseconds>(kFirstTime) + now_);
   for (const auto& one : all) one->service_.on_servers(servers);
 }

@@ -84,7 +84,7 @@ class Ordered final : public Order {
   Ordered() { take_part(1); }
   void take_part(std::uint64_t member) {
     service.begin(*this, member);
-    service.on_status({.is_complete = true, .complete_replicas = 2}, now);
+    service.on_status({.is_complete = true, .complete_replicas = 2, .stored_replicas = 2}, now);
   }
   Result<std::uint64_t> submit(std::span<const std::byte> event) override {
     if (is_full) return fail(Errc::would_block, "full");
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_in_time_also_after_an_outage) {
   Client& other = service.connect("other", 0);
   send(other, "SET a 1\r\n", now + 2500);
   for (Milliseconds passed = 2500; passed < 8000; passed += 100) service.end_turn(now + passed);
-  service.on_status({.is_complete = true, .complete_replicas = 3}, now + 8000);
+  service.on_status({.is_complete = true, .complete_replicas = 3, .stored_replicas = 3}, now + 8000);
   servers.pass(8000);
   for (int i = 0; i < 20'000 && client.output.empty(); ++i) servers.step();
   BOOST_TEST(client.output == "*-1\r\n");
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets
   Client& client = ordered.service.connect("test", 0);
   BOOST_TEST(ordered.send(client, "SET a 1\r\nINCR a\r\n").empty());
   ordered.execute();
-  ordered.service.on_status({.is_complete = true, .complete_replicas = 1}, ordered.now);
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 1, .stored_replicas = 1}, ordered.now);
   ordered.now += 2000;
   const std::string replies = ordered.send(client, "PING\r\n");
   BOOST_TEST(replies.starts_with("-UNCERTAIN "));
@@ -278,11 +278,11 @@ BOOST_AUTO_TEST_CASE(a_transaction_that_was_refused_ends_the_watch_of_its_client
   BOOST_TEST(ordered.done(client, "WATCH a\r\nSET a 1\r\n") == "+OK\r\n+OK\r\n");
   ordered.is_full = true;
   BOOST_TEST(ordered.send(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n");
-  ordered.service.on_status({.is_complete = true, .complete_replicas = 1}, ordered.now);
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 1, .stored_replicas = 1}, ordered.now);
   ordered.now += 2000;
   BOOST_TEST(ordered.send(client, "").starts_with("-CLUSTERDOWN "));
   ordered.is_full = false;
-  ordered.service.on_status({.is_complete = true, .complete_replicas = 2}, ordered.now);
+  ordered.service.on_status({.is_complete = true, .complete_replicas = 2, .stored_replicas = 2}, ordered.now);
   BOOST_TEST(ordered.done(client, "MULTI\r\nINCR a\r\nEXEC\r\n") == "+OK\r\n+QUEUED\r\n*1\r\n:2\r\n");
 }
 
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_request_waits_for_a_short_outage) {
   service.execute(client, now);
   service.end_turn(now + 1000);
   BOOST_TEST(client.output.empty());
-  service.on_status({.is_complete = true, .complete_replicas = 3}, now + 1500);
+  service.on_status({.is_complete = true, .complete_replicas = 3, .stored_replicas = 3}, now + 1500);
   service.end_turn(now + 1500);
   for (int i = 0; i < 10'000 && client.output.empty(); ++i) servers.step();
   BOOST_TEST(client.output == ":1\r\n");

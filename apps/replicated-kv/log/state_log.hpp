@@ -1,0 +1,138 @@
+// Keeps the state of a server on disk: a copy of the whole state, and the log of the events after it. When the
+// log has become long, a new log begins, and a new copy is written meanwhile; then the older files are
+// removed. Events that come while the disk works are written together (group commit).
+//
+// A loop with one thread uses it: append() for each event, submit() at the end of a turn, work() when a
+// descriptor is readable or next_deadline() has come.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/replicated-kv/data/database.hpp"
+#include "apps/replicated-kv/log/append_file.hpp"
+#include "apps/replicated-kv/log/copier.hpp"
+#include "apps/replicated-kv/log/recovery.hpp"
+
+namespace rdmc::kv {
+
+/// When events are forced to the disk.
+enum class Syncs : std::uint8_t { always, every_second, never };
+/// The names of Redis.
+constexpr const char* to_string(Syncs syncs) {
+  return syncs == Syncs::always ? "always" : syncs == Syncs::every_second ? "everysec" : "no";
+}
+
+struct StateLogOptions {
+  std::string directory;
+  Syncs syncs = Syncs::always;
+  /// A new copy is written when the log is longer than this and than the copy.
+  std::uint64_t least_log_bytes = 64 << 20;
+  std::uint64_t seed = 0;  ///< random; for the ids of files
+  bool without_uring = false;
+};
+
+class StateLog {
+ public:
+  /// Reads what is on disk into `state`, which must exist longer. Errors: those of recover(), already_exists
+  /// if another process uses the directory.
+  static Result<std::unique_ptr<StateLog>> open(const StateLogOptions& options, LoggedState& state);
+  ~StateLog();
+
+  /// Adds an event that the state has just applied.
+  void append(const OrderedEvent& event);
+  /// The state is about to be replaced by another one. What is on disk stays until load_ended().
+  void load_begins();
+  /// The state was replaced by one of this place. It is on disk some time later.
+  void load_ended(const StoredState& place, Milliseconds now);
+  /// Reads the state from the disk again, if the state in memory is not complete because load_begins() was
+  /// called last. Errors: those of recover().
+  Result<void> restore();
+  /// Waits until the disk has everything, or refuses it.
+  void flush();
+
+  /// Begins to write what has been appended, if the disk is idle.
+  void submit(Milliseconds now);
+  /// Does what is due.
+  void work(Milliseconds now);
+  std::optional<Milliseconds> next_deadline() const;
+  /// The descriptors that are readable when work() has something to do. The second one changes, and may be -1.
+  std::pair<int, int> descriptors() const { return {file_->descriptor(), copier_.descriptor()}; }
+
+  /// The place of the state in memory.
+  const StoredState& place() const { return place_; }
+  /// The disk has the state with all events below this position. It is 0 if the disk has an older state only.
+  std::uint64_t persisted() const { return has_base_ && !is_void_ ? durable_place_.position : 0; }
+  /// True if all events that were appended have been written.
+  bool is_written() const;
+  /// The reason why the log should get no more events at present, for people; or null. What was appended is
+  /// kept, and is written as soon as that is possible.
+  const std::string* failure() const { return failure_ ? &*failure_ : nullptr; }
+  /// True if an event could not be written.
+  bool is_refused() const { return failure_ && !writing_.empty() && !file_->is_busy(); }
+  /// What went wrong since the last call, for people.
+  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
+  /// Begins to write a copy soon, however short the log is.
+  void request_copy() { is_copy_wanted_ = true; }
+  bool is_copying() const { return copier_.is_busy(); }
+
+ private:
+  /// A log that is not completely on disk yet. Only the last one grows.
+  struct Segment {
+    std::uint64_t number = 0, id = 0;
+    Descriptor file;
+    bool has_durable_name = false, has_unsynced = false;
+    std::vector<std::byte> waiting;
+    std::uint64_t end = 0;  // of the file, with what waits
+    std::uint64_t written = 0, durable = 0, reserved = 0;
+    StoredState place;  // after its last event
+  };
+
+  StateLog(const StateLogOptions& options, Directory directory, LoggedState& state)
+      : options_(options), directory_(std::move(directory)), state_(state) {}
+  Result<void> start(const Recovered& found);
+  Result<void> begin_segment(FileKind kind);
+  bool is_copy_due(Milliseconds now) const;
+  void begin_copy(Milliseconds now);
+  void take_copy(Milliseconds now);
+  Result<void> finish_copy(std::uint64_t bytes);
+  void take_write(Milliseconds now);
+  void write_next(Milliseconds now);
+  void reserve(Segment& segment, Milliseconds now);
+  bool is_sync_due(Milliseconds now) const;
+  std::uint64_t next_id();
+
+  const StateLogOptions options_;
+  Directory directory_;
+  LoggedState& state_;
+  std::unique_ptr<AppendFile> file_;
+  Copier copier_;
+
+  StoredState place_;
+  bool is_void_ = false;   // between load_begins() and load_ended()
+  bool has_base_ = true;   // what the logs begin with is on disk
+  std::deque<Segment> segments_;
+  std::uint64_t last_number_ = 0, last_id_ = 0;
+
+  // The write that is on its way, or that must be tried again.
+  std::vector<std::byte> writing_;
+  StoredState writing_place_, durable_place_;
+  bool is_naming_ = false, is_syncing_ = false, is_flushing_ = false;
+  Milliseconds synced_at_ = 0;
+
+  std::uint64_t copy_number_ = 0, copy_bytes_ = 0, log_bytes_ = 0;
+  std::size_t logs_ = 0;
+  bool is_copy_wanted_ = false;
+  Milliseconds copy_again_ = 0;
+
+  std::optional<std::string> failure_;
+  bool reserves_ = true;
+  Milliseconds retry_at_ = 0, reserve_again_ = 0;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace rdmc::kv
