@@ -76,7 +76,12 @@ class Server:
         command = [KV, "serve", "--listen", self.address, "--insecure", *self.options]
         if len(self.service.addresses) > 1:
             command += ["--members", ",".join(self.service.addresses)]
+        if self.service.folder:
+            command += ["--dir", self.directory()]
         self.process = subprocess.Popen(command, stderr=self.service.log)
+
+    def directory(self):
+        return os.path.join(self.service.folder, str(self.index))
 
     def kill(self):
         self.process.kill()
@@ -105,9 +110,11 @@ class Server:
 
 
 class Service:
-    """All servers of a service on this machine, each with a loopback address of its own."""
+    """All servers of a service on this machine, each with a loopback address of its own, and with a directory of its own
+    in `folder`, if that is given."""
 
-    def __init__(self, count, *options):
+    def __init__(self, count, *options, folder=None):
+        self.folder = folder
         network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
         self.addresses = [f"{network}.{index + 1}:{PORT}" for index in range(count)]
         self.log = tempfile.TemporaryFile()

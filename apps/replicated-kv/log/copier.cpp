@@ -96,8 +96,10 @@ std::optional<Result<std::uint64_t>> Copier::finished() {
   pid_ = 0;
   child_.reset();
   const Descriptor file = std::exchange(file_, Descriptor());
-  if (!WIFEXITED(status)) return fail(Errc::peer_failed, "the process that writes a copy of the state was killed");
-  if (WEXITSTATUS(status) != 0) return fail_errno("a copy of the state cannot be written", WEXITSTATUS(status));
+  if (!WIFEXITED(status))
+    return fail(Errc::peer_failed, "the process that writes a copy of the state was killed");
+  if (WEXITSTATUS(status) != 0)
+    return fail_errno("a copy of the state cannot be written", WEXITSTATUS(status));
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return fail_errno("a copy of the state", errno);
   return static_cast<std::uint64_t>(about.st_size);

@@ -1,5 +1,5 @@
-// Writes a copy of the state to a file while the server goes on: a child process, made by fork(), has the state
-// as it was, and writes it. One thread uses it.
+// Writes a copy of the state to a file while the server goes on: a child process, made by fork(), has the
+// state as it was, and writes it. One thread uses it.
 #pragma once
 
 #include <sys/types.h>

@@ -16,7 +16,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the files have the lowest byte first");
 
-constexpr std::uint64_t kMagic = 0x676F6C766B6D6472;  // "rdmkvlog"
+constexpr std::uint64_t kMagic = 0x676F6C766B6D6472;       // "rdmkvlog"
 constexpr std::uint32_t kVersion = 1, kMark = 0x4D524652;  // "RFRM"
 constexpr std::size_t kReadBytes = 1 << 20;
 
@@ -117,7 +117,8 @@ Result<std::optional<FrameReader::Frame>> FrameReader::frame_at(std::uint64_t of
   if (raw.mark != kMark || raw.length > kMostFrameBytes || raw.durable > offset) return std::nullopt;
   const auto bytes = bytes_at(offset + sizeof raw, raw.length);
   if (!bytes) return std::unexpected(bytes.error());
-  if (bytes->size() < raw.length || checksum_of(raw, id_, offset, *bytes) != raw.checksum) return std::nullopt;
+  if (bytes->size() < raw.length || checksum_of(raw, id_, offset, *bytes) != raw.checksum)
+    return std::nullopt;
   return Frame{raw.length, raw.durable};
 }
 

@@ -60,9 +60,7 @@ Result<std::uint64_t> load_copy(const Directory& directory, const std::string& n
                                 StoredState& place) {
   auto copy = open(directory, name);
   if (!copy) return std::unexpected(copy.error());
-  const auto damaged = [&](const std::string& what) {
-    return about(directory, name, {Errc::corrupt, what});
-  };
+  const auto damaged = [&](const std::string& what) { return about(directory, name, {Errc::corrupt, what}); };
   if (!*copy || (*copy)->head.kind != FileKind::copy) return damaged("the head at offset 0 is damaged");
   FrameReader frames(*(*copy)->file, (*copy)->head.id);
   for (;;) {
@@ -125,9 +123,10 @@ Result<Recovered> recover(const Directory& directory, LoggedState& state) {
       continue;
     }
     if ((*log)->head.begin != found.place)
-      return about(directory, name,
-                   {Errc::corrupt, "the log begins after position " + std::to_string((*log)->head.begin.position) +
-                                       ", but the files before it end at " + std::to_string(found.place.position)});
+      return about(
+          directory, name,
+          {Errc::corrupt, "the log begins after position " + std::to_string((*log)->head.begin.position) +
+                              ", but the files before it end at " + std::to_string(found.place.position)});
     const auto bytes = apply_log(directory, **log, state, found.place);
     if (!bytes) return std::unexpected(bytes.error());
     found.log_bytes += *bytes;

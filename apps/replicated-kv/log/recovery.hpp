@@ -28,8 +28,8 @@ class LoggedState {
 inline constexpr char kLogName[] = "log", kCopyName[] = "copy";
 
 struct Recovered {
-  StoredState place;               ///< of the state
-  std::uint64_t last_number = 0;   ///< of any file
+  StoredState place;              ///< of the state
+  std::uint64_t last_number = 0;  ///< of any file
   std::uint64_t copy_bytes = 0, log_bytes = 0;
   std::size_t logs = 0;              ///< the number of logs after the copy
   std::vector<std::string> useless;  ///< files without anything that counts, which must be removed

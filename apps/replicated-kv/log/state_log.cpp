@@ -9,8 +9,8 @@ namespace rdmc::kv {
 
 namespace {
 
-/// The space of a log is reserved in pieces of this size, when less than half of it is left. So a full disk is
-/// noticed before an event cannot be written.
+/// The space of a log is reserved in pieces of this size, when less than half of it is left. So a full disk
+/// is noticed before an event cannot be written.
 constexpr std::uint64_t kReserveBytes = 4 << 20;
 constexpr Milliseconds kSyncEvery = 1000, kRetryAfter = 1000, kCopyAgainAfter = 5000;
 constexpr std::size_t kMostLogs = 16;
@@ -50,7 +50,7 @@ Result<void> StateLog::start(const Recovered& found) {
   if (!unfinished) return std::unexpected(unfinished.error());
   for (const auto& [number, name] : *unfinished) directory_.remove(name);
   if (auto synced = directory_.sync(); !synced) return synced;
-  place_ = durable_place_ = found.place;
+  place_ = written_place_ = durable_place_ = found.place;
   last_number_ = found.last_number;
   copy_bytes_ = found.copy_bytes;
   log_bytes_ = found.log_bytes;
@@ -102,7 +102,7 @@ void StateLog::load_ended(const StoredState& place, Milliseconds now) {
   segments_.clear();
   writing_.clear();
   is_naming_ = false;
-  place_ = durable_place_ = place;
+  place_ = written_place_ = durable_place_ = place;
   is_void_ = has_base_ = false;
   begin_copy(now);
 }
@@ -231,6 +231,7 @@ void StateLog::take_write(Milliseconds now) {
   }
   segment.written += writing_.size();
   segment.has_unsynced = !is_syncing_;
+  written_place_ = writing_place_;
   writing_.clear();
   if (!reserves_) failure_.reset();
   if (!is_syncing_) return;
@@ -247,7 +248,8 @@ void StateLog::submit(Milliseconds now) {
 void StateLog::work(Milliseconds now) {
   take_copy(now);
   take_write(now);
-  if (failure_ && writing_.empty() && !segments_.empty() && now >= reserve_again_) reserve(segments_.front(), now);
+  if (failure_ && writing_.empty() && !segments_.empty() && now >= reserve_again_)
+    reserve(segments_.front(), now);
   write_next(now);
 }
 
@@ -265,9 +267,8 @@ void StateLog::flush() {
 }
 
 bool StateLog::is_written() const {
-  return !file_->is_busy() && writing_.empty() && std::ranges::all_of(segments_, [](const Segment& segment) {
-    return segment.waiting.empty();
-  });
+  return !file_->is_busy() && writing_.empty() &&
+         std::ranges::all_of(segments_, [](const Segment& segment) { return segment.waiting.empty(); });
 }
 
 std::optional<Milliseconds> StateLog::next_deadline() const {

@@ -1,5 +1,5 @@
-// Keeps the state of a server on disk: a copy of the whole state, and the log of the events after it. When the
-// log has become long, a new log begins, and a new copy is written meanwhile; then the older files are
+// Keeps the state of a server on disk: a copy of the whole state, and the log of the events after it. When
+// the log has become long, a new log begins, and a new copy is written meanwhile; then the older files are
 // removed. Events that come while the disk works are written together (group commit).
 //
 // A loop with one thread uses it: append() for each event, submit() at the end of a turn, work() when a
@@ -60,13 +60,16 @@ class StateLog {
   /// Does what is due.
   void work(Milliseconds now);
   std::optional<Milliseconds> next_deadline() const;
-  /// The descriptors that are readable when work() has something to do. The second one changes, and may be -1.
+  /// The descriptors that are readable when work() has something to do. The second one changes, and may be
+  /// -1.
   std::pair<int, int> descriptors() const { return {file_->descriptor(), copier_.descriptor()}; }
 
   /// The place of the state in memory.
   const StoredState& place() const { return place_; }
   /// The disk has the state with all events below this position. It is 0 if the disk has an older state only.
   std::uint64_t persisted() const { return has_base_ && !is_void_ ? durable_place_.position : 0; }
+  /// The kernel has all events below this position, so that they survive the death of this process.
+  std::uint64_t written() const { return has_base_ && !is_void_ ? written_place_.position : 0; }
   /// True if all events that were appended have been written.
   bool is_written() const;
   /// The reason why the log should get no more events at present, for people; or null. What was appended is
@@ -78,6 +81,9 @@ class StateLog {
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// Begins to write a copy soon, however short the log is.
   void request_copy() { is_copy_wanted_ = true; }
+  void set_least_log_bytes(std::uint64_t bytes) { options_.least_log_bytes = bytes; }
+  /// The bytes of the log since the newest copy was begun.
+  std::uint64_t bytes() const { return log_bytes_; }
   bool is_copying() const { return copier_.is_busy(); }
 
  private:
@@ -106,21 +112,21 @@ class StateLog {
   bool is_sync_due(Milliseconds now) const;
   std::uint64_t next_id();
 
-  const StateLogOptions options_;
+  StateLogOptions options_;
   Directory directory_;
   LoggedState& state_;
   std::unique_ptr<AppendFile> file_;
   Copier copier_;
 
   StoredState place_;
-  bool is_void_ = false;   // between load_begins() and load_ended()
-  bool has_base_ = true;   // what the logs begin with is on disk
+  bool is_void_ = false;  // between load_begins() and load_ended()
+  bool has_base_ = true;  // what the logs begin with is on disk
   std::deque<Segment> segments_;
   std::uint64_t last_number_ = 0, last_id_ = 0;
 
   // The write that is on its way, or that must be tried again.
   std::vector<std::byte> writing_;
-  StoredState writing_place_, durable_place_;
+  StoredState writing_place_, written_place_, durable_place_;
   bool is_naming_ = false, is_syncing_ = false, is_flushing_ = false;
   Milliseconds synced_at_ = 0;
 

@@ -30,7 +30,8 @@ void LocalOrder::start(std::uint64_t server, std::uint64_t seed, Milliseconds no
 }
 
 Result<std::uint64_t> LocalOrder::submit(std::span<const std::byte> event) {
-  if (submitted_.size() >= kMostSubmitted) return fail(Errc::would_block, "the events of a turn are too many");
+  if (submitted_.size() >= kMostSubmitted)
+    return fail(Errc::would_block, "the events of a turn are too many");
   submitted_.emplace_back(event.begin(), event.end());
   return ++last_number_;
 }
@@ -50,7 +51,7 @@ void LocalOrder::work(Milliseconds now) {
     log_.append(event);
   }
   submitted_.clear();
-  const std::uint64_t stable = awaits_disk_ ? log_.persisted() : position_;
+  const std::uint64_t stable = awaits_disk_ ? log_.persisted() : log_.written();
   if (stable > stable_) service_.on_stable(stable_ = stable);
 }
 

@@ -11,7 +11,8 @@ namespace rdmc::kv {
 
 class LocalOrder final : public Order {
  public:
-  /// Replies wait for the disk if `awaits_disk`. `service` and `log` must exist longer.
+  /// Replies wait until the kernel has what they follow from, or until the disk has it if `awaits_disk`. So a
+  /// server that was killed has all that it has answered. `service` and `log` must exist longer.
   LocalOrder(Service& service, StateLog& log, bool awaits_disk)
       : service_(service), log_(log), awaits_disk_(awaits_disk) {}
 

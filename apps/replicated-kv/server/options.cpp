@@ -101,9 +101,10 @@ std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
   const std::map<std::string, Syncs> syncs = {
       {"always", Syncs::always}, {"everysec", Syncs::every_second}, {"no", Syncs::never}};
   serve
-      ->add_option("--appendfsync", options.syncs,
-                   "with --dir, when writes are forced to the disk: always (before the reply), everysec (every "
-                   "second) or no; the same at each server. Default: everysec")
+      ->add_option(
+          "--appendfsync", options.syncs,
+          "with --dir, when writes are forced to the disk: always (before the reply), everysec (every "
+          "second) or no; the same at each server. Default: everysec")
       ->transform(CLI::CheckedTransformer(syncs));
   serve->add_option("--fabric", options.fabric, "the fabric between the servers; default: auto");
   declare_identity(*serve, options.identity, "run without a key: anyone who reaches a server can be one");

@@ -39,6 +39,7 @@ Result<void> Replica::start(Milliseconds now) {
 Result<void> Replica::join(Milliseconds now) {
   if (log_ != nullptr) {
     if (auto restored = log_->restore(); !restored) return restored;
+    log_->flush();
     if (!log_->is_written()) return fail(Errc::would_block, "the disk does not have the state yet");
   }
   MembershipOptions options;

@@ -53,7 +53,8 @@ class Disk {
   Result<void> open(const ServeOptions& options, std::uint64_t seed, Service& service, int epoll) {
     if (options.directory.empty()) return {};
     logged_ = std::make_unique<LoggedService>(service);
-    auto log = StateLog::open({.directory = options.directory, .syncs = options.syncs, .seed = seed}, *logged_);
+    auto log =
+        StateLog::open({.directory = options.directory, .syncs = options.syncs, .seed = seed}, *logged_);
     if (!log) return std::unexpected(log.error());
     log_ = std::move(*log);
     epoll_ = epoll;
@@ -66,6 +67,9 @@ class Disk {
   /// Must be called at the end of each turn.
   void end_turn(Milliseconds now) {
     if (!log_) return;
+    log_->set_least_log_bytes(
+        static_cast<std::uint64_t>(service_->settings().number("auto-aof-rewrite-min-size")));
+    if (service_->take_copy_request()) log_->request_copy();
     log_->work(now);
     log_->submit(now);
     // A descriptor that was closed leaves the epoll by itself.
@@ -73,7 +77,10 @@ class Disk {
     if (copier >= 0 && std::exchange(watched_copier_, copier) != copier)
       static_cast<void>(watch(epoll_, copier, kLogKey));
     watched_copier_ = copier;
-    service_->refuse_writes(log_->failure() == nullptr ? "" : *log_->failure());
+    service_->set_log_info({.is_there = true,
+                            .is_copying = log_->is_copying(),
+                            .bytes = log_->bytes(),
+                            .failure = log_->failure() == nullptr ? "" : *log_->failure()});
     for (const std::string& complaint : log_->take_complaints()) complain(complaint);
   }
 

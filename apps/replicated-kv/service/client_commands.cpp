@@ -16,6 +16,7 @@ constexpr std::array kClientCommands = {
     Command{"auth", -2, kClient | kFast | kBeforeAuth},
     Command{"client", -2, kClient},
     Command{"command", -1, kClient},
+    Command{"bgrewriteaof", 1, kClient | kAdmin},
     Command{"config", -2, kClient | kAdmin},
     Command{"debug", -2, kClient | kAdmin},
     Command{"discard", 1, kClient | kFast | kInMulti},
@@ -51,6 +52,7 @@ std::span<const Command> client_commands() {
 const std::unordered_map<std::string_view, Service::ClientCommand>& Service::client_table() {
   static const std::unordered_map<std::string_view, ClientCommand> kTable{
       {"auth", &Service::auth},
+      {"bgrewriteaof", &Service::rewrite_log},
       {"client", &Service::client},
       {"command", &Service::command},
       {"config", &Service::config},

@@ -202,8 +202,12 @@ std::string Service::info_text(std::string_view section) const {
     add("async_loading", 0);
     add("rdb_changes_since_last_save", databases_->changes());
     add("rdb_bgsave_in_progress", 0);
-    add("aof_enabled", 0);
-    add("aof_rewrite_in_progress", 0);
+    add("aof_enabled", int{log_.is_there});
+    add("aof_rewrite_in_progress", int{log_.is_copying});
+    if (log_.is_there) {
+      add("aof_last_write_status", log_.failure.empty() ? "ok" : "err");
+      add("aof_current_size", log_.bytes);
+    }
   }
   if (begin("Stats", "stats")) {
     add("total_connections_received", connections_);
@@ -231,6 +235,12 @@ std::string Service::info_text(std::string_view section) const {
         add("db" + std::to_string(i), "keys=" + std::to_string(database.size()) + ",expires=" +
                                           std::to_string(database.keys_with_deadline()) + ",avg_ttl=0");
   return text;
+}
+
+void Service::rewrite_log(Client&, Arguments, ReplyWriter& reply) {
+  if (!log_.is_there) return reply.error("ERR This server keeps no log. Start it with --dir");
+  wants_copy_ = true;
+  reply.simple("Background append only file rewriting started");
 }
 
 void Service::info(Client&, Arguments words, ReplyWriter& reply) {

@@ -107,8 +107,8 @@ const Command* Service::check(Client& client, Arguments words) {
   }
   if (!fits(*command, words.size()))
     return refuse("ERR wrong number of arguments for '" + std::string(command->name) + "' command");
-  if (!write_refusal_.empty() && command->has(flag::kWrite))
-    return refuse("MISCONF Errors writing to the AOF file: " + write_refusal_);
+  if (!log_.failure.empty() && command->has(flag::kWrite))
+    return refuse("MISCONF Errors writing to the AOF file: " + log_.failure);
   return command;
 }
 

@@ -57,6 +57,14 @@ struct ServiceInfo {
   std::uint64_t pid = 0;
 };
 
+/// What the server's log tells about itself.
+struct LogInfo {
+  bool is_there = false;
+  bool is_copying = false;
+  std::uint64_t bytes = 0;  ///< of the events after the newest copy
+  std::string failure;      ///< why clients may not write at present; or empty
+};
+
 class Service {
  public:
   explicit Service(const ServiceOptions& options);
@@ -100,8 +108,9 @@ class Service {
   /// The servers of the newest view. The main forgets the clients of other servers.
   void on_servers(const std::vector<std::uint64_t>& servers);
   void set_info(const ServiceInfo& info) { info_ = info; }
-  /// While `why` is not empty, no client may write: the disk takes no more.
-  void refuse_writes(std::string_view why) { write_refusal_ = why; }
+  void set_log_info(LogInfo info) { log_ = std::move(info); }
+  /// True if a client has requested a new copy of the state since the last call.
+  bool take_copy_request() { return std::exchange(wants_copy_, false); }
 
   Databases& databases() { return *databases_; }
   Settings& settings() { return settings_; }
@@ -193,6 +202,7 @@ class Service {
 
   // Commands of the client: service/client_commands.cpp and service/server_commands.cpp.
   void auth(Client&, Arguments, ReplyWriter&);
+  void rewrite_log(Client&, Arguments, ReplyWriter&);
   void client(Client&, Arguments, ReplyWriter&);
   void command(Client&, Arguments, ReplyWriter&);
   void config(Client&, Arguments, ReplyWriter&);
@@ -222,7 +232,9 @@ class Service {
   std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
   std::uint64_t last_client_ = 0;
   std::vector<std::uint64_t> changed_, held_;
-  std::string scratch_, write_refusal_;
+  std::string scratch_;
+  LogInfo log_;
+  bool wants_copy_ = false;
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients
   std::vector<std::uint64_t> resumed_;                      // clients that no longer wait

@@ -92,7 +92,8 @@ BOOST_AUTO_TEST_CASE(what_a_loss_of_power_has_cut_off_is_left_out) {
     const Written written = any_file(random);
     Bytes file = written.file;
     const std::uint64_t durable = written.frames.empty() ? kFileHeadBytes : written.frames.back().durable;
-    const std::size_t cut = std::max<std::size_t>(durable + random() % (file.size() - durable + 1), kFileHeadBytes);
+    const std::size_t cut =
+        std::max<std::size_t>(durable + random() % (file.size() - durable + 1), kFileHeadBytes);
     file.resize(cut);
     // A disk may have reserved space, and a file system may not write what it has got in its order.
     if (random() % 2 == 0) file.resize(cut + random() % 5000);
@@ -116,8 +117,9 @@ BOOST_AUTO_TEST_CASE(damage_to_what_was_on_disk_is_found_with_its_offset) {
     std::size_t index = 0;
     while (written.end_of(index) <= at) ++index;
     const std::uint64_t begin = written.frames[index].begin;
-    const bool is_damage = std::any_of(written.frames.begin() + static_cast<std::ptrdiff_t>(index) + 1,
-                                       written.frames.end(), [&](const auto& one) { return one.durable > begin; });
+    const bool is_damage =
+        std::any_of(written.frames.begin() + static_cast<std::ptrdiff_t>(index) + 1, written.frames.end(),
+                    [&](const auto& one) { return one.durable > begin; });
     std::vector<Bytes> frames;
     BOOST_REQUIRE_EQUAL(read(file, frames), is_damage ? "damaged at offset " + std::to_string(begin) : "");
     check_prefix(written, frames, index);

@@ -1,5 +1,5 @@
-// The log of a server, with real files. The state is a list of numbers. At random moments, the files are copied
-// as they are, and the copy is opened: this is what a server finds that was killed at this moment.
+// The log of a server, with real files. The state is a list of numbers. At random moments, the files are
+// copied as they are, and the copy is opened: this is what a server finds that was killed at this moment.
 #include "apps/replicated-kv/log/state_log.hpp"
 
 #include <poll.h>
@@ -104,7 +104,8 @@ struct Server {
   /// One turn of a loop, which waits for the disk for up to `patience` milliseconds.
   void turn(int patience) {
     log->submit(now);
-    std::array<pollfd, 2> both{{{log->descriptors().first, POLLIN, 0}, {log->descriptors().second, POLLIN, 0}}};
+    std::array<pollfd, 2> both{
+        {{log->descriptors().first, POLLIN, 0}, {log->descriptors().second, POLLIN, 0}}};
     ::poll(both.data(), both.size(), patience);
     now += 100;
     log->work(now);
@@ -112,8 +113,8 @@ struct Server {
 
   /// The number of events that are on disk. A state that was loaded may not be there yet.
   std::size_t persisted() const {
-    return static_cast<std::size_t>(
-        std::ranges::upper_bound(positions, log->persisted()) - positions.begin());
+    return static_cast<std::size_t>(std::ranges::upper_bound(positions, log->persisted()) -
+                                    positions.begin());
   }
 
   List list;
@@ -185,7 +186,8 @@ BOOST_AUTO_TEST_CASE(what_is_reported_to_be_on_disk_is_found_there) {
       if (is_loading) BOOST_REQUIRE(server.log->restore());
       server.log->flush();
       BOOST_TEST(server.log->is_written());
-      for (int i = 0; i < 1000 && server.log->persisted() == 0 && !server.list.numbers.empty(); ++i) server.turn(20);
+      for (int i = 0; i < 1000 && server.log->persisted() == 0 && !server.list.numbers.empty(); ++i)
+        server.turn(20);
       server.log->flush();
       BOOST_TEST(server.log->take_complaints().empty());
       const Numbers all = server.list.numbers;
