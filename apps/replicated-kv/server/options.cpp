@@ -96,6 +96,16 @@ std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
       ->add_option("--unavailable-after", patience,
                    "how long requests wait while the service cannot answer, before they get an error")
       ->capture_default_str();
+  CLI::Option* const acl_file =
+      serve
+          ->add_option("--acl-file", options.acl_file,
+                       "the file with the users, in Redis' format; also for ACL LOAD and ACL SAVE")
+          ->type_name("FILE");
+  serve
+      ->add_option("--requirepass-file", options.requirepass_file,
+                   "a file with the password of the default user; its mode must be 0600")
+      ->type_name("FILE")
+      ->excludes(acl_file);
   serve->add_option("--fabric", options.fabric, "the fabric between the servers; default: auto");
   declare_identity(*serve, options.identity, "run without a key: anyone who reaches a server can be one");
   try {

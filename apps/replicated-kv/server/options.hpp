@@ -17,6 +17,7 @@ struct ServeOptions {
   std::size_t least_replicas = 0;
   Milliseconds unavailable_after = 2000;
   std::string fabric;
+  std::string acl_file, requirepass_file;  ///< empty if there is none
   control::Identity identity;
   bool json = false;
 

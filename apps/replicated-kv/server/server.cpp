@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "apps/program/output.hpp"
+#include "apps/replicated-kv/server/access_files.hpp"
 #include "apps/replicated-kv/server/client_sockets.hpp"
 #include "apps/replicated-kv/server/member_list.hpp"
 #include "apps/replicated-kv/server/replica.hpp"
@@ -52,10 +53,18 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   std::uint64_t seed = 0;
   if (auto filled = control::fill_random(std::as_writable_bytes(std::span(&seed, 1))); !filled)
     return std::unexpected(filled.error());
-  Service service({.is_alone = options.is_alone(),
-                   .unavailable_after = options.unavailable_after,
-                   .least_replicas = options.least_replicas,
-                   .seed = seed});
+  StoredAclFile acl_file(options.acl_file);
+  AclFile* const has_acl_file = options.acl_file.empty() ? nullptr : &acl_file;
+  auto users = first_users(options, has_acl_file);
+  if (!users) return std::unexpected(users.error());
+  Service service(
+      {.is_alone = options.is_alone(),
+       .unavailable_after = options.unavailable_after,
+       .least_replicas = options.least_replicas,
+       .seed = seed,
+       .acl_file = has_acl_file,
+       .fill_random = [](std::span<std::byte> out) { return control::fill_random(out).has_value(); }});
+  service.set_first_users(std::move(*users));
   const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1", errno);
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
@@ -91,6 +100,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
       for (const std::string& complaint : replica.take_complaints()) complain(complaint);
     }
     service.end_turn(now);
+    for (const std::string& warning : service.take_warnings()) complain(warning);
     sockets->write_changed(now);
   }
 }

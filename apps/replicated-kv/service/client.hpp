@@ -41,6 +41,9 @@ struct Client {
   std::uint32_t database = 0;
   bool is_resp3 = false;
   std::string name;
+  /// The number of the user that the client has proved to be, or 0. A client without a user acts as the
+  /// default user if that one needs no password.
+  std::uint64_t user = 0;
   Milliseconds connected_at = 0, last_request = 0;
   std::string last_command;
 
