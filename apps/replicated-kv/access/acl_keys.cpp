@@ -90,7 +90,8 @@ void append_keys(const KeySpec& spec, Arguments words, std::vector<KeyWord>& key
   } else {
     last = first + (size - first) / spec.limit + spec.last;
   }
-  // Such a request has a syntax error.
+  // Such a request has a syntax error. Redis checks none of its keys then. Here, those of the other
+  // specifications are checked.
   if (last >= size || last < first || first >= size) return;
   for (std::int64_t i = first; i <= last; i += spec.step)
     keys.push_back({static_cast<std::size_t>(i), spec.uses});
