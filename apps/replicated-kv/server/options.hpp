@@ -1,10 +1,12 @@
 // The command line of rdmc_kv.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/replicated-kv/data/database.hpp"
+#include "apps/replicated-kv/server/tls.hpp"
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/address.hpp"
 
@@ -18,6 +20,9 @@ struct ServeOptions {
   Milliseconds unavailable_after = 2000;
   std::string fabric;
   std::string acl_file, requirepass_file;  ///< empty if there is none
+  std::optional<std::uint16_t> tls_port;   ///< nullopt: clients cannot use TLS
+  bool tls_only = false;
+  TlsOptions tls;
   control::Identity identity;
   bool json = false;
 

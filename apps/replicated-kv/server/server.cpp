@@ -46,6 +46,17 @@ Result<void> watch(int epoll, int fd, std::uint64_t key) {
   return {};
 }
 
+Result<void> listen_tls(const ServeOptions& options, ClientSockets& sockets, Service& service) {
+  auto context = TlsContext::open(options.tls);
+  if (!context) return std::unexpected(context.error());
+  Address address = sockets.address();
+  address.port = *options.tls_port;
+  if (auto listens = sockets.listen_tls(address, std::move(*context), options.tls_only); !listens)
+    return listens;
+  service.settings().fix("tls-port", std::to_string(sockets.tls_address().port));
+  return {};
+}
+
 }  // namespace
 
 Result<void> serve(const ServeOptions& options, StopSignals& signals) {
@@ -70,6 +81,8 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
   if (!sockets) return std::unexpected(sockets.error());
   service.settings().fix("port", std::to_string(sockets->address().port));
+  if (options.tls_port)
+    if (auto listens = listen_tls(options, *sockets, service); !listens) return listens;
   if (!options.is_alone()) service.settings().fix(kMembersParameter, to_string(options.members));
   service.set_info({.port = sockets->address().port, .pid = static_cast<std::uint64_t>(::getpid())});
   if (auto watched = watch(epoll.get(), signals.descriptor(), kSignalKey); !watched) return watched;
@@ -79,6 +92,11 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     if (auto watched = watch(epoll.get(), replica.descriptor(), kReplicaKey); !watched) return watched;
   }
   if (options.json) print_json({{"event", "listening"}, {"address", to_string(sockets->address())}});
+  if (options.tls_port) {
+    if (options.json)
+      print_json({{"event", "listening"}, {"address", to_string(sockets->tls_address())}, {"tls", true}});
+    complain("clients with TLS connect to " + to_string(sockets->tls_address()));
+  }
   complain("clients connect to " + to_string(sockets->address()));
   ::sd_notify(0, "READY=1");
 
@@ -86,8 +104,8 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   for (;;) {
     const Milliseconds longest = options.is_alone() ? kLongestWaitAlone : kLongestWait;
     Milliseconds wait = longest;
-    if (const auto deadline = service.next_deadline())
-      wait = std::clamp<Milliseconds>(*deadline - wall_clock(), 0, longest);
+    for (const auto deadline : {service.next_deadline(), sockets->next_deadline()})
+      if (deadline) wait = std::min(wait, std::clamp<Milliseconds>(*deadline - wall_clock(), 0, longest));
     const int count = ::epoll_wait(epoll.get(), events.data(), events.size(), static_cast<int>(wait));
     const Milliseconds now = wall_clock();
     for (int i = 0; i < count; ++i) {
@@ -102,6 +120,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     service.end_turn(now);
     for (const std::string& warning : service.take_warnings()) complain(warning);
     sockets->write_changed(now);
+    sockets->end_late_handshakes(now);
   }
 }
 

@@ -97,6 +97,12 @@ bool Service::may_read_all_keys(const Command& command, std::uint64_t number, Ar
 /// Checks a request of a client before it takes its way. Returns true if the request has got an error.
 bool Service::refuse(Client& client, const Command& command, Arguments words) {
   if (is_alone()) use_default_user(client);
+  // Another server asks this one without TLS. It says nothing that must be hidden.
+  if (client.needs_tls && command.name != "rdmc.same-members") {
+    reply_error(client, "ERR clients must use TLS here, on port " + settings_.at("tls-port"));
+    client.is_closing = true;
+    return true;
+  }
   if (command.has(flag::kBeforeAuth)) return false;
   const auto refused = [&](const std::string& error) {
     if (client.is_in_multi && command.name == "exec") {

@@ -95,8 +95,7 @@ void dry_run(const Users& users, Arguments words, ReplyWriter& reply) {
   if (user == nullptr) return reply.error("ERR User '" + std::string(words[2]) + "' not found");
   const Arguments called = words.subspan(3);
   const AclCommand* const command = acl_command_of(called);
-  const bool is_unknown_subcommand =
-      command != nullptr && command->has_subcommands && called.size() >= 2;
+  const bool is_unknown_subcommand = command != nullptr && command->has_subcommands && called.size() >= 2;
   if (command == nullptr || is_unknown_subcommand)
     return reply.error("ERR Command '" + std::string(called[0]) + "' not found");
   if (!fits(command->arity, called.size())) return wrong_arguments(reply, command->name);

@@ -38,6 +38,8 @@ struct Client {
   bool is_held = false;        ///< the request in the parser waits
   bool is_listed = false;      ///< in the list of the clients that have changed in this turn
 
+  /// The connection has no encryption, and the server wants all clients to use some.
+  bool needs_tls = false;
   std::uint32_t database = 0;
   bool is_resp3 = false;
   std::string name;

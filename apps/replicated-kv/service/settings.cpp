@@ -43,6 +43,7 @@ Settings::Settings() {
   fixed("databases", "16");
   fixed("maxclients", "10000");
   fixed("port", "6379");
+  fixed("tls-port", "0");
   fixed("appendonly", "no");
   fixed("save", "");
   settings_["proto-max-bulk-len"] = {Kind::size, std::to_string(512 << 20), 1 << 20, 512 << 20};

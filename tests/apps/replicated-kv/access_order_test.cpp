@@ -166,6 +166,20 @@ RC_BOOST_PROP(several_servers_answer_like_one_that_gets_the_requests_in_their_or
     servers.order_one(server);
     note_other_events();
   };
+  const auto submit = [&](std::size_t index, const std::string& request) {
+    Pair& pair = clients[index];
+    Client& here = *servers.at(pair.server).find(pair.here);
+    const std::size_t before = servers.all[pair.server]->unordered.size();
+    pair.request = request;
+    send(servers.at(pair.server), here, request);
+    RC_ASSERT(servers.all[pair.server]->unordered.size() == before + 1);
+    submitted[pair.server].emplace_back(index);
+  };
+  // At first, everybody but the operator is bob, who may do much.
+  for (std::size_t i = 0; i < kClients; ++i) {
+    submit(i, i == 0 ? "ACL SETUSER bob on nopass +@all ~*" : "AUTH bob secret");
+    order_one(clients[i].server);
+  }
   const auto steps = *rc::gen::inRange<int>(5, 60);
   for (int i = 0; i < steps; ++i) {
     if (*rc::gen::inRange(0, 3) == 0) {
@@ -173,15 +187,9 @@ RC_BOOST_PROP(several_servers_answer_like_one_that_gets_the_requests_in_their_or
     } else {
       const auto index = *rc::gen::inRange<std::size_t>(0, kClients);
       Pair& pair = clients[index];
-      Service& service = servers.at(pair.server);
-      Client* const here = service.find(pair.here);
+      Client* const here = servers.at(pair.server).find(pair.here);
       if (here == nullptr || !pair.request.empty() || here->may_be_waiting || here->is_closing) continue;
-      const std::string request = index == 0 ? *request_of_operator() : *request_of_user();
-      const std::size_t before = servers.all[pair.server]->unordered.size();
-      pair.request = request;
-      send(service, *here, request);
-      RC_ASSERT(servers.all[pair.server]->unordered.size() == before + 1);
-      submitted[pair.server].emplace_back(index);
+      submit(index, index == 0 ? *request_of_operator() : *request_of_user());
     }
   }
   for (std::size_t server = 0; server < kServers; ++server)
