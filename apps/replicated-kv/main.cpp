@@ -1,4 +1,6 @@
 // rdmc_kv: a replicated key-value service. docs/kv.md is its guide. The exit codes are in its help.
+#include <csignal>
+
 #include "apps/program/output.hpp"
 #include "apps/program/stop_signals.hpp"
 #include "apps/replicated-kv/server/options.hpp"
@@ -6,6 +8,8 @@
 
 int main(int argc, char** argv) {
   using namespace rdmc;
+  // OpenSSL writes to sockets without MSG_NOSIGNAL.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto wanted = kv::parse_command_line(argc, argv);
   if (const auto* const end = std::get_if<kv::EndNow>(&wanted)) return end->code;
   auto signals = StopSignals::block();

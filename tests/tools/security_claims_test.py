@@ -20,7 +20,7 @@ class Claims(unittest.TestCase):
         for name in names():
             pattern = r"[a-z0-9_]*".join(map(re.escape, name.split("…")))
             with self.subTest(name=name):
-                self.assertRegex(tests, rf"(?:CASE\(|def ){pattern}\b")
+                self.assertRegex(tests, rf"(?:CASE\(|PROP\(|def ){pattern}\b")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,9 @@ struct Call {
   ReplyWriter& reply;
   Publisher& publisher;
 
+  /// The user may read all keys. SORT can name keys that are not among the words.
+  bool may_read_all_keys = true;
+
   // For commands that can wait (flag::kWaits).
   bool may_wait = false;  ///< the command may wait
   std::optional<std::string_view>
@@ -81,7 +84,7 @@ struct Command {
   int arity;
   std::uint32_t flags;
   /// The words that are keys: from `first` to `last`, each `step`-th one. `last` counts from the end if it is
-  /// negative. All are 0 if there is no key.
+  /// negative. All are 0 if there is no key. These are for COMMAND; key_words() finds all keys.
   int first = 0, last = 0, step = 0;
   void (*run)(Call&) = nullptr;
 
@@ -94,9 +97,8 @@ std::span<const Command* const> all_commands();
 const Command* find_command(std::string_view name);
 /// Returns true if the command may have this number of words.
 bool fits(const Command& command, std::size_t words);
-
-/// The words that are keys. Some of them follow from other words, such as a number of keys.
-std::vector<std::string_view> keys_of(const Command& command, Arguments words);
+/// The same for an arity.
+bool fits(int arity, std::size_t words);
 
 // The commands of each file of this folder.
 std::span<const Command> string_commands();

@@ -44,8 +44,17 @@ std::optional<SortOptions> sort_options(Call& call, bool may_store) {
       options.target = call.words[++i];
     } else if (is_word(word, "by") && rest >= 1) {
       options.by = call.words[++i];
-      if (!options.by->contains('*')) options.keeps_order = true;
+      if (!options.by->contains('*')) {
+        options.keeps_order = true;
+      } else if (!call.may_read_all_keys) {
+        call.reply.error("ERR BY option of SORT denied due to insufficient ACL permissions.");
+        return std::nullopt;
+      }
     } else if (is_word(word, "get") && rest >= 1) {
+      if (!call.may_read_all_keys) {
+        call.reply.error("ERR GET option of SORT denied due to insufficient ACL permissions.");
+        return std::nullopt;
+      }
       options.patterns.push_back(call.words[++i]);
     } else {
       call.reply.error(kSyntax);

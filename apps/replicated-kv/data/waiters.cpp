@@ -77,6 +77,7 @@ void Waiters::save(std::vector<std::byte>& out) const {
   for (const auto& [number, waiter] : waiters_) {
     put_varint(out, waiter.client.server);
     put_varint(out, waiter.client.number);
+    put_varint(out, waiter.user);
     put_varint(out, waiter.database);
     put_varint(out, waiter.is_resp3);
     for (const auto* const texts : {&waiter.words, &waiter.keys}) {
@@ -91,6 +92,7 @@ void Waiters::load(VarintReader& in) {
     Waiter waiter;
     waiter.client.server = in.number();
     waiter.client.number = in.number();
+    waiter.user = in.number();
     waiter.database = in.number<std::uint32_t>(Watches::kMostDatabase);
     waiter.is_resp3 = in.number(1) != 0;
     for (auto* const texts : {&waiter.words, &waiter.keys})

@@ -20,6 +20,7 @@ namespace rdmc::kv {
 /// A command that waits.
 struct Waiter {
   ClientId client;
+  std::uint64_t user = 0;  ///< the number of its user (access/users.hpp), or 0
   std::uint32_t database = 0;
   bool is_resp3 = false;
   std::vector<std::string> words;  ///< of the command

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <unordered_set>
+#include <utility>
 
 namespace rdmc::kv {
 

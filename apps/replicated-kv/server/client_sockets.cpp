@@ -17,13 +17,14 @@ namespace rdmc::kv {
 namespace {
 
 constexpr std::size_t kReadBytes = 16 << 10;
+static_assert(kReadBytes >= TlsStream::kMostRecordBytes);
 constexpr int kBacklog = 511;
 /// An output with at most this capacity keeps its memory when it is empty.
 constexpr std::size_t kKeptOutputBytes = 64 << 10;
 
 }  // namespace
 
-Result<ClientSockets> ClientSockets::listen(const Address& address, int epoll, Service& service) {
+Result<ClientSockets::Listener> ClientSockets::open(const Address& address, int epoll, std::uint64_t key) {
   Descriptor listener(
       ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener) return fail_errno("socket", errno);
@@ -36,38 +37,56 @@ Result<ClientSockets> ClientSockets::listen(const Address& address, int epoll, S
     return fail_errno("cannot listen on " + to_string(address), errno);
   size = sizeof(storage);
   ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&storage), &size);
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = kListenKey}};
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = key}};
   if (::epoll_ctl(epoll, EPOLL_CTL_ADD, listener.get(), &event) != 0) return fail_errno("epoll", errno);
-  return ClientSockets(std::move(listener), from_socket_address(storage), epoll, service);
+  return Listener{std::move(listener), from_socket_address(storage)};
+}
+
+Result<ClientSockets> ClientSockets::listen(const Address& address, int epoll, Service& service) {
+  auto plain = open(address, epoll, kListenKey);
+  if (!plain) return std::unexpected(plain.error());
+  return ClientSockets(std::move(*plain), epoll, service);
+}
+
+Result<void> ClientSockets::listen_tls(const Address& address, TlsContext context, bool only) {
+  auto listener = open(address, epoll_, kListenTlsKey);
+  if (!listener) return std::unexpected(listener.error());
+  tls_ = std::move(*listener);
+  tls_context_ = std::move(context);
+  needs_tls_ = only;
+  return {};
 }
 
 bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Milliseconds now) {
   if (key < kListenKey) return false;
-  if (key == kListenKey) {
-    accept_all(now);
+  if (key < kFirstClientKey) {
+    accept_all(key == kListenKey ? plain_ : tls_, now);
     return true;
   }
   const auto known = sockets_.find(key - kFirstClientKey);
   if (known == sockets_.end()) return true;
   Socket& socket = known->second;
-  if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-    close(socket);
-  } else if ((events & EPOLLIN) != 0) {
-    read(socket, now);
-  } else if ((events & EPOLLOUT) != 0) {
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return close(socket), true;
+  if (socket.is_in_handshake() && !continue_handshake(socket)) return true;
+  const bool can_read = (events & EPOLLIN) != 0, can_write = (events & EPOLLOUT) != 0;
+  if (can_write || (can_read && socket.write_needs_read)) {
     if (!write(socket)) return close(socket), true;
     // Requests may have waited for space.
-    service_->execute(*socket.client, now);
-    watch(socket);
+    if (!can_read && !socket.read_needs_write) {
+      service_->execute(*socket.client, now);
+      return watch(socket), true;
+    }
   }
+  if (can_read || socket.read_needs_write) read(socket, now);
   return true;
 }
 
-void ClientSockets::accept_all(Milliseconds now) {
+void ClientSockets::accept_all(const Listener& listener, Milliseconds now) {
+  const bool is_tls = &listener == &tls_;
   for (;;) {
     sockaddr_storage storage;
     socklen_t size = sizeof(storage);
-    Descriptor fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&storage), &size,
+    Descriptor fd(::accept4(listener.fd.get(), reinterpret_cast<sockaddr*>(&storage), &size,
                             SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -75,13 +94,21 @@ void ClientSockets::accept_all(Milliseconds now) {
     }
     if (service_->clients() >= static_cast<std::size_t>(service_->settings().number("maxclients"))) {
       constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
-      static_cast<void>(::send(fd.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+      if (!is_tls)
+        static_cast<void>(::send(fd.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
       continue;
     }
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    TlsStream stream;
+    if (is_tls) {
+      auto accepted = tls_context_->accept(fd.get());
+      if (!accepted) continue;
+      stream = std::move(*accepted);
+    }
     Client& client = service_->connect(to_string(from_socket_address(storage)), now);
+    client.needs_tls = needs_tls_ && !is_tls;
     Socket& socket = sockets_[client.number];
     epoll_event event{.events = EPOLLIN, .data = {.u64 = client.number + kFirstClientKey}};
     if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event) != 0) {
@@ -90,21 +117,102 @@ void ClientSockets::accept_all(Milliseconds now) {
       return;
     }
     socket.fd = std::move(fd);
+    socket.tls = std::move(stream);
     socket.client = &client;
     socket.events = EPOLLIN;
+    if (is_tls) begin_handshake(client.number, now);
   }
+}
+
+// -- Handshakes --
+
+void ClientSockets::begin_handshake(std::uint64_t number, Milliseconds now) {
+  while (open_handshakes_ >= kMostHandshakes) {
+    const auto oldest = sockets_.find(handshakes_.front().second);
+    handshakes_.pop_front();
+    if (oldest != sockets_.end() && oldest->second.is_in_handshake()) close(oldest->second);
+  }
+  ++open_handshakes_;
+  handshakes_.emplace_back(now + kLongestHandshake, number);
+}
+
+bool ClientSockets::continue_handshake(Socket& socket) {
+  const TlsProgress progress = socket.tls.handshake();
+  if (progress == TlsProgress::failed || progress == TlsProgress::ended) {
+    close(socket);
+    return false;
+  }
+  socket.read_needs_write = progress == TlsProgress::needs_write;
+  if (progress == TlsProgress::done) --open_handshakes_;
+  watch(socket);
+  return progress == TlsProgress::done;
+}
+
+void ClientSockets::end_late_handshakes(Milliseconds now) {
+  while (!handshakes_.empty()) {
+    const auto [end, number] = handshakes_.front();
+    const auto known = sockets_.find(number);
+    const bool is_open = known != sockets_.end() && known->second.is_in_handshake();
+    if (is_open && end > now) return;
+    handshakes_.pop_front();
+    if (is_open) close(known->second);
+  }
+}
+
+std::optional<Milliseconds> ClientSockets::next_deadline() const {
+  if (handshakes_.empty()) return std::nullopt;
+  return handshakes_.front().first;
+}
+
+// -- Bytes --
+
+ClientSockets::Outcome ClientSockets::receive(Socket& socket, std::span<char> space, std::size_t& got) {
+  if (!socket.tls.is_used()) {
+    const ssize_t result = ::recv(socket.fd.get(), space.data(), space.size(), 0);
+    got = result > 0 ? static_cast<std::size_t>(result) : 0;
+    if (result > 0) return Outcome::some;
+    if (result == 0) return Outcome::ended;
+    return errno == EAGAIN || errno == EINTR ? Outcome::nothing : Outcome::failed;
+  }
+  const TlsProgress progress = socket.tls.read(space, got);
+  socket.read_needs_write = progress == TlsProgress::needs_write;
+  switch (progress) {
+    case TlsProgress::done: return Outcome::some;
+    case TlsProgress::needs_read:
+    case TlsProgress::needs_write: return Outcome::nothing;
+    case TlsProgress::ended: return Outcome::ended;
+    case TlsProgress::failed: break;
+  }
+  return Outcome::failed;
+}
+
+ClientSockets::Outcome ClientSockets::send(Socket& socket, std::span<const char> bytes, std::size_t& sent) {
+  if (!socket.tls.is_used()) {
+    ssize_t result = 0;
+    do result = ::send(socket.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    while (result < 0 && errno == EINTR);
+    sent = result > 0 ? static_cast<std::size_t>(result) : 0;
+    if (result > 0) return Outcome::some;
+    return result < 0 && errno == EAGAIN ? Outcome::nothing : Outcome::failed;
+  }
+  const TlsProgress progress = socket.tls.write(bytes, sent);
+  socket.write_needs_read = progress == TlsProgress::needs_read;
+  if (progress == TlsProgress::done) return Outcome::some;
+  const bool waits = progress == TlsProgress::needs_read || progress == TlsProgress::needs_write;
+  return waits ? Outcome::nothing : Outcome::failed;
 }
 
 void ClientSockets::read(Socket& socket, Milliseconds now) {
   Client& client = *socket.client;
   if (!service_->is_full(client)) {
-    const auto space = client.parser.space(kReadBytes);
-    const ssize_t got = ::recv(socket.fd.get(), space.data(), space.size(), 0);
-    if (got < 0 && errno != EAGAIN && errno != EINTR) return close(socket);
+    std::size_t got = 0;
+    const Outcome outcome = receive(socket, client.parser.space(kReadBytes), got);
+    if (outcome == Outcome::failed) return close(socket);
     // The client sends nothing more, but may read the replies that it waits for.
-    if (got == 0 && (client.answers.empty() || client.may_be_waiting)) return close(socket);
-    if (got == 0) client.is_closing = true;
-    if (got > 0) client.parser.received(static_cast<std::size_t>(got));
+    const bool has_ended = outcome == Outcome::ended;
+    if (has_ended && (client.answers.empty() || client.may_be_waiting)) return close(socket);
+    if (has_ended) client.is_closing = true;
+    client.parser.received(got);
   }
   service_->execute(client, now);
 }
@@ -112,12 +220,11 @@ void ClientSockets::read(Socket& socket, Milliseconds now) {
 bool ClientSockets::write(Socket& socket) {
   std::string& output = socket.client->output;
   while (socket.written < output.size()) {
-    const ssize_t sent =
-        ::send(socket.fd.get(), output.data() + socket.written, output.size() - socket.written, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno == EAGAIN) return true;
-    if (sent <= 0) return false;
-    socket.written += static_cast<std::size_t>(sent);
+    std::size_t sent = 0;
+    const Outcome outcome = send(socket, std::span(output).subspan(socket.written), sent);
+    if (outcome == Outcome::nothing) return true;
+    if (outcome != Outcome::some) return false;
+    socket.written += sent;
   }
   socket.written = 0;
   if (output.capacity() > kKeptOutputBytes)
@@ -129,8 +236,10 @@ bool ClientSockets::write(Socket& socket) {
 
 void ClientSockets::watch(Socket& socket) {
   const Client& client = *socket.client;
-  const std::uint32_t wanted = (service_->is_full(client) || client.is_closing ? 0 : std::uint32_t{EPOLLIN}) |
-                               (client.output.empty() ? 0 : std::uint32_t{EPOLLOUT});
+  const bool reads = socket.is_in_handshake() || socket.write_needs_read ||
+                     !(service_->is_full(client) || client.is_closing);
+  const bool writes = socket.read_needs_write || (!client.output.empty() && !socket.write_needs_read);
+  const std::uint32_t wanted = (reads ? std::uint32_t{EPOLLIN} : 0) | (writes ? std::uint32_t{EPOLLOUT} : 0);
   if (wanted == socket.events) return;
   socket.events = wanted;
   epoll_event event{.events = wanted, .data = {.u64 = client.number + kFirstClientKey}};
@@ -140,6 +249,8 @@ void ClientSockets::watch(Socket& socket) {
 void ClientSockets::close(Socket& socket) {
   Client& client = *socket.client;
   const std::uint64_t number = client.number;
+  if (socket.is_in_handshake()) --open_handshakes_;
+  socket.tls.close();
   sockets_.erase(number);
   service_->disconnect(client);
 }
@@ -150,7 +261,8 @@ void ClientSockets::write_changed(Milliseconds now) {
     if (known == sockets_.end()) continue;
     Socket& socket = known->second;
     const bool was_full = service_->is_full(*socket.client);
-    if (socket.client->is_lost || !write(socket) ||
+    if (socket.is_in_handshake() && !socket.client->is_closing) continue;
+    if (socket.client->is_lost || socket.is_in_handshake() || !write(socket) ||
         (socket.client->is_closing && socket.client->output.empty() && socket.client->answers.empty())) {
       close(socket);
       continue;

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "apps/replicated-kv/server/tls.hpp"
 #include "apps/replicated-kv/service/service.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/descriptor.hpp"
@@ -19,38 +22,69 @@ class ClientSockets {
   /// Listens on `address`. `epoll` and `service` must exist longer. Errors: those of socket(), bind() and
   /// listen().
   static Result<ClientSockets> listen(const Address& address, int epoll, Service& service);
+  /// Also listens on `address` for clients with TLS. If `only`, the other clients are told to use TLS, before
+  /// they connect. Errors: those of listen().
+  Result<void> listen_tls(const Address& address, TlsContext context, bool only);
 
   /// Handles an event of a descriptor of this object. `key` is the data of the event. Returns false if it
   /// belongs to somebody else.
   bool on_event(std::uint64_t key, std::uint32_t events, Milliseconds now);
   /// Writes the output of the clients that Service names.
   void write_changed(Milliseconds now);
-  /// The address on which the clients connect.
-  const Address& address() const { return address_; }
+  /// Closes connections whose TLS handshake takes too long.
+  void end_late_handshakes(Milliseconds now);
+  /// The time at which end_late_handshakes() must be called next.
+  std::optional<Milliseconds> next_deadline() const;
+  /// The address on which the clients connect, without and with TLS.
+  const Address& address() const { return plain_.address; }
+  const Address& tls_address() const { return tls_.address; }
 
   /// Keys from this one on belong to clients. Lower ones are free for the caller.
-  static constexpr std::uint64_t kListenKey = 16, kFirstClientKey = 17;
+  static constexpr std::uint64_t kListenKey = 16, kListenTlsKey = 17, kFirstClientKey = 18;
+  /// A TLS handshake may take this time. At most this number of connections are in a handshake; a further one
+  /// takes the place of the oldest one.
+  static constexpr Milliseconds kLongestHandshake = 10'000;
+  static constexpr std::size_t kMostHandshakes = 256;
 
  private:
+  struct Listener {
+    Descriptor fd;
+    Address address;
+  };
   struct Socket {
     Descriptor fd;
+    TlsStream tls;  // after `fd`, which it uses until its end
     Client* client = nullptr;
     std::size_t written = 0;   // of the output
     std::uint32_t events = 0;  // that epoll reports
-  };
+    // TLS may have to write before it can read, and to read before it can write.
+    bool read_needs_write = false, write_needs_read = false;
 
-  ClientSockets(Descriptor listener, const Address& address, int epoll, Service& service)
-      : listener_(std::move(listener)), address_(address), epoll_(epoll), service_(&service) {}
-  void accept_all(Milliseconds now);
+    bool is_in_handshake() const { return tls.is_used() && !tls.is_established(); }
+  };
+  enum class Outcome : std::uint8_t { some, nothing, ended, failed };
+
+  static Result<Listener> open(const Address& address, int epoll, std::uint64_t key);
+  ClientSockets(Listener plain, int epoll, Service& service)
+      : plain_(std::move(plain)), epoll_(epoll), service_(&service) {}
+  void accept_all(const Listener& listener, Milliseconds now);
+  void begin_handshake(std::uint64_t number, Milliseconds now);
+  /// Returns false if the connection is not ready for requests.
+  bool continue_handshake(Socket& socket);
+  Outcome receive(Socket& socket, std::span<char> space, std::size_t& got);
+  Outcome send(Socket& socket, std::span<const char> bytes, std::size_t& sent);
   void read(Socket& socket, Milliseconds now);
   bool write(Socket& socket);
   void watch(Socket& socket);
   void close(Socket& socket);
 
-  Descriptor listener_;
-  Address address_;
+  Listener plain_, tls_;
+  std::optional<TlsContext> tls_context_;
+  bool needs_tls_ = false;
   int epoll_;
   Service* service_;
+  std::deque<std::pair<Milliseconds, std::uint64_t>> handshakes_;  // their ends, and the clients
+  std::size_t open_handshakes_ = 0;
   std::unordered_map<std::uint64_t, Socket> sockets_;  // by the number of the client
 };
 

@@ -67,6 +67,49 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& listen, c
   return options;
 }
 
+/// The texts of the options for TLS.
+struct TlsTexts {
+  std::string clients = "yes";
+};
+
+void declare_tls(CLI::App& app, ServeOptions& options, TlsTexts& texts) {
+  CLI::Option* const port =
+      app.add_option("--tls-port", options.tls_port,
+                     "a further port, on the address of --listen, for clients with TLS (1.2 or 1.3)");
+  app.add_option("--tls-cert-file", options.tls.certificate,
+                 "the certificate of the server for clients (PEM)")
+      ->type_name("FILE")
+      ->needs(port);
+  app.add_option("--tls-key-file", options.tls.private_key,
+                 "the private key of this certificate; its mode must be 0600")
+      ->type_name("FILE")
+      ->needs(port);
+  app.add_option("--tls-ca-cert-file", options.tls.authority,
+                 "the authorities of the certificates of clients (PEM)")
+      ->type_name("FILE")
+      ->needs(port);
+  app.add_option("--tls-auth-clients", texts.clients,
+                 "whether a client with TLS needs a certificate: yes, no, or optional")
+      ->check(CLI::IsMember({"yes", "no", "optional"}))
+      ->capture_default_str()
+      ->needs(port);
+  app.add_flag("--tls-only", options.tls_only, "refuse clients without TLS")->needs(port);
+}
+
+Result<void> check_tls(ServeOptions& options, const TlsTexts& texts) {
+  using Clients = TlsOptions::Clients;
+  if (!options.tls_port) return {};
+  TlsOptions& tls = options.tls;
+  tls.clients = texts.clients == "yes"  ? Clients::need_certificate
+                : texts.clients == "no" ? Clients::need_none
+                                        : Clients::may_have_certificate;
+  if (tls.certificate.empty() || tls.private_key.empty())
+    return fail(Errc::invalid_argument, "--tls-port needs --tls-cert-file and --tls-key-file");
+  if (tls.authority.empty() && tls.clients != Clients::need_none)
+    return fail(Errc::invalid_argument, "--tls-port needs --tls-ca-cert-file, or --tls-auth-clients no");
+  return {};
+}
+
 }  // namespace
 
 std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
@@ -106,13 +149,26 @@ std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
           "with --dir, when writes are forced to the disk: always (before the reply), everysec (every "
           "second) or no; the same at each server. Default: everysec")
       ->transform(CLI::CheckedTransformer(syncs));
+  CLI::Option* const acl_file =
+      serve
+          ->add_option("--acl-file", options.acl_file,
+                       "the file with the users, in Redis' format; also for ACL LOAD and ACL SAVE")
+          ->type_name("FILE");
+  serve
+      ->add_option("--requirepass-file", options.requirepass_file,
+                   "a file with the password of the default user; its mode must be 0600")
+      ->type_name("FILE")
+      ->excludes(acl_file);
   serve->add_option("--fabric", options.fabric, "the fabric between the servers; default: auto");
+  TlsTexts tls;
+  declare_tls(*serve, options, tls);
   declare_identity(*serve, options.identity, "run without a key: anyone who reaches a server can be one");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return EndNow{app.exit(error) == 0 ? kDone : kUsage};
   }
+  if (auto valid = check_tls(options, tls); !valid) return EndNow{complain(valid.error(), kUsage)};
   auto wanted = complete(std::move(options), listen, members, patience);
   if (!wanted) return EndNow{complain(wanted.error(), kUsage)};
   return std::move(*wanted);

@@ -1,10 +1,12 @@
 // The command line of rdmc_kv.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/replicated-kv/log/state_log.hpp"
+#include "apps/replicated-kv/server/tls.hpp"
 #include "controlplane/connect/identity.hpp"
 #include "dataplane/base/address.hpp"
 
@@ -19,6 +21,10 @@ struct ServeOptions {
   std::string directory;  ///< where the state is kept; empty if it is only in memory
   Syncs syncs = Syncs::every_second;
   std::string fabric;
+  std::string acl_file, requirepass_file;  ///< empty if there is none
+  std::optional<std::uint16_t> tls_port;   ///< nullopt: clients cannot use TLS
+  bool tls_only = false;
+  TlsOptions tls;
   control::Identity identity;
   bool json = false;
 

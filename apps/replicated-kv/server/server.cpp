@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "apps/program/output.hpp"
+#include "apps/replicated-kv/server/access_files.hpp"
 #include "apps/replicated-kv/server/client_sockets.hpp"
 #include "apps/replicated-kv/server/local_order.hpp"
 #include "apps/replicated-kv/server/member_list.hpp"
@@ -93,6 +94,17 @@ class Disk {
   int epoll_ = -1, watched_copier_ = -1;
 };
 
+Result<void> listen_tls(const ServeOptions& options, ClientSockets& sockets, Service& service) {
+  auto context = TlsContext::open(options.tls);
+  if (!context) return std::unexpected(context.error());
+  Address address = sockets.address();
+  address.port = *options.tls_port;
+  if (auto listens = sockets.listen_tls(address, std::move(*context), options.tls_only); !listens)
+    return listens;
+  service.settings().fix("tls-port", std::to_string(sockets.tls_address().port));
+  return {};
+}
+
 }  // namespace
 
 Result<void> serve(const ServeOptions& options, StopSignals& signals) {
@@ -101,10 +113,18 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (auto filled = control::fill_random(std::as_writable_bytes(std::span(&seed, 1))); !filled)
     return std::unexpected(filled.error());
   const bool has_log = !options.directory.empty();
-  Service service({.is_alone = options.is_alone() && !has_log,
-                   .unavailable_after = options.unavailable_after,
-                   .least_replicas = options.is_alone() ? 1 : options.least_replicas,
-                   .seed = seed});
+  StoredAclFile acl_file(options.acl_file);
+  AclFile* const has_acl_file = options.acl_file.empty() ? nullptr : &acl_file;
+  auto users = first_users(options, has_acl_file);
+  if (!users) return std::unexpected(users.error());
+  Service service(
+      {.is_alone = options.is_alone() && !has_log,
+       .unavailable_after = options.unavailable_after,
+       .least_replicas = options.is_alone() ? 1 : options.least_replicas,
+       .seed = seed,
+       .acl_file = has_acl_file,
+       .fill_random = [](std::span<std::byte> out) { return control::fill_random(out).has_value(); }});
+  service.set_first_users(std::move(*users));
   const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1", errno);
   Disk disk;
@@ -112,6 +132,8 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
   if (!sockets) return std::unexpected(sockets.error());
   service.settings().fix("port", std::to_string(sockets->address().port));
+  if (options.tls_port)
+    if (auto listens = listen_tls(options, *sockets, service); !listens) return listens;
   if (!options.is_alone()) service.settings().fix(kMembersParameter, to_string(options.members));
   service.set_info({.port = sockets->address().port, .pid = static_cast<std::uint64_t>(::getpid())});
   if (auto watched = watch(epoll.get(), signals.descriptor(), kSignalKey); !watched) return watched;
@@ -129,6 +151,11 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     if (auto watched = watch(epoll.get(), replica.descriptor(), kReplicaKey); !watched) return watched;
   }
   if (options.json) print_json({{"event", "listening"}, {"address", to_string(sockets->address())}});
+  if (options.tls_port) {
+    if (options.json)
+      print_json({{"event", "listening"}, {"address", to_string(sockets->tls_address())}, {"tls", true}});
+    complain("clients with TLS connect to " + to_string(sockets->tls_address()));
+  }
   complain("clients connect to " + to_string(sockets->address()));
   ::sd_notify(0, "READY=1");
 
@@ -136,7 +163,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   for (;;) {
     const Milliseconds longest = options.is_alone() ? kLongestWaitAlone : kLongestWait;
     Milliseconds wait = longest;
-    for (const auto& deadline : {service.next_deadline(), disk.next_deadline()})
+    for (const auto& deadline : {service.next_deadline(), sockets->next_deadline(), disk.next_deadline()})
       if (deadline) wait = std::min(wait, std::clamp<Milliseconds>(*deadline - wall_clock(), 0, longest));
     const int count = ::epoll_wait(epoll.get(), events.data(), events.size(), static_cast<int>(wait));
     const Milliseconds now = wall_clock();
@@ -157,7 +184,9 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     disk.end_turn(now);
     if (local) local->work(now);
     replica.tell_persisted();
+    for (const std::string& warning : service.take_warnings()) complain(warning);
     sockets->write_changed(now);
+    sockets->end_late_handshakes(now);
   }
 }
 

@@ -57,6 +57,7 @@ Bytes& Service::batch_for(std::uint64_t client, EntryKind kind) {
     batch.since = now_;
     put_varint(batch.bytes, server_);
     put_varint(batch.bytes, 0);  // no more parts follow
+    if (!users_.are_agreed()) put_first_users(batch.bytes);
     waiting_bytes_ += batch.bytes.size();
   }
   Bytes& bytes = batches_.back().bytes;

@@ -38,9 +38,14 @@ struct Client {
   bool is_held = false;        ///< the request in the parser waits
   bool is_listed = false;      ///< in the list of the clients that have changed in this turn
 
+  /// The connection has no encryption, and the server wants all clients to use some.
+  bool needs_tls = false;
   std::uint32_t database = 0;
   bool is_resp3 = false;
   std::string name;
+  /// The number of the user that the client has proved to be, or 0. A client without a user acts as the
+  /// default user if that one needs no password.
+  std::uint64_t user = 0;
   Milliseconds connected_at = 0, last_request = 0;
   std::string last_command;
 

@@ -1,5 +1,6 @@
 // The commands that Service executes for a client. They do not change the databases. This file has their
-// table, and those that concern the connection. server_commands.cpp has the others.
+// table, and those that concern the connection. server_commands.cpp, logins.cpp and acl_commands.cpp have the
+// others.
 #include <algorithm>
 #include <array>
 
@@ -13,6 +14,7 @@ namespace {
 
 using namespace flag;
 constexpr std::array kClientCommands = {
+    Command{"acl", -2, kClient},
     Command{"auth", -2, kClient | kFast | kBeforeAuth},
     Command{"client", -2, kClient},
     Command{"command", -1, kClient},
@@ -32,6 +34,7 @@ constexpr std::array kClientCommands = {
     Command{"pubsub", -2, kClient | kPubSub},
     Command{"punsubscribe", -1, kClient | kPubSub | kWhileSubscribed},
     Command{"quit", -1, kClient | kFast | kBeforeAuth | kInMulti | kWhileSubscribed},
+    Command{"rdmc.same-members", 2, kClient | kFast | kBeforeAuth},
     Command{"reset", 1, kClient | kFast | kBeforeAuth | kInMulti | kWhileSubscribed},
     Command{"role", 1, kClient | kFast},
     Command{"select", 2, kClient | kFast},
@@ -51,6 +54,7 @@ std::span<const Command> client_commands() {
 
 const std::unordered_map<std::string_view, Service::ClientCommand>& Service::client_table() {
   static const std::unordered_map<std::string_view, ClientCommand> kTable{
+      {"acl", &Service::acl},
       {"auth", &Service::auth},
       {"bgrewriteaof", &Service::rewrite_log},
       {"client", &Service::client},
@@ -64,6 +68,7 @@ const std::unordered_map<std::string_view, Service::ClientCommand>& Service::cli
       {"memory", &Service::memory},
       {"ping", &Service::ping},
       {"quit", &Service::quit},
+      {"rdmc.same-members", &Service::same_members},
       {"reset", &Service::reset},
       {"role", &Service::role},
       {"select", &Service::select},
@@ -80,11 +85,6 @@ const std::unordered_map<std::string_view, Service::ClientCommand>& Service::cli
 }
 
 // -- The connection --
-
-void Service::auth(Client&, Arguments words, ReplyWriter& reply) {
-  if (words.size() > 3) return reply.error(kSyntax);
-  reply.error("ERR Client sent AUTH, but no password is set. Did you mean AUTH <username> <password>?");
-}
 
 void Service::ping(Client& client, Arguments words, ReplyWriter& reply) {
   if (words.size() > 2) return wrong_arguments(reply, "ping");
@@ -112,6 +112,8 @@ void Service::reset(Client& client, Arguments, ReplyWriter& reply) {
   client.database = 0;
   client.is_resp3 = false;
   client.name.clear();
+  client.user = 0;
+  if (is_alone()) use_default_user(client);
   reply.simple("RESET");
 }
 
@@ -123,44 +125,9 @@ void Service::select(Client& client, Arguments words, ReplyWriter& reply) {
   reply.ok();
 }
 
-void Service::hello(Client& client, Arguments words, ReplyWriter& reply) {
-  bool is_resp3 = client.is_resp3;
-  std::optional<std::string_view> name;
-  if (words.size() > 1) {
-    const auto version = to_integer(words[1]);
-    if (!version) return reply.error("ERR Protocol version is not an integer or out of range");
-    if (*version != 2 && *version != 3) return reply.error("NOPROTO unsupported protocol version");
-    is_resp3 = *version == 3;
-  }
-  for (std::size_t i = 2; i < words.size(); ++i) {
-    if (is_word(words[i], "setname") && i + 1 < words.size()) {
-      name = words[++i];
-    } else if (is_word(words[i], "auth") && i + 2 < words.size()) {
-      return auth(client, words.first(3), reply);
-    } else {
-      return reply.error("ERR Syntax error in HELLO option '" + std::string(words[i]) + "'");
-    }
-  }
-  if (name) client.name = *name;
-  client.is_resp3 = is_resp3;
-  std::string text;
-  ReplyWriter answer(text, is_resp3);
-  answer.map(7);
-  answer.bulk("server");
-  answer.bulk("redis");
-  answer.bulk("version");
-  answer.bulk(kRedisVersion);
-  answer.bulk("proto");
-  answer.integer(is_resp3 ? 3 : 2);
-  answer.bulk("id");
-  answer.integer(static_cast<std::int64_t>(client.number));
-  answer.bulk("mode");
-  answer.bulk("standalone");
-  answer.bulk("role");
-  answer.bulk(is_alone() || status_.is_main ? "master" : "replica");
-  answer.bulk("modules");
-  answer.array(0);
-  reply.raw(text);
+std::string Service::name_of_user(const Client& client) const {
+  const User* const user = client.user == 0 ? &users_.default_user() : users_.find(client.user);
+  return user == nullptr ? "(removed)" : user->name();
 }
 
 std::string Service::describe(const Client& client) const {
@@ -173,7 +140,8 @@ std::string Service::describe(const Client& client) const {
          " psub=" + number(pubsub_.count(client.number, PubSub::Kind::pattern)) +
          " ssub=0 multi=" + (client.is_in_multi ? number(client.queued.size()) : "-1") +
          " qbuf=" + number(client.parser.waiting_bytes()) + " obl=" + number(client.output.size()) +
-         " cmd=" + client.last_command + " user=default redir=-1 resp=" + (client.is_resp3 ? "3" : "2");
+         " cmd=" + client.last_command + " user=" + name_of_user(client) +
+         " redir=-1 resp=" + (client.is_resp3 ? "3" : "2");
 }
 
 void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
@@ -184,8 +152,7 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
     return reply.bulk(client.name);
   }
   if (what == "setname" && words.size() == 3) {
-    if (std::ranges::any_of(words[2], [](char c) { return c < '!' || c > '~'; }))
-      return reply.error("ERR Client names cannot contain spaces, newlines or special characters.");
+    if (!is_client_name(words[2])) return reply.error(kWrongClientName);
     client.name = words[2];
     return reply.ok();
   }
@@ -214,7 +181,7 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
         else if (is_word(words[i], "type"))
           matches_all = matches_all && is_word(words[i + 1], pubsub_.count(number) > 0 ? "pubsub" : "normal");
         else if (is_word(words[i], "user"))
-          matches_all = matches_all && words[i + 1] == "default";
+          matches_all = matches_all && words[i + 1] == name_of_user(*one);
         else
           return reply.error(kSyntax);
       }

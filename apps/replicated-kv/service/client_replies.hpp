@@ -1,8 +1,10 @@
 // The commands that Service executes for a client share these replies.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +30,22 @@ inline std::optional<std::int64_t> integer_or_error(std::string_view word, Reply
 inline void unknown_subcommand(ReplyWriter& reply, std::string_view command, std::string_view what) {
   reply.error("ERR unknown subcommand or wrong number of arguments for '" + std::string(what) + "'. Try " +
               std::string(command) + " HELP.");
+}
+
+inline constexpr std::string_view kWrongClientName =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+
+inline bool is_client_name(std::string_view name) {
+  return std::ranges::none_of(name, [](char c) { return c < '!' || c > '~'; });
+}
+
+/// The reply to HELP. `lines` describe the subcommands.
+inline void help(ReplyWriter& reply, std::string_view command, std::span<const std::string_view> lines) {
+  reply.array(lines.size() + 3);
+  reply.simple(std::string(command) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const std::string_view line : lines) reply.simple(line);
+  reply.simple("HELP");
+  reply.simple("    Prints this help.");
 }
 
 }  // namespace rdmc::kv

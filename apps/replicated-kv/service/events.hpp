@@ -21,12 +21,13 @@ using Bytes = std::vector<std::byte>;
 
 /// The numbers are on the wire.
 enum class EntryKind : std::uint8_t {
-  command = 0,       ///< client, command
-  transaction = 1,   ///< client, uses RESP3, number of commands, commands
-  watch = 2,         ///< client, database, number of keys, keys
+  command = 0,       ///< client, user, command
+  transaction = 1,   ///< client, user, uses RESP3, number of commands, commands
+  watch = 2,         ///< client, user, database, number of keys, keys
   unwatch = 3,       ///< client; also for a client that is gone
   server_gone = 4,   ///< the server whose clients are gone
   stop_waiting = 5,  ///< client, with an error (1) or because it has waited long enough (0)
+  first_users = 6,   ///< 0, the users of the command line, as bytes (Users::save)
 };
 
 /// A command in an entry. The words are valid as long as the memory of the batch.

@@ -15,6 +15,8 @@ inline constexpr std::size_t kMostWaitingBytes = 8 << 20;
 /// While a client has this many bytes that it does not read, or requests that wait, nothing more is read from
 /// it.
 inline constexpr std::size_t kMostOutputBytes = 1 << 20, kMostAnswers = 4096;
+/// A client that is not authenticated, and has this many bytes that it does not read, loses its connection.
+inline constexpr std::size_t kMostUnreadUnauthenticated = 32 << 10;
 /// While a command of a client waits, this many bytes of later requests are read.
 inline constexpr std::size_t kMostRequestBytes = 1 << 20;
 /// The commands of a transaction may have this many bytes and this number.

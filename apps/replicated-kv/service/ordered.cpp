@@ -100,13 +100,18 @@ void Service::finish(Client& client, Answer& answer) {
 }
 
 void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch) {
-  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::stop_waiting));
+  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::first_users));
   const auto number = in.number();
   if (!in.is_good()) return;
   if (kind == EntryKind::server_gone) {
     databases_->watches().forget_server(number);
     databases_->waiters().forget_server(number);
     parts_.erase(number);
+    return;
+  }
+  if (kind == EntryKind::first_users) {
+    const std::string_view users = take_text(in);
+    if (in.is_good()) execute_first_users(users);
     return;
   }
   Client* const client = server == server_ ? find(number) : nullptr;
@@ -118,40 +123,55 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
     return;
   }
   if (kind == EntryKind::stop_waiting) return execute_stop(id, in.number(1) != 0);
-  std::string none;
+  const Origin origin{id, in.number()};
+  Client* const answered = answer == nullptr ? nullptr : client;
   ReplyWriter reply;
   switch (kind) {
-    case EntryKind::command: {
-      take_command(in, decoded_);
-      if (!in.is_good()) return;
-      // Servers that leave a command out must draw its number too. Otherwise later numbers would differ.
-      const std::uint64_t random = next_random();
-      if (answer != nullptr) reply = ReplyWriter(answer->bytes, decoded_.is_resp3);
-      const Command* command =
-          decoded_.is_local && answer == nullptr ? nullptr : find_command(decoded_.words[0]);
-      if (command != nullptr && !fits(*command, decoded_.words.size())) command = nullptr;
-      if (command != nullptr && command->has(flag::kWaits)) {
-        if (execute_waiting_command(id, *command, decoded_, random, answer, reply)) return;
-      } else if (command != nullptr && command->run != nullptr) {
-        run(*command, {decoded_.database, random}, decoded_.words, reply);
-      }
+    case EntryKind::command:
+      if (execute_command(in, origin, answered, answer)) return;
       break;
-    }
     case EntryKind::transaction: {
       const bool is_resp3 = in.number(1) != 0;
       if (answer != nullptr) reply = ReplyWriter(answer->bytes, is_resp3);
-      execute_transaction(in, id, answer == nullptr ? nullptr : client, reply);
+      execute_transaction(in, origin, answered, reply);
       break;
     }
     case EntryKind::watch:
       if (answer != nullptr) reply = ReplyWriter(answer->bytes, false);
-      execute_watch(in, id);
-      reply.ok();
+      execute_watch(in, origin, answered, reply);
       break;
     default: break;
   }
   if (answer != nullptr && --answer->missing == 0) finish(*client, *answer);
   serve_waiters();
+}
+
+/// Returns true if there is no reply yet. `client` and `answer` are null if nobody waits for it here.
+bool Service::execute_command(VarintReader& in, Origin origin, Client* client, Answer* answer) {
+  take_command(in, decoded_);
+  if (!in.is_good()) return true;
+  // Servers that leave a command out must draw its number too. Otherwise later numbers would differ.
+  const std::uint64_t random = next_random();
+  if (decoded_.is_local && answer == nullptr) return false;
+  const Arguments words = decoded_.words;
+  const Command* const command = find_command(words[0]);
+  if (command == nullptr || !fits(*command, words.size())) return false;
+  ReplyWriter reply;
+  if (answer != nullptr) reply = ReplyWriter(answer->bytes, decoded_.is_resp3);
+  if (const auto denied =
+          command->has(flag::kBeforeAuth) ? std::nullopt : denial(origin.user, words, client, Moment::now)) {
+    reply.error(*denied);
+  } else {
+    if (client != nullptr) use_default_user(*client);
+    if (command->has(flag::kWaits))
+      return execute_waiting_command(origin, *command, decoded_, random, answer, reply);
+    if (command->has(flag::kClient))
+      execute_client_command(*command, words, origin, client, reply);
+    else
+      run(*command, {decoded_.database, random, origin.user}, words, reply);
+  }
+  if (client != nullptr && client->may_be_waiting) resume(*client);
+  return false;
 }
 
 // -- The state of another server --
@@ -164,10 +184,19 @@ void Service::save(const std::function<void(std::vector<std::byte>)>& write) con
     put_varint(head, server);
     put_bytes(head, {reinterpret_cast<const char*>(part.data()), part.size()});
   }
+  // Before the servers have agreed on users, each has its own.
+  put_varint(head, users_.are_agreed());
+  if (users_.are_agreed()) users_.save(head);
   databases_->save(std::move(head), write);
 }
 
 void Service::clear_state() {
+  drop_data();
+  users_ = own_users_;
+  users_have_changed(nullptr);
+}
+
+void Service::drop_data() {
   databases_ = std::make_unique<Databases>(options_.seed);
   databases_->shared().limits = settings_.encoding_limits();
   loader_.reset();
@@ -179,7 +208,7 @@ void Service::clear_state() {
 bool Service::on_load(const LoadState& load) {
   switch (load.step) {
     case LoadState::Step::begin:
-      clear_state();
+      drop_data();
       loader_ = std::make_unique<Loader>(*databases_);
       return true;
     case LoadState::Step::bytes: return loader_ && loader_->add(load.bytes);
@@ -193,6 +222,11 @@ bool Service::on_load(const LoadState& load) {
     const auto server = head.number();
     const auto bytes = head.bytes();
     parts_[server] = {bytes.begin(), bytes.end()};
+  }
+  if (head.number(1) != 0) {
+    Users users;
+    if (!users.load(head)) return false;
+    load_users(std::move(users));
   }
   applied_ = load.position;
   const bool is_good = head.is_done();

@@ -1,80 +1,11 @@
 // The commands that Service executes for a client, and that concern the server.
 #include <algorithm>
-#include <array>
 
 #include "apps/replicated-kv/commands/arguments.hpp"
 #include "apps/replicated-kv/service/client_replies.hpp"
 #include "apps/replicated-kv/service/service.hpp"
 
 namespace rdmc::kv {
-
-namespace {
-
-void describe_command(const Command& command, ReplyWriter& reply) {
-  struct Name {
-    std::uint32_t flag;
-    std::string_view text;
-  };
-  constexpr std::array<Name, 7> kNames{{{flag::kWrite, "write"},
-                                        {flag::kRead, "readonly"},
-                                        {flag::kGrows, "denyoom"},
-                                        {flag::kAdmin, "admin"},
-                                        {flag::kPubSub, "pubsub"},
-                                        {flag::kFast, "fast"},
-                                        {flag::kBeforeAuth, "no_auth"}}};
-  reply.array(6);
-  reply.bulk(command.name);
-  reply.integer(command.arity);
-  reply.set(static_cast<std::size_t>(
-      std::ranges::count_if(kNames, [&](const Name& name) { return command.has(name.flag); })));
-  for (const Name& name : kNames)
-    if (command.has(name.flag)) reply.simple(name.text);
-  reply.integer(command.first);
-  reply.integer(command.last);
-  reply.integer(command.step);
-}
-
-}  // namespace
-
-void Service::command(Client&, Arguments words, ReplyWriter& reply) {
-  const auto all = all_commands();
-  if (words.size() == 1) {
-    reply.array(all.size());
-    for (const Command* const one : all) describe_command(*one, reply);
-    return;
-  }
-  const std::string what = to_lower(words[1]);
-  if (what == "count" && words.size() == 2) return reply.integer(static_cast<std::int64_t>(all.size()));
-  if (what == "list" && words.size() == 2) {
-    reply.array(all.size());
-    for (const Command* const one : all) reply.bulk(one->name);
-    return;
-  }
-  if (what == "info") {
-    reply.array(words.size() == 2 ? all.size() : words.size() - 2);
-    for (const Command* const one : words.size() == 2 ? all : std::span<const Command* const>())
-      describe_command(*one, reply);
-    for (const std::string_view name : words.subspan(2)) {
-      const Command* const one = find_command(name);
-      one == nullptr ? reply.null_array() : describe_command(*one, reply);
-    }
-    return;
-  }
-  if (what == "docs") return reply.map(0);
-  if (what == "getkeys" && words.size() >= 3) {
-    const auto called = words.subspan(2);
-    const Command* const one = find_command(called[0]);
-    if (one == nullptr) return reply.error("ERR Invalid command specified");
-    if (!fits(*one, called.size()))
-      return reply.error("ERR Invalid number of arguments specified for command");
-    const auto keys = keys_of(*one, called);
-    if (keys.empty()) return reply.error("ERR The command has no key arguments");
-    reply.array(keys.size());
-    for (const std::string_view key : keys) reply.bulk(key);
-    return;
-  }
-  unknown_subcommand(reply, "COMMAND", words[1]);
-}
 
 void Service::config(Client&, Arguments words, ReplyWriter& reply) {
   const std::string what = to_lower(words[1]);

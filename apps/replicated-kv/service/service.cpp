@@ -9,7 +9,10 @@
 namespace rdmc::kv {
 
 Service::Service(const ServiceOptions& options)
-    : options_(options), databases_(std::make_unique<Databases>(options.seed)), random_(options.seed) {}
+    : options_(options), databases_(std::make_unique<Databases>(options.seed)), random_(options.seed) {
+  settings_.fix("aclfile", options_.acl_file == nullptr ? "" : options_.acl_file->name());
+  set_first_users({});
+}
 
 Service::~Service() = default;
 
@@ -29,6 +32,7 @@ Client& Service::connect(std::string address, Milliseconds now) {
   auto& client = clients_[++last_client_];
   client = std::make_unique<Client>(last_client_, std::move(address), limits);
   client->connected_at = client->last_request = now;
+  if (is_alone()) use_default_user(*client);
   return *client;
 }
 
@@ -62,9 +66,15 @@ bool Service::is_full(const Client& client) const {
 void Service::execute(Client& client, Milliseconds now) {
   now_ = now;
   list(client);
+  // Without this, somebody without a password could make the server keep much.
+  if (client.output.size() > kMostUnreadUnauthenticated && !is_authenticated(client)) {
+    client.is_closing = client.is_lost = true;
+    return;
+  }
   while (!client.is_closing && !client.may_be_waiting) {
     if (!client.is_held) {
       if (is_full(client)) return;
+      limit_parser(client);
       const auto status = client.parser.next();
       if (status == RequestParser::Status::incomplete) return;
       if (status == RequestParser::Status::broken) {
@@ -107,6 +117,10 @@ const Command* Service::check(Client& client, Arguments words) {
   }
   if (!fits(*command, words.size()))
     return refuse("ERR wrong number of arguments for '" + std::string(command->name) + "' command");
+  if (command->has(flag::kClient) && words.size() >= 2)
+    if (const AclCommand* const called = acl_command_of(words);
+        called != nullptr && called->is_subcommand() && !fits(called->arity, words.size()))
+      return refuse("ERR wrong number of arguments for '" + std::string(called->name) + "' command");
   if (!log_.failure.empty() && command->has(flag::kWrite))
     return refuse("MISCONF Errors writing to the AOF file: " + log_.failure);
   return command;
@@ -114,7 +128,18 @@ const Command* Service::check(Client& client, Arguments words) {
 
 bool Service::handle(Client& client, Arguments words) {
   const Command* const command = check(client, words);
-  if (command == nullptr) return true;
+  if (command == nullptr || refuse(client, *command, words)) return true;
+  std::optional<std::vector<std::string>> changed;
+  Words changed_words;
+  if (command->has(flag::kClient)) {
+    auto without = without_secrets(*command, words);
+    if (!without) return reply_error(client, without.error()), true;
+    changed = std::move(*without);
+    if (changed) {
+      changed_words.assign(changed->begin(), changed->end());
+      words = changed_words;
+    }
+  }
   ++requests_;
   client.last_request = now_;
   client.last_command = command->name;
@@ -153,6 +178,7 @@ bool Service::handle(Client& client, Arguments words) {
     unwatch(client);
     return answer(client, "+OK\r\n"), true;
   }
+  if (place_of(*command, words) != Place::here) return run_in_order(client, *command, words);
   run_client_command(client, *command, words);
   return true;
 }
@@ -184,6 +210,7 @@ bool Service::has_waited_too_long() const {
 
 void Service::run(const Command& command, const RunOptions& options, Arguments words, ReplyWriter& reply) {
   Call call{*databases_, options.database, words, agreed_, options.random, reply, pubsub_};
+  call.may_read_all_keys = may_read_all_keys(command, options.user, words);
   run(command, call);
 }
 
@@ -195,9 +222,11 @@ void Service::run(const Command& command, Call& call) {
 bool Service::run_data_command(Client& client, const Command& command, Arguments words) {
   if (is_alone() && command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   if (is_alone()) {
+    if (const auto denied = denial(client.user, words, &client, Moment::now))
+      return reply_error(client, *denied), true;
     agreed_ = std::max(agreed_, now_);
     ReplyWriter reply(client.output, client.is_resp3);
-    run(command, {client.database, next_random()}, words, reply);
+    run(command, {client.database, next_random(), client.user}, words, reply);
     serve_waiters();
     return true;
   }
@@ -207,6 +236,7 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
   const bool is_read = command.has(flag::kRead);
   if (is_read && try_local_read(client, command, words)) return true;
   Bytes& batch = batch_for(client.number, EntryKind::command);
+  put_varint(batch, client.user);
   put_command(batch, client.database, client.is_resp3, is_read, words);
   answer_in_batch(client, !is_read);
   return true;
@@ -216,14 +246,23 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
 /// of the newest event can be long ago.
 bool Service::try_local_read(Client& client, const Command& command, Arguments words) {
   if (!status_.is_main || !client.answers.empty() || command.has(flag::kUsesTime)) return false;
+  if (!users_.are_agreed()) return false;
   if (const auto deadline = databases_->earliest_deadline(); deadline && *deadline <= now_) return false;
   const std::size_t before = client.output.size();
   ReplyWriter reply(client.output, client.is_resp3);
-  run(command, {client.database, next_random()}, words, reply);
+  const auto denied = denial(client.user, words, nullptr, Moment::now);
+  if (denied)
+    reply.error(*denied);
+  else
+    run(command, {client.database, next_random(), client.user}, words, reply);
   if (!order_->may_answer(applied_)) {
     client.output.resize(before);
     return false;
   }
+  if (denied)
+    static_cast<void>(denial(client.user, words, &client, Moment::now));  // for the log
+  else
+    use_default_user(client);
   if (applied_ > stable_) {
     client.answers.push_back(
         {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});

@@ -22,6 +22,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "apps/replicated-kv/access/acl_file.hpp"
+#include "apps/replicated-kv/access/acl_log.hpp"
+#include "apps/replicated-kv/access/users.hpp"
 #include "apps/replicated-kv/commands/command.hpp"
 #include "apps/replicated-kv/service/client.hpp"
 #include "apps/replicated-kv/service/events.hpp"
@@ -46,6 +49,10 @@ struct ServiceOptions {
   /// The service answers while this number of servers has the whole state.
   std::size_t least_replicas = 1;
   std::uint64_t seed = 0;  ///< for hash tables and random choices of reads
+  /// The ACL file, or null. It must exist longer than the service.
+  AclFile* acl_file = nullptr;
+  /// Fills memory with numbers that nobody can guess, for ACL GENPASS. Returns false if it cannot.
+  std::function<bool(std::span<std::byte>)> fill_random;
 };
 
 /// The facts about the other servers that INFO shows.
@@ -97,7 +104,7 @@ class Service {
   void on_event(const OrderedEvent& event);
   void on_stable(std::uint64_t position);
   void on_status(const ReplicaStatus& status, Milliseconds now);
-  /// Drops the state. It is empty then.
+  /// Drops the state. It is empty then, and the users are those of set_first_users().
   void clear_state();
   /// Writes the state.
   void save(const std::function<void(std::vector<std::byte>)>& write) const;
@@ -111,6 +118,15 @@ class Service {
   void set_log_info(LogInfo info) { log_ = std::move(info); }
   /// True if a client has requested a new copy of the state since the last call.
   bool take_copy_request() { return std::exchange(wants_copy_, false); }
+
+  // -- Access control --
+
+  /// The users of this server's command line, before it has clients. The servers of a service agree on those
+  /// of one of them.
+  void set_first_users(Users users);
+  const Users& users() const { return users_; }
+  /// What an operator should know, since the last call.
+  std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
   Databases& databases() { return *databases_; }
   Settings& settings() { return settings_; }
@@ -150,6 +166,7 @@ class Service {
   struct RunOptions {
     std::uint32_t database;
     std::uint64_t random;
+    std::uint64_t user;
   };
   void run(const Command& command, const RunOptions& options, Arguments words, ReplyWriter& reply);
   void run(const Command& command, Call& call);
@@ -175,15 +192,21 @@ class Service {
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
                      const OrderedEvent& event);
   void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
-  void execute_transaction(VarintReader& in, const ClientId& id, Client* client, ReplyWriter& reply);
-  void execute_watch(VarintReader& in, const ClientId& id);
+  /// Who gave a request, as all servers know it.
+  struct Origin {
+    ClientId client;
+    std::uint64_t user = 0;  ///< the number, or 0
+  };
+  bool execute_command(VarintReader& in, Origin origin, Client* client, Answer* answer);
+  void execute_transaction(VarintReader& in, Origin origin, Client* client, ReplyWriter& reply);
+  void execute_watch(VarintReader& in, const Origin& origin, Client* client, ReplyWriter& reply);
   Answer* answer_of(Client* client, std::uint64_t batch);
   void finish(Client& client, Answer& answer);
   std::uint64_t next_random();
 
   // Commands that wait: service/waiting.cpp.
   void run_waiting_command(Client& client, Arguments words);
-  bool execute_waiting_command(const ClientId& id, const Command& command, const EncodedCommand& encoded,
+  bool execute_waiting_command(const Origin& origin, const Command& command, const EncodedCommand& encoded,
                                std::uint64_t random, Answer* answer, ReplyWriter& reply);
   void serve_waiters();
   void execute_stop(const ClientId& id, bool is_error);
@@ -191,6 +214,41 @@ class Service {
   void stop_late_waits();
   void resume(Client& client);
   Answer* waiting_answer(const ClientId& id);
+
+  // Access control: service/access.cpp, service/logins.cpp and service/acl_commands.cpp.
+  /// Where a command of the client is executed: at once at this server; in the order of events, at this
+  /// server alone or at all servers; or in the order because the client logs in.
+  enum class Place : std::uint8_t { here, order_local, order_all, order_login };
+  static Place place_of(const Command& command, Arguments words);
+  static bool is_for_all_servers(const Command& command, Arguments words);
+  bool is_authenticated(const Client& client) const { return client.user != 0 || users_.is_open(); }
+  void limit_parser(Client& client) const;
+  void use_default_user(Client& client) const;
+  const User* user_of(std::uint64_t number) const;
+  bool refuse(Client& client, const Command& command, Arguments words);
+  /// Returns the text of an error if the user may not give the command. `client` gets an entry in the log; it
+  /// is null at other servers.
+  enum class Moment : std::uint8_t { now, queued, at_exec };
+  std::optional<std::string> denial(std::uint64_t user, Arguments words, Client* client, Moment moment);
+  bool may_read_all_keys(const Command& command, std::uint64_t user, Arguments words) const;
+  /// The words without secrets, if the command has some, or the text of an error.
+  std::expected<std::optional<std::vector<std::string>>, std::string> without_secrets(const Command& command,
+                                                                                      Arguments words) const;
+  bool run_in_order(Client& client, const Command& command, Arguments words);
+  void execute_client_command(const Command& command, Arguments words, Origin& origin, Client* client,
+                              ReplyWriter& reply);
+  void change_users(Arguments words, Client* client, ReplyWriter& reply);
+  const User* log_in(Arguments words) const;
+  void log_wrong_password(Client& client, std::string_view command, std::string_view user);
+  void drop_data();
+  void put_first_users(Bytes& batch) const;
+  void execute_first_users(std::string_view bytes);
+  void load_users(Users users);
+  void users_have_changed(const Client* issuer);
+  void end_client(Client& client, const Client* issuer);
+  void same_members(Client&, Arguments, ReplyWriter&);
+  void acl(Client&, Arguments, ReplyWriter&);
+  void show_acl_log(Arguments, ReplyWriter&);
 
   // Channels: service/pubsub_commands.cpp.
   template <PubSub::Kind kind>
@@ -221,6 +279,7 @@ class Service {
   void wait(Client&, Arguments, ReplyWriter&);
   void unwatch_in_multi(Client&, Arguments, ReplyWriter&);
   std::string describe(const Client& client) const;
+  std::string name_of_user(const Client& client) const;
   std::string info_text(std::string_view section) const;
 
   const ServiceOptions options_;
@@ -243,6 +302,12 @@ class Service {
   Milliseconds agreed_ = 0;  // the time of the newest event, which never goes back
   std::uint64_t random_ = 0;
   std::uint64_t requests_ = 0, connections_ = 0;
+
+  Users users_;
+  Users own_users_;          // of the command line
+  std::string first_users_;  // the same, as an ACL file
+  AclLog acl_log_;
+  std::vector<std::string> warnings_;
 
   // The order. The server is not in it while `order_` is null.
   Order* order_ = nullptr;

@@ -43,10 +43,12 @@ Settings::Settings() {
   fixed("databases", "16");
   fixed("maxclients", "10000");
   fixed("port", "6379");
+  fixed("tls-port", "0");
   fixed("appendonly", "no");
   fixed("save", "");
   settings_["proto-max-bulk-len"] = {Kind::size, std::to_string(512 << 20), 1 << 20, 512 << 20};
   settings_["auto-aof-rewrite-min-size"] = {Kind::size, std::to_string(64 << 20), 0, INT64_MAX};
+  settings_["acllog-max-len"] = {Kind::number, "128", 0, 100'000};
   settings_["timeout"] = {Kind::number, "0", 0, INT32_MAX};
   // From these sizes on, OBJECT ENCODING gives other names. They change nothing else.
   const auto limit = [&](const std::string& name, std::string value, std::int64_t least = 0) {

@@ -44,6 +44,7 @@ bool Service::run_exec(Client& client) {
   }
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   Bytes& batch = batch_for(client.number, EntryKind::transaction);
+  put_varint(batch, client.user);
   put_varint(batch, client.is_resp3);
   put_varint(batch, client.queued.size());
   bool is_write = client.watches;
@@ -52,8 +53,12 @@ bool Service::run_exec(Client& client) {
   for (const auto& queued : client.queued) {
     words.assign(queued.begin(), queued.end());
     const Command& command = *find_command(words[0]);
-    put_command(batch, database, client.is_resp3, !command.has(flag::kWrite), words);
-    is_write = is_write || command.has(flag::kWrite);
+    const Place place = place_of(command, words);
+    // All servers must know who gives the later commands.
+    const bool is_for_all = place == Place::order_all || place == Place::order_login;
+    put_command(batch, database, client.is_resp3, !is_for_all, words);
+    is_write = is_write || place == Place::order_all;
+    client.may_be_waiting = client.may_be_waiting || (is_for_all && command.has(flag::kClient));
     if (command.name != "select") continue;
     // The later commands are for the other database. Those after the transaction must wait, because nobody
     // knows yet whether it takes place.
@@ -73,6 +78,7 @@ bool Service::run_watch(Client& client, Arguments words) {
   if (!is_alone() && has_waited_too_long()) return reply_error(client, kClusterDown), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   Bytes& batch = batch_for(client.number, EntryKind::watch);
+  put_varint(batch, client.user);
   put_varint(batch, client.database);
   put_varint(batch, words.size() - 1);
   for (const std::string_view key : words.subspan(1)) put_bytes(batch, key);
@@ -90,17 +96,22 @@ void Service::unwatch(Client& client) {
   execute_alone();
 }
 
-void Service::execute_watch(VarintReader& in, const ClientId& id) {
+void Service::execute_watch(VarintReader& in, const Origin& origin, Client* client, ReplyWriter& reply) {
   const auto database = in.number<std::uint32_t>(Databases::kCount - 1);
-  for (auto keys = in.count(); keys > 0 && in.is_good(); --keys) {
-    const std::string_view key = take_text(in);
+  Words words{"watch"};
+  for (auto keys = in.count(); keys > 0 && in.is_good(); --keys) words.push_back(take_text(in));
+  if (!in.is_good()) return;
+  if (const auto denied = denial(origin.user, words, client, Moment::now)) return reply.error(*denied);
+  for (const std::string_view key : Arguments(words).subspan(1)) {
     databases_->erase_if_expired(database, key, agreed_);
-    databases_->watches().watch(id, database, key);
+    databases_->watches().watch(origin.client, database, key);
   }
+  reply.ok();
 }
 
 /// `client` is null if the reply is not needed here.
-void Service::execute_transaction(VarintReader& in, const ClientId& id, Client* client, ReplyWriter& reply) {
+void Service::execute_transaction(VarintReader& in, Origin origin, Client* client, ReplyWriter& reply) {
+  const ClientId& id = origin.client;
   for (const Watches::Key& key : std::set(databases_->watches().keys_of(id)))
     databases_->erase_if_expired(key.database, key.name, agreed_);
   const bool is_given_up = databases_->watches().has_changed(id);
@@ -116,11 +127,19 @@ void Service::execute_transaction(VarintReader& in, const ClientId& id, Client* 
     const Command* const command = find_command(next.words[0]);
     if (command == nullptr || !fits(*command, next.words.size())) {
       reply.error("ERR unknown command");
-    } else if (command->run != nullptr) {
-      run(*command, {next.database, random}, next.words, reply);
-    } else if (client != nullptr) {
-      (this->*client_table().at(command->name))(*client, next.words, reply);
+      continue;
     }
+    if (const auto denied = command->has(flag::kBeforeAuth)
+                                ? std::nullopt
+                                : denial(origin.user, next.words, client, Moment::at_exec)) {
+      reply.error(*denied);
+      continue;
+    }
+    if (client != nullptr) use_default_user(*client);
+    if (command->run != nullptr)
+      run(*command, {next.database, random, origin.user}, next.words, reply);
+    else
+      execute_client_command(*command, next.words, origin, client, reply);
   }
   if (client != nullptr && client->may_be_waiting) resume(*client);
 }

@@ -12,7 +12,9 @@ namespace rdmc::kv {
 
 /// The client gives no further request before the answer.
 void Service::run_waiting_command(Client& client, Arguments words) {
-  put_command(batch_for(client.number, EntryKind::command), client.database, client.is_resp3, false, words);
+  Bytes& batch = batch_for(client.number, EntryKind::command);
+  put_varint(batch, client.user);
+  put_command(batch, client.database, client.is_resp3, false, words);
   // Earlier answers of the batch need not wait for this one.
   client.answers.push_back({.batch = last_batch_, .writes = 1, .requests = 1, .missing = 1});
   client.may_be_waiting = true;
@@ -23,9 +25,10 @@ void Service::run_waiting_command(Client& client, Arguments words) {
 }
 
 /// Returns true if the command waits now.
-bool Service::execute_waiting_command(const ClientId& id, const Command& command,
+bool Service::execute_waiting_command(const Origin& origin, const Command& command,
                                       const EncodedCommand& encoded, std::uint64_t random, Answer* answer,
                                       ReplyWriter& reply) {
+  const ClientId& id = origin.client;
   Call call{*databases_, encoded.database, encoded.words, agreed_, random, reply, pubsub_};
   call.may_wait = true;
   run(command, call);
@@ -35,6 +38,7 @@ bool Service::execute_waiting_command(const ClientId& id, const Command& command
     return false;
   }
   databases_->waiters().add({.client = id,
+                             .user = origin.user,
                              .database = encoded.database,
                              .is_resp3 = encoded.is_resp3,
                              .words = {encoded.words.begin(), encoded.words.end()},
@@ -72,6 +76,16 @@ void Service::serve_waiters() {
       ReplyWriter reply;
       if (answer != nullptr) reply = ReplyWriter(answer->bytes, waiter->is_resp3);
       words.assign(waiter->words.begin(), waiter->words.end());
+      // The user may have lost the permission since.
+      if (const auto denied =
+              denial(waiter->user, words, answer == nullptr ? nullptr : find(id.number), Moment::now)) {
+        waiters.forget(id);
+        if (answer == nullptr) continue;
+        reply.error(*denied);
+        resume(*find(id.number));
+        finish(*find(id.number), *answer);
+        continue;
+      }
       Call call{*databases_, waiter->database, words, agreed_, next_random(), reply, pubsub_};
       call.may_wait = true;
       call.ready_key = key->name;

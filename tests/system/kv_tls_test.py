@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Clients with TLS: redis-cli and openssl s_client as the other end, certificates of clients, handshakes that are not completed,
+and garbage."""
+import os
+import pathlib
+import random
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import kv_service
+from certificates import Certificates
+from harness import wait_until
+
+SECONDS = 60
+REDIS_CLI = shutil.which("redis-cli")
+# As in server/client_sockets.hpp.
+MOST_HANDSHAKES, LONGEST_HANDSHAKE = 256, 10
+
+
+class Tls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.certificates = Certificates(cls.folder, SECONDS)
+        for name, authority in ("server", "ours"), ("client", "ours"), ("other", "theirs"):
+            cls.certificates.member(name, authority)
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def options(self):
+        return ["--tls-port", "7443", "--tls-cert-file", self.path("server.pem"), "--tls-key-file", self.path("server.key"), "--tls-ca-cert-file",
+                self.path("ours.pem")]
+
+    def start(self, *options):
+        service = kv_service.Service(1, *self.options(), *options)
+        self.addCleanup(service.end)
+        self.host = service.addresses[0].rsplit(":", 1)[0]
+        wait_until(lambda: "clients connect to" in service.complaints(), "the server listens", SECONDS)
+        self.service, self.plain = service, service.addresses[0]
+
+    def context(self, certificate="client"):
+        context = ssl.create_default_context(cafile=self.path("ours.pem"))
+        context.check_hostname = False
+        if certificate:
+            context.load_cert_chain(self.path(f"{certificate}.pem"), self.path(f"{certificate}.key"))
+        return context
+
+    def raw(self):
+        connection = socket.create_connection((self.host, 7443), timeout=SECONDS)
+        self.addCleanup(connection.close)
+        return connection
+
+    def connect(self, certificate="client"):
+        """A connection that speaks RESP over TLS."""
+        connection = kv_service.Connection.__new__(kv_service.Connection)
+        connection.socket = self.context(certificate).wrap_socket(self.raw())
+        connection.file = connection.socket.makefile("rb")
+        self.addCleanup(connection.close)
+        return connection
+
+    def is_refused(self, certificate):
+        """With TLS 1.3, a client learns of a refusal when it reads."""
+        try:
+            return self.connect(certificate)("PING") != "PONG"
+        except (ssl.SSLError, ConnectionError, OSError):
+            return True
+
+    def test_requests_and_replies_of_all_sizes_pass(self):
+        self.start()
+        connection = self.connect()
+        self.assertEqual(connection("PING"), "PONG")
+        for size in 0, 1, 16383, 16384, 16385, 100_000, 3_000_000:
+            value = random.randbytes(size // 2).hex()
+            self.assertEqual(connection("SET", "key", value), "OK")
+            self.assertEqual(connection("GET", "key"), value)
+        for _ in range(2000):
+            connection.send("INCR", "counter")
+        self.assertEqual([connection.receive() for _ in range(2000)], list(range(1, 2001)))
+        # Clients with and without TLS use the same data.
+        plain = kv_service.Connection(self.plain)
+        self.addCleanup(plain.close)
+        self.assertEqual(plain("GET", "counter"), "2000")
+
+    def test_a_client_that_does_not_read_gets_all_replies_later(self):
+        self.start()
+        connection = self.connect()
+        value = "v" * 100_000
+        self.assertEqual(connection("SET", "key", value), "OK")
+        count = 300
+        sender = threading.Thread(target=lambda: [connection.send("GET", "key") for _ in range(count)])
+        sender.start()
+        # Until the server waits for this client, it serves others.
+        self.assertEqual(self.connect()("STRLEN", "key"), len(value))
+        for _ in range(count):
+            self.assertEqual(connection.receive(), value)
+        sender.join()
+
+    def test_a_client_needs_a_certificate_of_the_authority(self):
+        self.start()
+        self.assertTrue(self.is_refused(None))
+        self.assertTrue(self.is_refused("other"))
+        self.assertFalse(self.is_refused("client"))
+
+    def test_certificates_of_clients_can_be_left_out(self):
+        self.start("--tls-auth-clients", "optional")
+        self.assertFalse(self.is_refused(None))
+        self.assertTrue(self.is_refused("other"))
+
+    def test_only_tls_means_that_others_are_told_so(self):
+        self.start("--tls-only", "--tls-auth-clients", "no")
+        self.assertFalse(self.is_refused(None))
+        plain = kv_service.Connection(self.plain)
+        self.addCleanup(plain.close)
+        with self.assertRaises(kv_service.ReplyError) as refused:
+            plain("AUTH", "secret")
+        self.assertEqual(str(refused.exception), "ERR clients must use TLS here, on port 7443")
+        with self.assertRaises(ConnectionError):
+            plain("PING")
+
+    @unittest.skipUnless(REDIS_CLI, "there is no redis-cli")
+    def test_redis_cli_connects(self):
+        self.start()
+        done = subprocess.run([REDIS_CLI, "-h", self.host, "-p", "7443", "--tls", "--cacert", self.path("ours.pem"), "--cert", self.path("client.pem"), "--key",
+                               self.path("client.key"), "SET", "a", "b"], capture_output=True, text=True, timeout=SECONDS, check=False)
+        if "Unrecognized option" in done.stderr:
+            self.skipTest("this redis-cli has no TLS")
+        self.assertEqual(done.stdout, "OK\n", done.stderr)
+
+    def s_client(self, *options, text="PING\r\nQUIT\r\n"):
+        done = subprocess.run(["openssl", "s_client", "-connect", f"{self.host}:7443", "-CAfile", self.path("ours.pem"), "-cert", self.path("client.pem"), "-key",
+                               self.path("client.key"), "-ign_eof", *options], input=text, capture_output=True, text=True, timeout=SECONDS, check=False)
+        return done.stdout + done.stderr
+
+    def test_openssl_connects_with_tls_1_2_and_1_3_and_not_below(self):
+        self.start()
+        for version in "-tls1_2", "-tls1_3":
+            self.assertIn("+PONG", self.s_client(version), version)
+        for version in "-tls1", "-tls1_1":
+            self.assertNotIn("+PONG", self.s_client(version, "-cipher", "DEFAULT@SECLEVEL=0"), version)
+
+    def test_renegotiation_is_refused(self):
+        self.start()
+        # A line that begins with "R" lets s_client ask for a renegotiation, without -ign_eof's effect on commands.
+        done = subprocess.run(["openssl", "s_client", "-connect", f"{self.host}:7443", "-tls1_2", "-cert", self.path("client.pem"), "-key",
+                               self.path("client.key")], input="R\nPING\r\n", capture_output=True, text=True, timeout=SECONDS, check=False)
+        self.assertIn("RENEGOTIATING", done.stdout + done.stderr)
+        self.assertTrue(re.search("no renegotiation", done.stdout + done.stderr), done.stderr)
+        self.assertEqual(self.connect()("PING"), "PONG")
+
+    def test_garbage_ends_the_connection_and_nothing_else(self):
+        self.start()
+        good = self.connect()
+        for garbage in b"PING\r\n", b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01\xff\xff" + random.randbytes(100), random.randbytes(1000):
+            connection = self.raw()
+            connection.sendall(garbage)
+            try:
+                connection.settimeout(SECONDS)
+                while connection.recv(1000):
+                    pass
+            except ConnectionError:
+                pass
+        # A record that was changed after the handshake.
+        raw = self.raw()
+        broken = self.context().wrap_socket(raw)
+        self.addCleanup(broken.close)
+        descriptor = os.dup(broken.fileno())
+        os.write(descriptor, b"\x17\x03\x03\x00\x20" + random.randbytes(32))
+        os.close(descriptor)
+        with self.assertRaises((ssl.SSLError, ConnectionError)):
+            if not broken.recv(100):
+                raise ConnectionError
+        self.assertEqual(good("PING"), "PONG")
+
+    def test_handshakes_that_are_not_completed_end_and_keep_nobody_out(self):
+        self.start()
+        good = self.connect()
+        silent = [self.raw() for _ in range(MOST_HANDSHAKES + 20)]
+        for connection in silent[::2]:
+            connection.sendall(b"\x16\x03\x01")
+        # A further one takes the place of the oldest one.
+        self.assertEqual(self.connect()("PING"), "PONG")
+        self.assertEqual(good("PING"), "PONG")
+        silent[0].settimeout(SECONDS)
+        try:
+            self.assertEqual(silent[0].recv(100), b"")
+        except ConnectionError:
+            pass
+        # The others end by themselves.
+        for connection in silent:
+            connection.settimeout(SECONDS)
+            try:
+                self.assertEqual(connection.recv(100), b"")
+            except ConnectionError:
+                pass
+        clients = good("CLIENT", "LIST").strip().split("\n")
+        self.assertLessEqual(len(clients), 2, clients)
+
+    def test_wrong_options_are_named(self):
+        def error_of(*options):
+            done = subprocess.run([kv_service.KV, "serve", "--listen", "127.0.0.1:0", *options], capture_output=True, text=True, timeout=SECONDS, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            return done.stderr
+        files = ["--tls-cert-file", self.path("server.pem"), "--tls-key-file", self.path("server.key")]
+        self.assertIn("--tls-port", error_of(*files))
+        self.assertIn("--tls-cert-file", error_of("--tls-port", "0"))
+        self.assertIn("--tls-ca-cert-file", error_of("--tls-port", "0", *files))
+        self.assertIn("no private key", error_of("--tls-port", "0", *files[:2], "--tls-key-file", self.path("client.key"), "--tls-auth-clients", "no"))
+        self.assertIn("no certificates of an authority", error_of("--tls-port", "0", *files, "--tls-ca-cert-file", self.path("server.key")))
+        open_key = self.folder / "open.key"
+        shutil.copy(self.path("server.key"), open_key)
+        open_key.chmod(0o644)
+        self.assertIn("mode 0600", error_of("--tls-port", "0", *files[:2], "--tls-key-file", str(open_key), "--tls-auth-clients", "no"))
+
+
+if __name__ == "__main__":
+    unittest.main()
