@@ -51,14 +51,23 @@ std::string to_string(const std::vector<Address>& members) {
   return text;
 }
 
-Result<void> check_members(const std::vector<Address>& members, const Address& self) {
-  const std::string list = to_string(members);
-  for (const Address& member : members) {
-    if (member == self) continue;
-    const std::string reply = ask(member, list);
+std::string describe_service(const ServeOptions& options) {
+  const bool has_log = !options.directory.empty();
+  return to_string(options.members) + ";min-replicas=" + std::to_string(options.least_replicas) +
+         ";log=" + (has_log ? to_string(options.syncs) : "none");
+}
+
+Result<void> check_members(const ServeOptions& options) {
+  const std::string own = describe_service(options);
+  for (const Address& member : options.members) {
+    if (member == options.listen) continue;
+    const std::string reply = ask(member, own);
     if (reply.empty() || reply == ":1\r\n") continue;
-    return fail(Errc::invalid_argument, "the server " + rdmc::to_string(member) +
-                                            " has another list of members than this one: " + list);
+    return fail(Errc::invalid_argument,
+                "the server " + rdmc::to_string(member) +
+                    " has another list of members, another --min-replicas, or another --dir or --appendfsync than "
+                    "this one: " +
+                    own);
   }
   return {};
 }

@@ -32,7 +32,7 @@ void Replica::wake() const {
 Result<void> Replica::start(Milliseconds now) {
   wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno("eventfd", errno);
-  if (auto same = check_members(options_.members, options_.listen); !same) return same;
+  if (auto same = check_members(options_); !same) return same;
   return join(now);
 }
 

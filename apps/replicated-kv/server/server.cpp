@@ -134,7 +134,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   service.settings().fix("port", std::to_string(sockets->address().port));
   if (options.tls_port)
     if (auto listens = listen_tls(options, *sockets, service); !listens) return listens;
-  if (!options.is_alone()) service.settings().fix(kMembersParameter, to_string(options.members));
+  if (!options.is_alone()) service.settings().fix(kMembersParameter, describe_service(options));
   service.set_info({.port = sockets->address().port, .pid = static_cast<std::uint64_t>(::getpid())});
   if (auto watched = watch(epoll.get(), signals.descriptor(), kSignalKey); !watched) return watched;
   if (has_log) {

@@ -126,7 +126,9 @@ bool Service::refuse(Client& client, const Command& command, Arguments words) {
 // -- Changes of users --
 
 void Service::set_first_users(Users users) {
-  users_ = own_users_ = std::move(users);
+  users_ = std::move(users);
+  own_users_.clear();
+  users_.save(own_users_);
   if (is_alone()) users_.agree(next_random());
   first_users_ = acl_file_of(users_);
   users_have_changed(nullptr);

@@ -192,7 +192,9 @@ void Service::save(const std::function<void(std::vector<std::byte>)>& write) con
 
 void Service::clear_state() {
   drop_data();
-  users_ = own_users_;
+  Users users;
+  VarintReader in(own_users_);
+  if (users.load(in)) users_ = std::move(users);
   users_have_changed(nullptr);
 }
 

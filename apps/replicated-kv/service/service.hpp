@@ -304,7 +304,7 @@ class Service {
   std::uint64_t requests_ = 0, connections_ = 0;
 
   Users users_;
-  Users own_users_;          // of the command line
+  Bytes own_users_;          // of the command line, as Users::save() writes them
   std::string first_users_;  // the same, as an ACL file
   AclLog acl_log_;
   std::vector<std::string> warnings_;
