@@ -19,8 +19,9 @@ struct RunOptions {
   std::string protocol;
   /// The settings that the processes get (replica::Assignment::options).
   std::map<std::string, std::string, std::less<>> settings;
-  bool respawns = true;  ///< dead replicas are replaced
-  bool label = false;    ///< each line has its rank before it
+  bool respawns = true;          ///< dead replicas are replaced
+  bool ignores_content = false;  ///< the run goes on after a message whose content differs
+  bool label = false;            ///< each line has its rank before it
   bool json = false;
   std::vector<std::string> command;
 };

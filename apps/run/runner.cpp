@@ -82,7 +82,7 @@ Runner::Runner(const RunOptions& options, const ProcessSettings& settings, Guard
       guardian_(guardian),
       poller_(std::move(poller)),
       reporter_(std::move(reporter)),
-      state_(options.layout, options.respawns),
+      state_(options.layout, options.respawns, options.ignores_content),
       has_said_difference_(options.layout.ranks()) {
   for (std::uint32_t rank = 0; rank < options.layout.ranks(); ++rank)
     mergers_.emplace_back(options.layout.degree(Rank{rank}));
@@ -142,6 +142,10 @@ Result<void> Runner::open_server() {
       .forked =
           [this](ProcessId process, const replica::Forked& forked) {
             post([this, process, forked] { state_.forked(process, forked.request); });
+          },
+      .differed =
+          [this](ProcessId process, const replica::SendDifference& difference) {
+            post([this, process, difference] { state_.differed(process, difference); });
           },
       .lost =
           [this](ProcessId process, const Error& cause) {

@@ -85,6 +85,7 @@ class Runner {
   void act(const ArmKill& action);
   void act(const ArmCutOff& action);
   void act(const ReportDeath& action);
+  void act(const ReportDifference& action) { reporter_.differs(action.difference); }
   void act(const ReportEnd& action) { reporter_.report(action.reason); }
   // runner_recovery.cpp
   void act(const RequestFork& action);

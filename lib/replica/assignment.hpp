@@ -41,6 +41,8 @@ inline constexpr std::string_view kStrict = "strict";  ///< "1": sends complete 
 inline constexpr std::string_view kLag = "lag";        ///< the bytes by which a shadow may lag behind
 inline constexpr std::string_view kAgree = "agree";    ///< a list of "time", "random" and "tests"
 inline constexpr std::string_view kVerify = "verify";  ///< "hash": the replicas compare their messages
+/// Messages that are not compared: "tag=5,communicator=2"
+inline constexpr std::string_view kVerifyExcept = "verify-except";
 inline constexpr std::string_view kFabric = "fabric";  ///< the fabric of the data path
 }  // namespace option
 

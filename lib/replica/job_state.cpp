@@ -27,6 +27,18 @@ bool is_fault(Errc code) {
   return code == Errc::protocol_error || code == Errc::resource_limit;
 }
 
+/// A process tells rdmc_run of at most this number of differences between replicas.
+constexpr int kMostDifferences = 100;
+
+Result<Messenger::Options> messenger_options(const Assignment& assignment) {
+  Messenger::Options options{.is_strict = assignment.option(option::kStrict) == "1",
+                             .verification = {.is_on = assignment.option(option::kVerify) == "hash"}};
+  if (const auto list = assignment.option(option::kVerifyExcept); !list.empty())
+    if (auto added = add_exceptions(options.verification, list); !added)
+      return std::unexpected(added.error());
+  return options;
+}
+
 std::atomic<bool> has_job = false;
 
 }  // namespace
@@ -76,6 +88,8 @@ Result<std::unique_ptr<JobState>> JobState::start() {
 Result<void> JobState::join(const Assignment& assignment) {
   auto protocol = make_protocol(assignment.protocol, assignment.layout, assignment.self);
   if (!protocol) return std::unexpected(protocol.error());
+  auto settings = messenger_options(assignment);
+  if (!settings) return std::unexpected(settings.error());
   assignment_ = assignment;
   const ProcessId own = assignment.process();
   const std::uint32_t processes = assignment.layout.processes();
@@ -96,8 +110,7 @@ Result<void> JobState::join(const Assignment& assignment) {
         [this](ProcessId to, Links::Incarnation incarnation, fabric::ConnectionBlob blob) {
           network_.connections->dial(to, incarnation, std::move(blob));
         });
-    messenger_.emplace(*network_.links, std::move(*protocol),
-                       Messenger::Options{.is_strict = assignment.option(option::kStrict) == "1"});
+    messenger_.emplace(*network_.links, std::move(*protocol), std::move(*settings));
     network_.links->serve(*messenger_);
     network_.driver->thread().engine().add(*this);
   }
@@ -217,6 +230,7 @@ void JobState::handle_events() {
       noted_fork_ = noted->request;
     } else if (std::holds_alternative<Aborted>(event.what)) {
       end_ = Error{Errc::cancelled, "the run has been aborted"};
+      if (!first_difference_.empty()) end_->what += ": " + first_difference_;
     } else if (std::holds_alternative<AllDone>(event.what)) {
       are_all_done_ = true;
     } else if (const auto* const lost = std::get_if<LauncherLost>(&event.what)) {
@@ -240,11 +254,22 @@ void JobState::handle_broken_links(Time now) {
   if (network_.links->broken().empty()) broken_since_ = Time::never();
 }
 
+// rdmc_run decides what happens then. The program may go on until it gets the answer.
+void JobState::tell_differences() {
+  for (const SendDifference& difference : messenger_->take_differences()) {
+    if (first_difference_.empty()) first_difference_ = describe(difference);
+    if (told_differences_ == kMostDifferences) continue;
+    ++told_differences_;
+    static_cast<void>(network_.run->differed(difference));
+  }
+}
+
 std::size_t JobState::work(Time now) {
   // The events come after the deaths that the start includes.
   const bool has_events = has_started_ && network_.run->has_events();
   if (has_events) handle_events();
   if (!network_.links->broken().empty()) handle_broken_links(now);
+  if (has_started_ && messenger_->has_differences()) tell_differences();
   return has_events ? 1 : 0;
 }
 
@@ -367,6 +392,13 @@ Result<void> JobState::finish() {
   Call call(*this);
   if (auto may = check(); !may) return may;
   if (network_.run) {
+    // rdmc_run must learn of all differences before the program ends.
+    messenger_->end_sends();
+    while (!messenger_->are_sends_compared()) {
+      turn(call, kLook);
+      if (auto may = check(); !may) return may;
+    }
+    tell_differences();
     is_done_ = true;
     if (auto told = network_.run->done(); !told) return told;
     while (!are_all_done_) {
@@ -381,7 +413,8 @@ Result<void> JobState::finish() {
   return network_.run->finish({.messages = sent.messages,
                                .acknowledgements = sent.acknowledgements,
                                .syncs = 0,
-                               .connections = network_.links->connections()},
+                               .connections = network_.links->connections(),
+                               .uncompared = messenger_->uncompared()},
                               kFinishPatience);
 }
 

@@ -135,6 +135,7 @@ class JobState : private engine::Poller {
   void handle_events();
   void note_death(ProcessId process, const std::string& cause);
   void handle_broken_links(Time now);
+  void tell_differences();
   // These functions are called inside of a call.
   Result<Completion> wait_any(Call& call, std::span<const RequestId> requests);
   Result<Delivery> wait(Call& call, RequestId request);
@@ -160,6 +161,8 @@ class JobState : private engine::Poller {
   std::uint64_t next_context_ = 0;
   std::optional<Communicator> world_, self_;
   std::optional<Error> end_;           ///< why nothing can be done any more
+  int told_differences_ = 0;           ///< the number of differences of which rdmc_run was told
+  std::string first_difference_;       ///< the text that describes it
   bool are_all_done_ = false;          ///< no process needs another one any more
   Time broken_since_ = Time::never();  ///< when Links::broken() has got its first link
   StandardStreams streams_ = StandardStreams::now();

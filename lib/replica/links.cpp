@@ -55,7 +55,7 @@ void Links::forget_all(peer::FabricThread& thread, ProcessId own) {
   dirty_.clear();
   failing_.clear();
   broken_.clear();
-  acknowledge_at_ = release_at_ = Time::never();
+  send_deferred_at_ = release_at_ = judge_at_ = Time::never();
   hold_.reset();
   connections_ = 0;
   thread_->engine().add(*this);
@@ -225,16 +225,28 @@ std::size_t Links::work(Time now) {
     done += poll(from, entry(from));
     if (i < active_.size() && active_[i] != from) --i;  // The link has failed.
   }
-  if (!messenger_->has_acknowledgements()) {
-    acknowledge_at_ = Time::never();
-  } else if (acknowledge_at_ == Time::never()) {
-    acknowledge_at_ = now + kAcknowledgementDelay;
-  } else if (now >= acknowledge_at_) {
-    acknowledge_at_ = Time::never();
-    messenger_->send_acknowledgements();
+  if (!messenger_->has_deferred()) {
+    send_deferred_at_ = Time::never();
+  } else if (send_deferred_at_ == Time::never()) {
+    send_deferred_at_ = now + kDeferral;
+  } else if (now >= send_deferred_at_) {
+    send_deferred_at_ = Time::never();
+    messenger_->send_deferred();
   }
   watch_hold(now);
+  watch_sends(now);
   return done + flush();
+}
+
+void Links::watch_sends(Time now) {
+  const std::uint64_t changed = messenger_->sends_changed();
+  if (changed != sends_changed_) {
+    sends_changed_ = changed;
+    judge_at_ = messenger_->are_sends_uncompared() ? now + kDivergedPatience : Time::never();
+  } else if (now >= judge_at_) {
+    judge_at_ = Time::never();
+    messenger_->judge_waiting();
+  }
 }
 
 void Links::watch_hold(Time now) {

@@ -3,6 +3,7 @@
 // payload of a Messenger. Used on the thread that runs the engine.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -25,14 +26,18 @@ class Links final : public Carrier, public engine::Poller {
   /// A peer that gives no sign of life for this time has failed. This is long, because a process may be
   /// stopped for a while. rdmc_run reports a death much earlier.
   static constexpr Duration kSilence = seconds(32);
-  /// Acknowledgements wait for this time, so that one of them can stand for many messages. With 0.2 ms, a
-  /// program of four ranks on two cores took 1.5 times as long. Nobody waits for them: a message that its
-  /// sender has not copied, and a quarter of a window of messages, are acknowledged at once.
-  static constexpr Duration kAcknowledgementDelay = milliseconds(20);
+  /// Acknowledgements and reports wait for this time, so that one of them can stand for many messages. With
+  /// 0.2 ms, a program of four ranks on two cores took 1.5 times as long. Nobody waits for them: a message
+  /// that its sender has not copied, and a quarter of a window of messages, are acknowledged at once.
+  static constexpr Duration kDeferral = milliseconds(20);
   /// A message that has not been seen by the other replicas holds messages back for at most this time. The
   /// first value is for the usual case, in which a replica gets nothing from replicas with other numbers:
   /// then the order matters only if one dies in this time. The second value is longer than kSilence.
   static constexpr Duration kHoldPatience = milliseconds(50), kHoldPatienceIfCrossed = seconds(40);
+  /// Two replicas that have each sent a message that the other one has not sent have diverged if nothing new
+  /// is sent for this time. In a program whose messages have different orders at its replicas, they may only
+  /// wait for slow ranks. So this is long.
+  static constexpr Duration kDivergedPatience = seconds(40);
   /// The largest number of writes in flight on one link.
   static constexpr std::uint32_t kMostWrites = 64;
 
@@ -103,7 +108,7 @@ class Links final : public Carrier, public engine::Poller {
 
   std::size_t work(Time now) override;
   Time next_deadline() const override {
-    return failing_.empty() ? std::min(acknowledge_at_, release_at_) : Time{};
+    return failing_.empty() ? std::min({send_deferred_at_, release_at_, judge_at_}) : Time{};
   }
   void on_out_of_memory() override;
 
@@ -122,6 +127,7 @@ class Links final : public Carrier, public engine::Poller {
   Result<void> make_link(Entry& entry);
   std::size_t poll(ProcessId from, Entry& entry);
   void watch_hold(Time now);
+  void watch_sends(Time now);
   Result<void> on_completion(ProcessId from, Entry& entry, const fabric::Completion& completion);
 
   peer::FabricThread* thread_;
@@ -136,9 +142,11 @@ class Links final : public Carrier, public engine::Poller {
   /// in the middle of a call of room().
   std::vector<std::pair<ProcessId, Error>> failing_;
   std::vector<Broken> broken_;
-  Time acknowledge_at_ = Time::never();
+  Time send_deferred_at_ = Time::never();
   std::optional<std::uint64_t> hold_;  ///< Messenger::oldest_hold() in the last turn
   Time release_at_ = Time::never();    ///< when this hold ends at the latest
+  std::uint64_t sends_changed_ = 0;    ///< Messenger::sends_changed() in the last turn
+  Time judge_at_ = Time::never();      ///< when replicas that wait have diverged
   Slab<std::unique_ptr<fabric::MemoryRegion>> exposed_;
   std::uint64_t connections_ = 0;
   std::array<fabric::Completion, 64> polled_;
