@@ -108,7 +108,8 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
   std::uint32_t ranks = 0, degree = 2;
   std::string map_file, agree, verify, exceptions, action, fabric;
   std::uint64_t lag = 0;
-  bool strict = false;
+  bool strict = false, checks_determinism = false;
+  int runs = 5;
   CLI::App app{
       "Starts the ranks of a program on this machine. Each rank is started several times, as replicas, so "
       "that "
@@ -158,6 +159,16 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       ->check(CLI::IsMember({"end", "report"}))
       ->needs(verify_option)
       ->default_str("end");
+  CLI::Option* const check = app.add_flag(
+      "--check-determinism", checks_determinism,
+      "run the program several times without replicas, with messages in other orders, and report whether its "
+      "sends are the same, so that it can have replicas. Its standard output is not printed, and it reads no "
+      "input");
+  app.add_option("--runs", runs, "the number of runs of --check-determinism")
+      ->check(CLI::Range(2, 1000))
+      ->needs(check)
+      ->capture_default_str()
+      ->type_name("RUNS");
   app.add_flag("--respawn,!--no-respawn", options.respawns,
                "replace replicas that have died (the default); --no-respawn switches it off");
   app.add_flag("--label", options.label, "print 'RANK: ' before each line of the standard output");
@@ -171,7 +182,8 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       "  0-123  the highest exit code of a rank, or the code with which the program was aborted\n"
       "  124    all replicas of a rank were lost\n"
       "  125    the run could not be started: wrong usage, or the program cannot be executed\n"
-      "  126    the replicas of a rank have not sent the same messages\n"
+      "  126    the replicas of a rank have not sent the same messages, or --check-determinism has found\n"
+      "         that a rank has not sent the same messages in two runs\n"
       "  130    interrupted by a signal");
   try {
     app.parse(argc, argv);
@@ -201,6 +213,10 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       map ? layout_of_map(*map, ranks, degree) : Result<replica::Layout>(std::unexpected(map.error()));
   if (!layout) return EndNow{complain(layout.error(), kCannotStart)};
   options.layout = std::move(*layout);
+  if (checks_determinism) {
+    options.runs = runs;
+    options.layout = *replica::Layout::uniform(ranks, 1);
+  }
   return options;
 }
 

@@ -21,7 +21,9 @@ struct RunOptions {
   std::map<std::string, std::string, std::less<>> settings;
   bool respawns = true;          ///< dead replicas are replaced
   bool ignores_content = false;  ///< the run goes on after a message whose content differs
-  bool label = false;            ///< each line has its rank before it
+  /// The number of runs whose sends are compared (determinism.hpp), or 0 for an ordinary run.
+  int runs = 0;
+  bool label = false;  ///< each line has its rank before it
   bool json = false;
   std::vector<std::string> command;
 };

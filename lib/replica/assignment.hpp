@@ -43,7 +43,10 @@ inline constexpr std::string_view kAgree = "agree";    ///< a list of "time", "r
 inline constexpr std::string_view kVerify = "verify";  ///< "hash": the replicas compare their messages
 /// Messages that are not compared: "tag=5,communicator=2"
 inline constexpr std::string_view kVerifyExcept = "verify-except";
-inline constexpr std::string_view kFabric = "fabric";  ///< the fabric of the data path
+/// A folder in which each process logs what it sends (send_log.hpp)
+inline constexpr std::string_view kLogSends = "log-sends";
+inline constexpr std::string_view kPerturb = "perturb";  ///< the seed of a Perturbation
+inline constexpr std::string_view kFabric = "fabric";    ///< the fabric of the data path
 }  // namespace option
 
 /// The limits for the settings. A setting that exceeds them counts as damaged.

@@ -123,6 +123,7 @@ void Links::on_died(ProcessId process, const Error& cause) {
   dead.state = State::failed;
   std::erase(active_, process);
   std::erase_if(broken_, [&](const Broken& link) { return link.process == process; });
+  if (perturbation_) perturbation_->release(*messenger_, process);
   messenger_->on_failed(process, cause);
   dead.link.reset();
 }
@@ -235,6 +236,7 @@ std::size_t Links::work(Time now) {
   }
   watch_hold(now);
   watch_sends(now);
+  if (perturbation_) perturb(now);
   return done + flush();
 }
 
@@ -247,6 +249,13 @@ void Links::watch_sends(Time now) {
     judge_at_ = Time::never();
     messenger_->judge_waiting();
   }
+}
+
+void Links::perturb(Time now) {
+  if (perturb_at_ == Time::never() && perturbation_->has_delayed()) perturb_at_ = now + kPerturbation;
+  if (now < perturb_at_) return;
+  for (const auto& [process, cause] : perturbation_->turn(*messenger_)) fail(process, cause);
+  perturb_at_ = perturbation_->has_delayed() ? now + kPerturbation : Time::never();
 }
 
 void Links::watch_hold(Time now) {
@@ -298,7 +307,9 @@ Result<void> Links::on_completion(ProcessId from, Entry& peer, const fabric::Com
   if (immediate >> 16 == fabric::FrameLink::kFrameSlot) {
     const auto records = peer.link->frame(completion);
     if (!records) return std::unexpected(records.error());
-    if (auto handled = messenger_->on_records(from, *records); !handled) return handled;
+    auto handled = perturbation_ ? perturbation_->on_records(*messenger_, from, *records)
+                                 : messenger_->on_records(from, *records);
+    if (!handled) return handled;
   } else if (auto handled = messenger_->on_write_arrived(from, immediate, completion.byte_count); !handled) {
     return handled;
   }

@@ -484,6 +484,32 @@ void sends_elsewhere() {
   if (world.rank() == 0) need(world.recv(std::span(&one, 1), 1, 5));
 }
 
+/// Rank 0 answers each message at once, in the order of arrival. So the order of its sends differs between
+/// two runs, but not the messages to each rank.
+void replies() {
+  Communicator& world = the_job->world();
+  constexpr int kMessages = 50;
+  std::uint64_t value = 0;
+  const auto bytes = bytes_of(std::span(&value, 1));
+  if (world.rank() != 0) {
+    for (int i = 0; i < kMessages; ++i) {
+      need(world.send(bytes, 0, 1));
+      need(world.recv(bytes, 0, 2));
+    }
+    return;
+  }
+  for (int i = 0; i < kMessages * (world.size() - 1); ++i)
+    need(world.send(bytes, need(world.recv(bytes, kAnySource, 1)).source, 2));
+}
+
+/// The content of a message depends on the clock.
+void sends_time() {
+  Communicator& world = the_job->world();
+  auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  if (world.rank() == 1) need(world.send(bytes_of(std::span(&now, 1)), 0, 8));
+  if (world.rank() == 0) need(world.recv(bytes_of(std::span(&now, 1)), 1, 8));
+}
+
 /// One rank dies in the middle of an exchange.
 void dies() {
   Communicator& world = the_job->world();
@@ -518,6 +544,8 @@ int main(int count, char** arguments) {
                                                     {"reads", reads},
                                                     {"writes", writes},
                                                     {"threads", threads},
+                                                    {"replies", replies},
+                                                    {"sends_time", sends_time},
                                                     {"flips", flips},
                                                     {"flips_later", flips_later},
                                                     {"flips_long", flips_long},
