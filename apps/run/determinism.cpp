@@ -182,6 +182,7 @@ int check_in(const Folder& folder, const RunOptions& options, int (*run)(const R
     if (!logs) return complain(logs.error(), kCannotStart);
     RunOptions one = options;
     one.respawns = one.json = false;
+    one.failures.reset();
     one.settings.insert_or_assign(std::string(setting::kLogSends), *logs);
     if (number != 0) one.settings.insert_or_assign(std::string(setting::kPerturb), std::to_string(number));
     if (const int code = run_in_child(one, run, signals); code != 0)

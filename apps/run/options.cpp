@@ -106,7 +106,7 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
   if (argc > 1 && std::string_view(argv[1]) == "ps") return parse_list(argc, argv);
   RunOptions options;
   std::uint32_t ranks = 0, degree = 2;
-  std::string map_file, agree, verify, exceptions, action, fabric;
+  std::string map_file, agree, verify, exceptions, action, fabric, failures;
   std::uint64_t lag = 0;
   bool strict = false, checks_determinism = false;
   int runs = 5;
@@ -169,6 +169,16 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       ->needs(check)
       ->capture_default_str()
       ->type_name("RUNS");
+  app.add_option(
+         "--inject-failures", failures,
+         "kill replicas at random, to test a program: a number of kills, about 10 in a second, or a rate "
+         "such as 0.5/s; ':SEED' after it chooses other victims and times. A rank always keeps a "
+         "replica")
+      ->check([](const std::string& text) {
+        const auto parsed = parse_failures(text);
+        return parsed ? std::string() : parsed.error().what;
+      })
+      ->type_name("SPEC");
   app.add_flag("--respawn,!--no-respawn", options.respawns,
                "replace replicas that have died (the default); --no-respawn switches it off");
   app.add_flag("--label", options.label, "print 'RANK: ' before each line of the standard output");
@@ -206,6 +216,7 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
   set(setting::kAgree, agree);
   set(setting::kVerify, verify);
   set(setting::kVerifyExcept, exceptions);
+  if (!failures.empty()) options.failures = *parse_failures(failures);
   options.ignores_content = action == "report";
   set(setting::kFabric, fabric);
   auto map = map_file.empty() ? Result<std::string>() : content_of(map_file);

@@ -131,6 +131,30 @@ void RunState::cut_off(ProcessId process) {
   actions_.push_back(SignalProcess{process, kKillSignal});
 }
 
+std::vector<ProcessId> RunState::spare() const {
+  std::vector<ProcessId> spare;
+  if (!has_started_ || are_all_done_ || is_ending_) return spare;
+  for (std::uint32_t rank = 0; rank < layout_.ranks(); ++rank) {
+    std::vector<ProcessId> living;
+    for (std::uint32_t i = 0; i < layout_.degree(Rank{rank}); ++i) {
+      const ProcessId process = layout_.process({Rank{rank}, i});
+      const Process& one = processes_[value_of(process)];
+      // A process that was killed, or that has lost its connection, may not have exited yet.
+      if (one.has_joined && !one.has_ended && !one.has_finished && one.killed_because.empty() &&
+          one.lost.empty())
+        living.push_back(process);
+    }
+    if (living.size() > 1) spare.insert(spare.end(), living.begin(), living.end());
+  }
+  return spare;
+}
+
+void RunState::inject_failure(ProcessId process) {
+  at(process).killed_because = "--inject-failures has chosen it";
+  ++injected_;
+  actions_.push_back(SignalProcess{process, kKillSignal});
+}
+
 void RunState::exited(ProcessId process, Exit exit) {
   Process& one = at(process);
   if (std::exchange(one.has_ended, true)) return;

@@ -150,6 +150,12 @@ class RunState {
   /// Kills all processes that have not ended.
   void kill();
 
+  /// The processes that can be killed without the loss of a rank: those of a program that has started, whose
+  /// rank has another replica that has joined.
+  std::vector<replica::ProcessId> spare() const;
+  /// Kills a process, which must be one of spare().
+  void inject_failure(replica::ProcessId process);
+
   std::vector<Action> take_actions();
   /// True if all processes have ended.
   bool is_over() const { return alive_ == 0; }
@@ -157,6 +163,7 @@ class RunState {
   std::uint32_t alive() const { return alive_; }
   std::uint32_t deaths() const { return deaths_; }
   std::uint32_t respawns() const { return respawns_; }
+  std::uint32_t injected() const { return injected_; }
   const replica::RunCounters& counters() const { return counters_; }
   /// The number of messages of which processes have told that the replicas have not sent them alike.
   std::size_t differences() const { return differences_.size(); }
@@ -211,7 +218,7 @@ class RunState {
   std::vector<std::optional<Attempt>> attempts_;  ///< by rank
   std::uint64_t last_request_ = 0;
   std::vector<replica::NumberedEvent> events_;  ///< all of the run, for processes that join later
-  std::uint32_t respawns_ = 0;
+  std::uint32_t respawns_ = 0, injected_ = 0;
   bool is_joined_ = false;  ///< a process has joined
   bool has_started_ = false, are_all_done_ = false;
   bool is_ending_ = false;

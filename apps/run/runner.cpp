@@ -221,6 +221,10 @@ int Runner::run() {
     record_.started = ::time(nullptr);
     record_.start_ticks = peer::start_of_process(std::to_string(record_.pid));
   }
+  if (options_.failures) {
+    failures_.emplace(*options_.failures);
+    plan_failure();
+  }
   for (;;) {
     perform();
     watch_all_pipes();
@@ -294,6 +298,17 @@ void Runner::act(const ArmCutOff& action) {
 void Runner::act(const ReportDeath& action) {
   const Process& process = processes_[value_of(action.process)];
   reporter_.died(process.id, process.child.pid, action.cause);
+}
+
+/// Kills a replica after a while, and again, as --inject-failures wants it.
+void Runner::plan_failure() {
+  const auto after = failures_->next();
+  if (!after || state_.is_over()) return;
+  deadlines_.push_back({monotonic_now() + *after, [this] {
+                          if (const auto process = failures_->choose(state_.spare()))
+                            state_.inject_failure(*process);
+                          plan_failure();
+                        }});
 }
 
 /// True if all processes have ended and all that they wrote was read. After an interrupt, the output does not

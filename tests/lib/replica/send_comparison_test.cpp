@@ -127,21 +127,24 @@ struct Replicas {
   explicit Replicas(std::uint32_t degree) : layout(*Layout::uniform(2, degree)) {
     for (std::uint32_t i = 0; i < degree; ++i) all.emplace_back(layout, ReplicaId{Rank{0}, i});
   }
-  /// Delivers all reports. Returns their number.
+  /// Delivers the reports of one replica to another one. Returns their number.
+  int deliver(std::uint32_t from, std::uint32_t to) {
+    int reports = 0;
+    while (const auto record = all[from].next_report(to)) {
+      ++reports;
+      if (const auto* const report = std::get_if<SendReport>(&*record))
+        BOOST_REQUIRE(all[to].on_report(from, *report).has_value());
+      else
+        all[to].on_ended(from);
+      all[from].note_reported(to);
+    }
+    return reports;
+  }
+  /// Delivers all reports.
   int deliver() {
     int reports = 0;
     for (std::uint32_t from = 0; from < all.size(); ++from)
-      for (std::uint32_t to = 0; to < all.size(); ++to)
-        while (from != to) {
-          const auto record = all[from].next_report(to);
-          if (!record) break;
-          ++reports;
-          if (const auto* const report = std::get_if<SendReport>(&*record))
-            BOOST_REQUIRE(all[to].on_report(from, *report).has_value());
-          else
-            all[to].on_ended(from);
-          all[from].note_reported(to);
-        }
+      for (std::uint32_t to = 0; to < all.size(); ++to) reports += from != to ? deliver(from, to) : 0;
     return reports;
   }
   Layout layout;
@@ -228,6 +231,34 @@ BOOST_AUTO_TEST_CASE(a_message_that_one_replica_has_not_sent_is_named_when_this_
         "the replicas of rank 0 have not sent the same: message 4 to rank 1 with tag 3 in communicator "
         "0: replica 0.0 has not sent it, replica 0.1 has sent 8 bytes, replica 0.2 has not sent it; the "
         "minority is replica 0.1");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_new_replica_may_have_compared_more_than_another_one) {
+  Replicas replicas(4);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    replicas.all[i].on_died(3);
+    for (int count = 0; count < 2; ++count) replicas.all[i].note_sent(kChannel, {.bytes = 8});
+  }
+  // Replica 1 has all reports. Replica 0 lacks that of replica 2.
+  for (std::uint32_t from = 0; from < 3; ++from)
+    for (std::uint32_t to = 0; to < 3; ++to)
+      if (from != to && (from != 2 || to != 0)) replicas.deliver(from, to);
+  for (std::uint32_t i = 0; i < 3; ++i) replicas.all[i].on_replaced(3);
+  replicas.all.pop_back();
+  replicas.all.push_back(replicas.all[1]);
+  replicas.all[3].become(3);
+  BOOST_TEST((replicas.all[0].entries() != 0 && replicas.all[3].entries() == 0));
+  replicas.deliver();
+  for (std::uint32_t i = 0; i < 4; ++i)
+    replicas.all[i].note_sent(kChannel, {.bytes = i == 3 ? std::uint64_t{9} : std::uint64_t{8}});
+  for (auto& one : replicas.all) one.end();
+  replicas.deliver();
+  for (auto& one : replicas.all) {
+    BOOST_TEST((one.is_over() && one.entries() == 0 && one.uncompared() == 0));
+    const auto found = one.take_differences();
+    BOOST_REQUIRE_EQUAL(found.size(), 1U);
+    BOOST_TEST((found[0].sequence == 2U && found[0].minority() == set_of(3)));
   }
 }
 
