@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "apps/program/output.hpp"
+#include "apps/run/determinism.hpp"
 #include "apps/run/guardian.hpp"
 #include "apps/run/options.hpp"
 #include "apps/run/runner.hpp"
@@ -43,5 +44,6 @@ int main(int argc, char** argv) {
   const auto wanted = parse_command_line(argc, argv);
   if (const auto* const end = std::get_if<EndNow>(&wanted)) return end->code;
   if (const auto* const list = std::get_if<ListOptions>(&wanted)) return print_runs(list->json);
-  return run_program(std::get<RunOptions>(wanted));
+  const auto& options = std::get<RunOptions>(wanted);
+  return options.runs != 0 ? check_determinism(options, run_program) : run_program(options);
 }

@@ -12,6 +12,7 @@
 #include "apps/run/run_state.hpp"
 #include "apps/units/option_values.hpp"
 #include "lib/replica/assignment.hpp"
+#include "lib/replica/verification.hpp"
 
 namespace rdmc::run {
 namespace {
@@ -61,6 +62,14 @@ std::string check_agree(const std::string& list) {
   return list.empty() ? "the list is empty" : "";
 }
 
+/// Returns an error text if `list` is not a list for --verify-except.
+std::string check_exceptions(const std::string& list) {
+  if (list.size() > replica::kMostOptionBytes) return "the list is too long";
+  replica::Verification ignored;
+  const auto added = add_exceptions(ignored, list);
+  return added ? "" : added.error().what;
+}
+
 }  // namespace
 
 Result<replica::Layout> layout_of_map(std::string_view map, std::uint32_t ranks, std::uint32_t degree) {
@@ -97,9 +106,10 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
   if (argc > 1 && std::string_view(argv[1]) == "ps") return parse_list(argc, argv);
   RunOptions options;
   std::uint32_t ranks = 0, degree = 2;
-  std::string map_file, agree, verify, fabric;
+  std::string map_file, agree, verify, exceptions, action, fabric, failures;
   std::uint64_t lag = 0;
-  bool strict = false;
+  bool strict = false, checks_determinism = false;
+  int runs = 5;
   CLI::App app{
       "Starts the ranks of a program on this machine. Each rank is started several times, as replicas, so "
       "that "
@@ -133,8 +143,42 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
                  "and tests")
       ->check(check_agree)
       ->type_name("LIST");
-  app.add_option("--verify", verify, "compare the messages of the replicas by a hash")
-      ->check(CLI::IsMember({"hash"}));
+  CLI::Option* const verify_option =
+      app.add_option(
+             "--verify", verify,
+             "compare the content of the messages of the replicas by a hash. Their lengths are always "
+             "compared")
+          ->check(CLI::IsMember({"hash"}));
+  app.add_option("--verify-except", exceptions,
+                 "do not compare the content of these messages: a list of tag=N and communicator=N")
+      ->check(check_exceptions)
+      ->needs(verify_option)
+      ->type_name("LIST");
+  app.add_option("--verify-action", action,
+                 "what happens when the content differs: end the run, or report the difference and go on")
+      ->check(CLI::IsMember({"end", "report"}))
+      ->needs(verify_option)
+      ->default_str("end");
+  CLI::Option* const check = app.add_flag(
+      "--check-determinism", checks_determinism,
+      "run the program several times without replicas, with messages in other orders, and report whether its "
+      "sends are the same, so that it can have replicas. Its standard output is not printed, and it reads no "
+      "input");
+  app.add_option("--runs", runs, "the number of runs of --check-determinism")
+      ->check(CLI::Range(2, 1000))
+      ->needs(check)
+      ->capture_default_str()
+      ->type_name("RUNS");
+  app.add_option(
+         "--inject-failures", failures,
+         "kill replicas at random, to test a program: a number of kills, about 10 in a second, or a rate "
+         "such as 0.5/s; ':SEED' after it chooses other victims and times. A rank always keeps a "
+         "replica")
+      ->check([](const std::string& text) {
+        const auto parsed = parse_failures(text);
+        return parsed ? std::string() : parsed.error().what;
+      })
+      ->type_name("SPEC");
   app.add_flag("--respawn,!--no-respawn", options.respawns,
                "replace replicas that have died (the default); --no-respawn switches it off");
   app.add_flag("--label", options.label, "print 'RANK: ' before each line of the standard output");
@@ -148,6 +192,8 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       "  0-123  the highest exit code of a rank, or the code with which the program was aborted\n"
       "  124    all replicas of a rank were lost\n"
       "  125    the run could not be started: wrong usage, or the program cannot be executed\n"
+      "  126    the replicas of a rank have not sent the same messages, or --check-determinism has found\n"
+      "         that a rank has not sent the same messages in two runs\n"
       "  130    interrupted by a signal");
   try {
     app.parse(argc, argv);
@@ -169,12 +215,19 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
   set(setting::kLag, lag_option->empty() ? "" : std::to_string(lag));
   set(setting::kAgree, agree);
   set(setting::kVerify, verify);
+  set(setting::kVerifyExcept, exceptions);
+  if (!failures.empty()) options.failures = *parse_failures(failures);
+  options.ignores_content = action == "report";
   set(setting::kFabric, fabric);
   auto map = map_file.empty() ? Result<std::string>() : content_of(map_file);
   auto layout =
       map ? layout_of_map(*map, ranks, degree) : Result<replica::Layout>(std::unexpected(map.error()));
   if (!layout) return EndNow{complain(layout.error(), kCannotStart)};
   options.layout = std::move(*layout);
+  if (checks_determinism) {
+    options.runs = runs;
+    options.layout = *replica::Layout::uniform(ranks, 1);
+  }
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/run/failure_plan.hpp"
 #include "dataplane/base/error.hpp"
 #include "lib/replica/layout.hpp"
 
@@ -19,8 +20,12 @@ struct RunOptions {
   std::string protocol;
   /// The settings that the processes get (replica::Assignment::options).
   std::map<std::string, std::string, std::less<>> settings;
-  bool respawns = true;  ///< dead replicas are replaced
-  bool label = false;    ///< each line has its rank before it
+  bool respawns = true;                 ///< dead replicas are replaced
+  bool ignores_content = false;         ///< the run goes on after a message whose content differs
+  std::optional<FailureSpec> failures;  ///< replicas are killed for a test
+  /// The number of runs whose sends are compared (determinism.hpp), or 0 for an ordinary run.
+  int runs = 0;
+  bool label = false;  ///< each line has its rank before it
   bool json = false;
   std::vector<std::string> command;
 };

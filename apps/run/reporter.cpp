@@ -98,6 +98,34 @@ void Reporter::differs(Rank rank, const Difference& difference) {
                      to_string(replica::ReplicaId{rank, difference.replica}), its_text, printed));
 }
 
+void Reporter::differs(const replica::SendDifference& difference) {
+  const std::string text = describe(difference);
+  if (options_.json) {
+    const auto& [context, to, tag] = difference.channel;
+    Json versions = Json::array(), minority = Json::array();
+    for (const auto& version : difference.versions) {
+      Json one{{"replica", version.replica}};
+      if (version.sent) {
+        one["bytes"] = version.sent->bytes;
+        one["digest"] = fmt::format("{:016x}", version.sent->digest);
+      }
+      versions.push_back(std::move(one));
+    }
+    replica::for_each_replica(difference.minority(),
+                              [&](std::uint32_t replica) { minority.push_back(replica); });
+    output_text_ += json_line({{"event", "difference"},
+                               {"rank", value_of(difference.source)},
+                               {"destination", value_of(to)},
+                               {"communicator", replica::communicator_of(context)},
+                               {"collective", replica::is_collective(context)},
+                               {"tag", tag},
+                               {"sequence", difference.sequence},
+                               {"versions", std::move(versions)},
+                               {"minority", std::move(minority)}});
+  }
+  report(text);
+}
+
 void Reporter::report(std::string_view text) {
   errors_text_ += complaint(text);
 }
@@ -109,7 +137,10 @@ void Reporter::summary(int code, const RunState& state, std::uint64_t differing,
                              {"exit", code},
                              {"deaths", state.deaths()},
                              {"respawns", state.respawns()},
+                             {"injected", state.injected()},
                              {"differing", differing},
+                             {"differences", state.differences()},
+                             {"uncompared", counters.uncompared},
                              {"seconds", seconds},
                              {"messages", counters.messages},
                              {"acknowledgements", counters.acknowledgements},

@@ -34,6 +34,7 @@ class Reporter {
   void output(Rank rank, const OutputPart& part);
   void error_line(const replica::ReplicaId& id, std::string_view line);
   void differs(Rank rank, const Difference& difference);
+  void differs(const replica::SendDifference& difference);
   /// Prints a text for people.
   void report(std::string_view text);
   void summary(int code, const RunState& state, std::uint64_t differing, double seconds);

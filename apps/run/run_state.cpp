@@ -23,10 +23,11 @@ std::string cause_of(const Exit& exit, bool has_joined) {
 
 }  // namespace
 
-RunState::RunState(replica::Layout layout, bool respawns)
+RunState::RunState(replica::Layout layout, bool respawns, bool ignores_content)
     : layout_(std::move(layout)),
       processes_(layout_.processes()),
       keeps_events_(respawns),
+      ignores_content_(ignores_content),
       respawns_dead_(respawns),
       attempts_(layout_.ranks()),
       alive_(layout_.processes()) {}
@@ -86,12 +87,32 @@ void RunState::finished(ProcessId process, const replica::RunCounters& counters)
   counters_.acknowledgements += counters.acknowledgements;
   counters_.syncs += counters.syncs;
   counters_.connections += counters.connections;
+  counters_.uncompared += counters.uncompared;
 }
 
 void RunState::aborted(ProcessId process, int code) {
   if (is_ending_ || at(process).has_ended) return;
   end(code, "replica " + to_string(layout_.replica(process)) + " has aborted the run with exit code " +
                 std::to_string(code));
+}
+
+void RunState::differed(ProcessId process, const replica::SendDifference& difference) {
+  const Rank rank = layout_.rank(process);
+  const auto& [context, to, tag] = difference.channel;
+  const bool is_possible = difference.source == rank && value_of(to) < layout_.ranks() &&
+                           std::ranges::all_of(difference.versions, [&](const auto& version) {
+                             return version.replica < layout_.degree(rank);
+                           });
+  if (is_ending_ || at(process).has_ended || !is_possible) return;
+  const bool is_new = differences_
+                          .insert({value_of(rank), static_cast<std::uint32_t>(context), value_of(to),
+                                   static_cast<std::uint32_t>(tag), difference.sequence})
+                          .second;
+  if (!is_new) return;
+  actions_.push_back(ReportDifference{difference});
+  if (ignores_content_ && difference.is_in_content()) return;
+  end(kDiffers, "the run ends, because the replicas of rank " + std::to_string(value_of(rank)) +
+                    " have not sent the same");
 }
 
 void RunState::link_lost(ProcessId process, const Error& cause) {
@@ -107,6 +128,30 @@ void RunState::cut_off(ProcessId process) {
   if (one.has_ended || one.has_finished || is_ending_ || one.lost.empty()) return;
   // The process must not go on without the others.
   one.killed_because = "its connection to rdmc_run had ended: " + one.lost;
+  actions_.push_back(SignalProcess{process, kKillSignal});
+}
+
+std::vector<ProcessId> RunState::spare() const {
+  std::vector<ProcessId> spare;
+  if (!has_started_ || are_all_done_ || is_ending_) return spare;
+  for (std::uint32_t rank = 0; rank < layout_.ranks(); ++rank) {
+    std::vector<ProcessId> living;
+    for (std::uint32_t i = 0; i < layout_.degree(Rank{rank}); ++i) {
+      const ProcessId process = layout_.process({Rank{rank}, i});
+      const Process& one = processes_[value_of(process)];
+      // A process that was killed, or that has lost its connection, may not have exited yet.
+      if (one.has_joined && !one.has_ended && !one.has_finished && one.killed_because.empty() &&
+          one.lost.empty())
+        living.push_back(process);
+    }
+    if (living.size() > 1) spare.insert(spare.end(), living.begin(), living.end());
+  }
+  return spare;
+}
+
+void RunState::inject_failure(ProcessId process) {
+  at(process).killed_because = "--inject-failures has chosen it";
+  ++injected_;
   actions_.push_back(SignalProcess{process, kKillSignal});
 }
 

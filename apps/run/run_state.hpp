@@ -5,6 +5,7 @@
 // if
 //   it exits before it has finished, whatever its exit code is. A program that never joins, such as
 //   /bin/echo, only has an exit code.
+// - If the replicas of a rank have not sent the same messages, the run ends.
 // - If all replicas of a rank have died, the run is lost: all other processes are ended.
 // - The exit code of the run is the highest one of the processes that have not died.
 // - If a replica has died and others of its rank live, one of them is forked, and the new process takes the
@@ -14,8 +15,10 @@
 // then takes the actions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -26,7 +29,7 @@
 namespace rdmc::run {
 
 /// The exit codes of rdmc_run that are not exit codes of a rank.
-inline constexpr int kLost = 124, kCannotStart = 125, kInterrupted = 130;
+inline constexpr int kLost = 124, kCannotStart = 125, kDiffers = 126, kInterrupted = 130;
 /// The numbers of the signals with which RunState ends processes.
 inline constexpr int kTerminateSignal = 15, kKillSignal = 9;
 /// The time between the request to end and SIGKILL, if the run is lost or aborted, and if it is interrupted.
@@ -64,6 +67,9 @@ struct ArmKill {
 /// Call RunState::cut_off() for this process after kCutOffTimeout.
 struct ArmCutOff {
   replica::ProcessId process{};
+};
+struct ReportDifference {
+  replica::SendDifference difference;
 };
 struct ReportDeath {
   replica::ProcessId process{};
@@ -104,13 +110,15 @@ struct DropFork {
 struct ReportNoRespawn {
   std::string reason;
 };
-using Action = std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath, ReportEnd,
-                            RequestFork, ArmFork, PassOnStreams, AdoptProcess, DropFork, ReportNoRespawn>;
+using Action =
+    std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath, ReportDifference,
+                 ReportEnd, RequestFork, ArmFork, PassOnStreams, AdoptProcess, DropFork, ReportNoRespawn>;
 
 class RunState {
  public:
-  /// If `respawns` is true, dead replicas are replaced.
-  explicit RunState(replica::Layout layout, bool respawns = false);
+  /// If `respawns` is true, dead replicas are replaced. If `ignores_content` is true, the run goes on when a
+  /// message of a replica differs from those of the others in its content only.
+  explicit RunState(replica::Layout layout, bool respawns = false, bool ignores_content = false);
 
   void joined(const replica::Join& join);
   /// The process can be forked now, cannot be forked, or was forked.
@@ -125,6 +133,8 @@ class RunState {
   void finished(replica::ProcessId process, const replica::RunCounters& counters);
   /// A process has requested the end of the run with this exit code.
   void aborted(replica::ProcessId process, int code);
+  /// The replicas of the rank of this process have not sent a message alike. The run ends.
+  void differed(replica::ProcessId process, const replica::SendDifference& difference);
   /// The connection to a process has ended. Unless the process has finished, it cannot take part any more.
   void link_lost(replica::ProcessId process, const Error& cause);
   /// Kills a process whose connection has ended, if it has not exited.
@@ -140,6 +150,12 @@ class RunState {
   /// Kills all processes that have not ended.
   void kill();
 
+  /// The processes that can be killed without the loss of a rank: those of a program that has started, whose
+  /// rank has another replica that has joined.
+  std::vector<replica::ProcessId> spare() const;
+  /// Kills a process, which must be one of spare().
+  void inject_failure(replica::ProcessId process);
+
   std::vector<Action> take_actions();
   /// True if all processes have ended.
   bool is_over() const { return alive_ == 0; }
@@ -147,7 +163,10 @@ class RunState {
   std::uint32_t alive() const { return alive_; }
   std::uint32_t deaths() const { return deaths_; }
   std::uint32_t respawns() const { return respawns_; }
+  std::uint32_t injected() const { return injected_; }
   const replica::RunCounters& counters() const { return counters_; }
+  /// The number of messages of which processes have told that the replicas have not sent them alike.
+  std::size_t differences() const { return differences_.size(); }
   /// True if the process has ended in order.
   bool has_ended_well(replica::ProcessId process) const {
     const Process& one = processes_[value_of(process)];
@@ -194,18 +213,21 @@ class RunState {
   std::vector<Process> processes_;
   std::vector<Action> actions_;
   std::uint64_t last_event_ = 0;
-  const bool keeps_events_;
+  const bool keeps_events_, ignores_content_;
   bool respawns_dead_;
   std::vector<std::optional<Attempt>> attempts_;  ///< by rank
   std::uint64_t last_request_ = 0;
   std::vector<replica::NumberedEvent> events_;  ///< all of the run, for processes that join later
-  std::uint32_t respawns_ = 0;
+  std::uint32_t respawns_ = 0, injected_ = 0;
   bool is_joined_ = false;  ///< a process has joined
   bool has_started_ = false, are_all_done_ = false;
   bool is_ending_ = false;
   int end_code_ = 0;
   std::uint32_t alive_, deaths_ = 0;
   replica::RunCounters counters_;
+  /// The rank, the context, the destination, the tag and the number of each message that differs. All
+  /// replicas of a rank find the same differences.
+  std::set<std::array<std::uint32_t, 5>> differences_;
 };
 
 }  // namespace rdmc::run

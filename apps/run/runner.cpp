@@ -82,7 +82,7 @@ Runner::Runner(const RunOptions& options, const ProcessSettings& settings, Guard
       guardian_(guardian),
       poller_(std::move(poller)),
       reporter_(std::move(reporter)),
-      state_(options.layout, options.respawns),
+      state_(options.layout, options.respawns, options.ignores_content),
       has_said_difference_(options.layout.ranks()) {
   for (std::uint32_t rank = 0; rank < options.layout.ranks(); ++rank)
     mergers_.emplace_back(options.layout.degree(Rank{rank}));
@@ -142,6 +142,10 @@ Result<void> Runner::open_server() {
       .forked =
           [this](ProcessId process, const replica::Forked& forked) {
             post([this, process, forked] { state_.forked(process, forked.request); });
+          },
+      .differed =
+          [this](ProcessId process, const replica::SendDifference& difference) {
+            post([this, process, difference] { state_.differed(process, difference); });
           },
       .lost =
           [this](ProcessId process, const Error& cause) {
@@ -217,6 +221,10 @@ int Runner::run() {
     record_.started = ::time(nullptr);
     record_.start_ticks = peer::start_of_process(std::to_string(record_.pid));
   }
+  if (options_.failures) {
+    failures_.emplace(*options_.failures);
+    plan_failure();
+  }
   for (;;) {
     perform();
     watch_all_pipes();
@@ -290,6 +298,17 @@ void Runner::act(const ArmCutOff& action) {
 void Runner::act(const ReportDeath& action) {
   const Process& process = processes_[value_of(action.process)];
   reporter_.died(process.id, process.child.pid, action.cause);
+}
+
+/// Kills a replica after a while, and again, as --inject-failures wants it.
+void Runner::plan_failure() {
+  const auto after = failures_->next();
+  if (!after || state_.is_over()) return;
+  deadlines_.push_back({monotonic_now() + *after, [this] {
+                          if (const auto process = failures_->choose(state_.spare()))
+                            state_.inject_failure(*process);
+                          plan_failure();
+                        }});
 }
 
 /// True if all processes have ended and all that they wrote was read. After an interrupt, the output does not

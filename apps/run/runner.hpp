@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/failure_plan.hpp"
 #include "apps/run/guardian.hpp"
 #include "apps/run/input_feed.hpp"
 #include "apps/run/options.hpp"
@@ -85,7 +86,9 @@ class Runner {
   void act(const ArmKill& action);
   void act(const ArmCutOff& action);
   void act(const ReportDeath& action);
+  void act(const ReportDifference& action) { reporter_.differs(action.difference); }
   void act(const ReportEnd& action) { reporter_.report(action.reason); }
+  void plan_failure();
   // runner_recovery.cpp
   void act(const RequestFork& action);
   void act(const ArmFork& action);
@@ -115,6 +118,7 @@ class Runner {
   Poller poller_;
   Reporter reporter_;
   RunState state_;
+  std::optional<FailurePlan> failures_;
   std::vector<OutputMerger> mergers_;  ///< one for each rank
   std::vector<Process> processes_;
   std::map<std::uint32_t, NewProcess> new_processes_;

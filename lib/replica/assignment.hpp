@@ -41,7 +41,12 @@ inline constexpr std::string_view kStrict = "strict";  ///< "1": sends complete 
 inline constexpr std::string_view kLag = "lag";        ///< the bytes by which a shadow may lag behind
 inline constexpr std::string_view kAgree = "agree";    ///< a list of "time", "random" and "tests"
 inline constexpr std::string_view kVerify = "verify";  ///< "hash": the replicas compare their messages
-inline constexpr std::string_view kFabric = "fabric";  ///< the fabric of the data path
+/// Messages that are not compared: "tag=5,communicator=2"
+inline constexpr std::string_view kVerifyExcept = "verify-except";
+/// A folder in which each process logs what it sends (send_log.hpp)
+inline constexpr std::string_view kLogSends = "log-sends";
+inline constexpr std::string_view kPerturb = "perturb";  ///< the seed of a Perturbation
+inline constexpr std::string_view kFabric = "fabric";    ///< the fabric of the data path
 }  // namespace option
 
 /// The limits for the settings. A setting that exceeds them counts as damaged.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <charconv>
 #include <thread>
 #include <utility>
 
@@ -15,16 +16,23 @@
 namespace rdmc::replica {
 namespace {
 
-/// The longest time that a call waits in the engine before it looks for events of the run.
-constexpr Duration kLook = milliseconds(100);
-/// The limits for the steps in which a process waits for rdmc_run.
-constexpr Duration kJoinPatience = seconds(60), kFinishPatience = seconds(10);
+/// The longest time for which a process waits for the start of the run.
+constexpr Duration kJoinPatience = seconds(60);
 /// The longest time that rdmc_run may take to report the death of a process whose link has failed.
 constexpr Duration kDeathPatience = seconds(30);
 
 /// True if a link has failed for a reason that has nothing to do with the life of the peer.
 bool is_fault(Errc code) {
   return code == Errc::protocol_error || code == Errc::resource_limit;
+}
+
+Result<Messenger::Options> messenger_options(const Assignment& assignment) {
+  Messenger::Options options{.is_strict = assignment.option(option::kStrict) == "1",
+                             .verification = {.is_on = assignment.option(option::kVerify) == "hash"}};
+  if (const auto list = assignment.option(option::kVerifyExcept); !list.empty())
+    if (auto added = add_exceptions(options.verification, list); !added)
+      return std::unexpected(added.error());
+  return options;
 }
 
 std::atomic<bool> has_job = false;
@@ -76,7 +84,10 @@ Result<std::unique_ptr<JobState>> JobState::start() {
 Result<void> JobState::join(const Assignment& assignment) {
   auto protocol = make_protocol(assignment.protocol, assignment.layout, assignment.self);
   if (!protocol) return std::unexpected(protocol.error());
+  auto settings = messenger_options(assignment);
+  if (!settings) return std::unexpected(settings.error());
   assignment_ = assignment;
+  if (auto prepared = prepare_check(); !prepared) return prepared;
   const ProcessId own = assignment.process();
   const std::uint32_t processes = assignment.layout.processes();
   Address local = assignment.launcher;
@@ -96,9 +107,8 @@ Result<void> JobState::join(const Assignment& assignment) {
         [this](ProcessId to, Links::Incarnation incarnation, fabric::ConnectionBlob blob) {
           network_.connections->dial(to, incarnation, std::move(blob));
         });
-    messenger_.emplace(*network_.links, std::move(*protocol),
-                       Messenger::Options{.is_strict = assignment.option(option::kStrict) == "1"});
-    network_.links->serve(*messenger_);
+    messenger_.emplace(*network_.links, std::move(*protocol), std::move(*settings));
+    network_.links->serve(*messenger_, perturbation_.get());
     network_.driver->thread().engine().add(*this);
   }
   auto started = join_run();
@@ -111,6 +121,25 @@ Result<void> JobState::join(const Assignment& assignment) {
     has_started_ = true;
   }
   network_.connections->set_addresses(std::move(started->addresses));
+  return {};
+}
+
+// rdmc_run --check-determinism has started this process.
+Result<void> JobState::prepare_check() {
+  if (const auto folder = assignment_.option(option::kLogSends); !folder.empty()) {
+    auto log = SendLog::create(std::string(folder), assignment_.self.rank);
+    if (!log) return std::unexpected(log.error());
+    send_log_ = std::move(*log);
+  }
+  if (const auto seed = assignment_.option(option::kPerturb); !seed.empty()) {
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), number);
+    if (error != std::errc() || end != seed.data() + seed.size() || assignment_.layout.most_degree() > 1)
+      return fail(Errc::invalid_argument, "the setting 'perturb' is damaged, or ranks have replicas");
+    // Each process gets an order of its own.
+    number = number * Layout::kMostProcesses + value_of(assignment_.process());
+    perturbation_ = std::make_unique<Perturbation>(number, assignment_.layout.processes());
+  }
   return {};
 }
 
@@ -217,6 +246,7 @@ void JobState::handle_events() {
       noted_fork_ = noted->request;
     } else if (std::holds_alternative<Aborted>(event.what)) {
       end_ = Error{Errc::cancelled, "the run has been aborted"};
+      if (!first_difference_.empty()) end_->what += ": " + first_difference_;
     } else if (std::holds_alternative<AllDone>(event.what)) {
       are_all_done_ = true;
     } else if (const auto* const lost = std::get_if<LauncherLost>(&event.what)) {
@@ -245,6 +275,7 @@ std::size_t JobState::work(Time now) {
   const bool has_events = has_started_ && network_.run->has_events();
   if (has_events) handle_events();
   if (!network_.links->broken().empty()) handle_broken_links(now);
+  if (has_started_ && messenger_->has_differences()) tell_differences();
   return has_events ? 1 : 0;
 }
 
@@ -255,6 +286,7 @@ void JobState::on_out_of_memory() {
 Result<RequestId> JobState::send(ContextId context, std::span<const std::byte> bytes, int to, int tag) {
   const Call call(*this);
   if (auto may = check(); !may) return std::unexpected(may.error());
+  if (send_log_) send_log_->add(context, static_cast<std::uint32_t>(to), tag, bytes);
   const RequestId request = messenger_->send(context, bytes, static_cast<std::uint32_t>(to), tag);
   if (network_.links) network_.links->flush_when_due();
   return request;
@@ -270,7 +302,14 @@ Result<RequestId> JobState::receive(ContextId context, std::span<std::byte> byte
 
 std::optional<JobState::Completion> JobState::find_complete(std::span<const RequestId> requests,
                                                             bool is_choice) {
-  const auto index = messenger_->choose(requests);
+  std::optional<std::size_t> index;
+  if (perturbation_) {
+    std::vector<std::size_t> indices;
+    const auto shuffled = perturbation_->shuffled(requests, indices);
+    if (const auto chosen = messenger_->choose(shuffled)) index = indices[*chosen];
+  } else {
+    index = messenger_->choose(requests);
+  }
   if (!index) return std::nullopt;
   return Completion{*index, messenger_->take(requests[*index], is_choice || requests.size() > 1)};
 }
@@ -317,6 +356,7 @@ Result<Delivery> JobState::send_and_wait(ContextId context, std::span<const std:
                                          int tag) {
   Call call(*this);
   if (auto may = check(); !may) return std::unexpected(may.error());
+  if (send_log_) send_log_->add(context, static_cast<std::uint32_t>(to), tag, bytes);
   return wait(call, messenger_->send(context, bytes, static_cast<std::uint32_t>(to), tag));
 }
 
@@ -359,52 +399,6 @@ Result<std::optional<Delivery>> JobState::probe(ContextId context, int from, int
 void JobState::progress() {
   Call call(*this);
   turn(call, {});
-}
-
-// The process serves the others until the program has ended everywhere. If a replica dies before that, others
-// may still need what this process has sent.
-Result<void> JobState::finish() {
-  Call call(*this);
-  if (auto may = check(); !may) return may;
-  if (network_.run) {
-    is_done_ = true;
-    if (auto told = network_.run->done(); !told) return told;
-    while (!are_all_done_) {
-      turn(call, kLook);
-      if (auto may = check(); !may) return may;
-    }
-    network_.links->close({Errc::cancelled, "the Job has been finished"});
-  }
-  end_ = Error{Errc::cancelled, "the Job has been finished"};
-  if (!network_.run) return {};
-  const auto& sent = messenger_->counters();
-  return network_.run->finish({.messages = sent.messages,
-                               .acknowledgements = sent.acknowledgements,
-                               .syncs = 0,
-                               .connections = network_.links->connections()},
-                              kFinishPatience);
-}
-
-void JobState::abort(int code) {
-  if (is_forked) return;
-  {
-    const Call call(*this);
-    end_ = Error{Errc::cancelled, "the run has been aborted"};
-    if (network_.links) network_.links->close(*end_);
-  }
-  if (network_.run) network_.run->abort(code, kFinishPatience);
-}
-
-JobCounters JobState::counters() const {
-  const Call call(*this);
-  const auto& sent = messenger_->counters();
-  return {.messages = sent.messages,
-          .acknowledgements = sent.acknowledgements,
-          .syncs = 0,
-          .connections = network_.links ? network_.links->connections() : 0,
-          .unexpected = sent.unexpected,
-          .bytes_sent = sent.bytes_sent,
-          .bytes_received = sent.bytes_received};
 }
 
 }  // namespace rdmc::replica

@@ -15,8 +15,10 @@
 #include "lib/replica/driver.hpp"
 #include "lib/replica/links.hpp"
 #include "lib/replica/messenger.hpp"
+#include "lib/replica/perturbation.hpp"
 #include "lib/replica/process_fork.hpp"
 #include "lib/replica/run_link.hpp"
+#include "lib/replica/send_log.hpp"
 
 namespace rdmc::replica {
 
@@ -125,6 +127,8 @@ class JobState : private engine::Poller {
   static bool is_forked;
 
   JobState();
+  /// The longest time that a call waits in the engine before it looks for events of the run.
+  static constexpr Duration kLook = milliseconds(100);
   // The poller handles what the run tells this process. So that happens even while the program computes.
   std::size_t work(Time now) override;
   void on_out_of_memory() override;
@@ -135,6 +139,8 @@ class JobState : private engine::Poller {
   void handle_events();
   void note_death(ProcessId process, const std::string& cause);
   void handle_broken_links(Time now);
+  void tell_differences();
+  Result<void> prepare_check();
   // These functions are called inside of a call.
   Result<Completion> wait_any(Call& call, std::span<const RequestId> requests);
   Result<Delivery> wait(Call& call, RequestId request);
@@ -156,10 +162,14 @@ class JobState : private engine::Poller {
   Network network_;
   std::unique_ptr<Carrier> no_carrier_;
   std::optional<Messenger> messenger_;
+  std::optional<SendLog> send_log_;             ///< for --check-determinism
+  std::unique_ptr<Perturbation> perturbation_;  ///< for --check-determinism; may be null
   std::shared_ptr<JobState*> self_pointer_;
   std::uint64_t next_context_ = 0;
   std::optional<Communicator> world_, self_;
   std::optional<Error> end_;           ///< why nothing can be done any more
+  int told_differences_ = 0;           ///< the number of differences of which rdmc_run was told
+  std::string first_difference_;       ///< the text that describes it
   bool are_all_done_ = false;          ///< no process needs another one any more
   Time broken_since_ = Time::never();  ///< when Links::broken() has got its first link
   StandardStreams streams_ = StandardStreams::now();

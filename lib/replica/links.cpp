@@ -55,7 +55,7 @@ void Links::forget_all(peer::FabricThread& thread, ProcessId own) {
   dirty_.clear();
   failing_.clear();
   broken_.clear();
-  acknowledge_at_ = release_at_ = Time::never();
+  send_deferred_at_ = release_at_ = judge_at_ = Time::never();
   hold_.reset();
   connections_ = 0;
   thread_->engine().add(*this);
@@ -123,6 +123,7 @@ void Links::on_died(ProcessId process, const Error& cause) {
   dead.state = State::failed;
   std::erase(active_, process);
   std::erase_if(broken_, [&](const Broken& link) { return link.process == process; });
+  if (perturbation_) perturbation_->release(*messenger_, process);
   messenger_->on_failed(process, cause);
   dead.link.reset();
 }
@@ -225,16 +226,36 @@ std::size_t Links::work(Time now) {
     done += poll(from, entry(from));
     if (i < active_.size() && active_[i] != from) --i;  // The link has failed.
   }
-  if (!messenger_->has_acknowledgements()) {
-    acknowledge_at_ = Time::never();
-  } else if (acknowledge_at_ == Time::never()) {
-    acknowledge_at_ = now + kAcknowledgementDelay;
-  } else if (now >= acknowledge_at_) {
-    acknowledge_at_ = Time::never();
-    messenger_->send_acknowledgements();
+  if (!messenger_->has_deferred()) {
+    send_deferred_at_ = Time::never();
+  } else if (send_deferred_at_ == Time::never()) {
+    send_deferred_at_ = now + kDeferral;
+  } else if (now >= send_deferred_at_) {
+    send_deferred_at_ = Time::never();
+    messenger_->send_deferred();
   }
   watch_hold(now);
+  watch_sends(now);
+  if (perturbation_) perturb(now);
   return done + flush();
+}
+
+void Links::watch_sends(Time now) {
+  const std::uint64_t changed = messenger_->sends_changed();
+  if (changed != sends_changed_) {
+    sends_changed_ = changed;
+    judge_at_ = messenger_->are_sends_uncompared() ? now + kDivergedPatience : Time::never();
+  } else if (now >= judge_at_) {
+    judge_at_ = Time::never();
+    messenger_->judge_waiting();
+  }
+}
+
+void Links::perturb(Time now) {
+  if (perturb_at_ == Time::never() && perturbation_->has_delayed()) perturb_at_ = now + kPerturbation;
+  if (now < perturb_at_) return;
+  for (const auto& [process, cause] : perturbation_->turn(*messenger_)) fail(process, cause);
+  perturb_at_ = perturbation_->has_delayed() ? now + kPerturbation : Time::never();
 }
 
 void Links::watch_hold(Time now) {
@@ -286,7 +307,9 @@ Result<void> Links::on_completion(ProcessId from, Entry& peer, const fabric::Com
   if (immediate >> 16 == fabric::FrameLink::kFrameSlot) {
     const auto records = peer.link->frame(completion);
     if (!records) return std::unexpected(records.error());
-    if (auto handled = messenger_->on_records(from, *records); !handled) return handled;
+    auto handled = perturbation_ ? perturbation_->on_records(*messenger_, from, *records)
+                                 : messenger_->on_records(from, *records);
+    if (!handled) return handled;
   } else if (auto handled = messenger_->on_write_arrived(from, immediate, completion.byte_count); !handled) {
     return handled;
   }

@@ -3,6 +3,7 @@
 // payload of a Messenger. Used on the thread that runs the engine.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "dataplane/fabric/frame_link.hpp"
 #include "lib/replica/carrier.hpp"
 #include "lib/replica/messenger.hpp"
+#include "lib/replica/perturbation.hpp"
 #include "lib/replica/slab.hpp"
 
 namespace rdmc::replica {
@@ -25,14 +27,20 @@ class Links final : public Carrier, public engine::Poller {
   /// A peer that gives no sign of life for this time has failed. This is long, because a process may be
   /// stopped for a while. rdmc_run reports a death much earlier.
   static constexpr Duration kSilence = seconds(32);
-  /// Acknowledgements wait for this time, so that one of them can stand for many messages. With 0.2 ms, a
-  /// program of four ranks on two cores took 1.5 times as long. Nobody waits for them: a message that its
-  /// sender has not copied, and a quarter of a window of messages, are acknowledged at once.
-  static constexpr Duration kAcknowledgementDelay = milliseconds(20);
+  /// Acknowledgements and reports wait for this time, so that one of them can stand for many messages. With
+  /// 0.2 ms, a program of four ranks on two cores took 1.5 times as long. Nobody waits for them: a message
+  /// that its sender has not copied, and a quarter of a window of messages, are acknowledged at once.
+  static constexpr Duration kDeferral = milliseconds(20);
   /// A message that has not been seen by the other replicas holds messages back for at most this time. The
   /// first value is for the usual case, in which a replica gets nothing from replicas with other numbers:
   /// then the order matters only if one dies in this time. The second value is longer than kSilence.
   static constexpr Duration kHoldPatience = milliseconds(50), kHoldPatienceIfCrossed = seconds(40);
+  /// Two replicas that have each sent a message that the other one has not sent have diverged if nothing new
+  /// is sent for this time. In a program whose messages have different orders at its replicas, they may only
+  /// wait for slow ranks. So this is long.
+  static constexpr Duration kDivergedPatience = seconds(40);
+  /// The time between two turns of a Perturbation.
+  static constexpr Duration kPerturbation = microseconds(100);
   /// The largest number of writes in flight on one link.
   static constexpr std::uint32_t kMostWrites = 64;
 
@@ -46,7 +54,11 @@ class Links final : public Carrier, public engine::Poller {
   Links(peer::FabricThread& thread, ProcessId own, std::uint32_t processes, Dial dial);
   ~Links() override;
   /// Must be called before anything is sent or received. `messenger` must exist longer.
-  void serve(Messenger& messenger) { messenger_ = &messenger; }
+  /// `perturbation` may be null. It is for processes without replicas, and must exist longer, too.
+  void serve(Messenger& messenger, Perturbation* perturbation = nullptr) {
+    messenger_ = &messenger;
+    perturbation_ = perturbation;
+  }
 
   /// A new process takes the place of a dead one. This process connects to it only after on_joined(). The
   /// other one may connect to this one at any time.
@@ -103,7 +115,7 @@ class Links final : public Carrier, public engine::Poller {
 
   std::size_t work(Time now) override;
   Time next_deadline() const override {
-    return failing_.empty() ? std::min(acknowledge_at_, release_at_) : Time{};
+    return failing_.empty() ? std::min({send_deferred_at_, release_at_, judge_at_, perturb_at_}) : Time{};
   }
   void on_out_of_memory() override;
 
@@ -122,12 +134,15 @@ class Links final : public Carrier, public engine::Poller {
   Result<void> make_link(Entry& entry);
   std::size_t poll(ProcessId from, Entry& entry);
   void watch_hold(Time now);
+  void watch_sends(Time now);
+  void perturb(Time now);
   Result<void> on_completion(ProcessId from, Entry& entry, const fabric::Completion& completion);
 
   peer::FabricThread* thread_;
   ProcessId own_;
   const Dial dial_;
   Messenger* messenger_ = nullptr;
+  Perturbation* perturbation_ = nullptr;
   std::vector<Entry> entries_;
   bool may_dial_ = true;           ///< false between forget_all() and connect_again()
   std::vector<ProcessId> active_;  ///< processes whose links are connected or open
@@ -136,9 +151,12 @@ class Links final : public Carrier, public engine::Poller {
   /// in the middle of a call of room().
   std::vector<std::pair<ProcessId, Error>> failing_;
   std::vector<Broken> broken_;
-  Time acknowledge_at_ = Time::never();
+  Time send_deferred_at_ = Time::never();
   std::optional<std::uint64_t> hold_;  ///< Messenger::oldest_hold() in the last turn
   Time release_at_ = Time::never();    ///< when this hold ends at the latest
+  std::uint64_t sends_changed_ = 0;    ///< Messenger::sends_changed() in the last turn
+  Time judge_at_ = Time::never();      ///< when replicas that wait have diverged
+  Time perturb_at_ = Time::never();    ///< the next turn of the Perturbation
   Slab<std::unique_ptr<fabric::MemoryRegion>> exposed_;
   std::uint64_t connections_ = 0;
   std::array<fabric::Completion, 64> polled_;

@@ -11,13 +11,14 @@ namespace rdmc::replica {
 Messenger::Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol, Options options)
     : carrier_(&carrier),
       protocol_(std::move(protocol)),
-      options_(options),
+      options_(std::move(options)),
       own_(protocol_->layout().process(protocol_->self())),
       own_rank_(protocol_->self().rank),
       is_replicated_(protocol_->layout().degree(own_rank_) > 1),
       peers_(protocol_->layout().processes()),
       rank_failures_(protocol_->layout().ranks()),
-      kept_bytes_(protocol_->layout().ranks()) {}
+      kept_bytes_(protocol_->layout().ranks()),
+      comparison_(protocol_->layout(), protocol_->self()) {}
 
 RequestId Messenger::id_of(std::uint32_t index) const {
   return RequestId{std::uint64_t{requests_[index].generation} << 32 | index};
@@ -127,6 +128,7 @@ void Messenger::remove_context(ContextId context) {
   cached_ = nullptr;
   contexts_.erase(context);
   close_channels(context);
+  if (comparison_.is_active()) comparison_.close(context);
 }
 
 RequestId Messenger::send(ContextId context, std::span<const std::byte> bytes, std::uint32_t to,
@@ -149,6 +151,7 @@ RequestId Messenger::send(ContextId context, std::span<const std::byte> bytes, s
     return id;
   }
   const ReplicaSet awaited = has_numbers(rank) ? number_message(envelope, rank) : 0;
+  if (comparison_.is_active()) note_sent(rank, envelope, bytes);
   ReplicaSet unsent = 0;
   for_each_replica(protocol_->toward(rank).receivers, [&](std::uint32_t replica) {
     const ProcessId process = protocol_->process(rank, replica);
@@ -287,7 +290,10 @@ void Messenger::on_failed(ProcessId process, const Error& cause) {
   end_holds();
   fail_outgoing(dead, is_last ? std::optional(cause) : std::nullopt);
   drop_arrivals(process, is_last, cause);
-  if (dead.rank == own_rank_) take_over();
+  if (dead.rank == own_rank_) {
+    comparison_.on_died(dead.replica);
+    take_over();
+  }
   end_recovery(process);
   if (!is_last) return;
   for (std::uint32_t i = 0; i < requests_.end(); ++i) {

@@ -28,7 +28,9 @@
 #include "lib/replica/match_queue.hpp"
 #include "lib/replica/records.hpp"
 #include "lib/replica/replication.hpp"
+#include "lib/replica/send_comparison.hpp"
 #include "lib/replica/slab.hpp"
+#include "lib/replica/verification.hpp"
 
 namespace rdmc::replica {
 
@@ -81,12 +83,16 @@ class Messenger {
     std::uint64_t repeated = 0;          ///< messages that had arrived before from another replica
     std::uint64_t sent_for_dead = 0;     ///< messages sent in place of a dead replica of this rank
     std::uint64_t questions = 0;         ///< questions to other replicas of this rank
+    std::uint64_t reports = 0;           ///< reports of sent messages to other replicas of this rank
   };
 
   struct Options {
     /// If true, a send is complete only when all replicas of the receiver have the message (SDR-MPI,
     /// Algorithm 1, lines 12 to 14). Otherwise a short message is copied, and is complete at once.
     bool is_strict = false;
+    /// Which messages the replicas of a rank compare by a digest. Their lengths and numbers are always
+    /// compared (send_comparison.hpp).
+    Verification verification{};
   };
 
   Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> protocol, Options options);
@@ -142,11 +148,28 @@ class Messenger {
   /// The process is dead, or has broken the protocol. If its rank has no other replica, all that depends on
   /// it fails with `cause`.
   void on_failed(ProcessId process, const Error& cause);
-  /// Acknowledgements are sent when many are due, or when a sender waits for them. The driver must call
-  /// send_acknowledgements() a short time after has_acknowledgements() has become true, so that the others
-  /// can come.
-  bool has_acknowledgements() const { return !acknowledging_.empty(); }
-  void send_acknowledgements();
+  /// Acknowledgements, and reports of sent messages, are deferred, so that one record can stand for many
+  /// messages. They are sent at once when many are due, or when a sender waits for an acknowledgement. The
+  /// driver must call send_deferred() a short time after has_deferred() has become true.
+  bool has_deferred() const;
+  void send_deferred();
+
+  // -- The comparison of what the replicas of this rank send. --
+
+  /// The program has ended its part at this process, and sends nothing more.
+  void end_sends();
+  /// True if the program has ended at all living replicas of this rank, and what they have sent has been
+  /// compared.
+  bool are_sends_compared() const { return !comparison_.is_active() || comparison_.is_over(); }
+  bool has_differences() const { return comparison_.has_differences(); }
+  std::vector<SendDifference> take_differences() { return comparison_.take_differences(); }
+  /// If true, the driver must call judge_waiting() when sends_changed() has returned the same number for a
+  /// long time.
+  bool are_sends_uncompared() const { return comparison_.has_uncompared(); }
+  std::uint64_t sends_changed() const { return comparison_.changes(); }
+  void judge_waiting() { comparison_.judge_waiting(); }
+  /// The number of messages that were not compared, because a replica was too far ahead.
+  std::uint64_t uncompared() const { return comparison_.uncompared(); }
 
   /// The number of the oldest message that holds back messages of this process (see messenger_order.cpp), or
   /// nullopt if there is none.
@@ -262,6 +285,7 @@ class Messenger {
     std::size_t due_bytes = 0;            ///< the length of the messages that they acknowledge
     bool is_due_now = false;              ///< the acknowledgements must be sent as soon as there is space
     std::deque<Record> notices;           ///< questions and sightings that wait for space
+    bool is_reporting = false;            ///< reports must be sent as soon as there is space
     bool is_held = false;                 ///< it is in `held_`
     std::optional<Error> failure;
   };
@@ -338,6 +362,13 @@ class Messenger {
   void answer_waiting(std::uint32_t channel);
   Result<void> handle(ProcessId from, const Question& question);
   Result<void> handle(ProcessId from, const Sighting& sighting);
+
+  // Reports to the other replicas of this rank.
+  void note_sent(Rank to, const Envelope& envelope, std::span<const std::byte> bytes);
+  void begin_reports();
+  bool send_reports(ProcessId to);
+  Result<void> handle(ProcessId from, const SendReport& report);
+  Result<void> handle(ProcessId from, const SendsEnded& ended);
   void close(std::uint32_t arrival);
   void remove_arrival(std::uint32_t arrival);
   void pump(ProcessId to);
@@ -399,6 +430,7 @@ class Messenger {
     std::uint64_t number = 0;
   };
   std::vector<EarlyFence> early_fences_;  ///< fences of recoveries that this process has not learned of
+  SendComparison comparison_;
   Counters counters_;
 };
 

@@ -49,6 +49,7 @@ void Messenger::on_recovering(ProcessId process, ProcessId parent, std::uint64_t
       if (id.replica < channel.seen.size()) channel.seen[id.replica] = long_before(channel.expected);
     });
     for (const Hold& hold : holds_) note(process, Question{hold.sight});
+    comparison_.on_replaced(id.replica);
     hand_over();
   } else {
     supply(id.rank, id.replica);
@@ -235,6 +236,7 @@ void Messenger::forget_link_of(std::uint32_t index) {
 void Messenger::become(ProcessId process) {
   const ProcessId parent = std::exchange(own_, process);
   protocol_->become(protocol_->replica(process));
+  comparison_.become(protocol_->self().replica);
   recoveries_.clear();
   early_fences_.clear();
   counters_ = {};

@@ -200,11 +200,16 @@ void Messenger::acknowledge_to(ReplicaSet replicas, Rank source, std::uint32_t c
   });
 }
 
-void Messenger::send_acknowledgements() {
+bool Messenger::has_deferred() const {
+  return !acknowledging_.empty() || (comparison_.is_active() && comparison_.due() != 0);
+}
+
+void Messenger::send_deferred() {
   for (const ProcessId to : std::vector(acknowledging_)) {
     peer(to).is_due_now = true;
     pump(to);
   }
+  if (comparison_.is_active()) begin_reports();
 }
 
 // Sends the acknowledgements that are due. Returns false if there is no space.
@@ -386,7 +391,7 @@ void Messenger::remove_arrival(std::uint32_t index) {
 }
 
 bool Messenger::is_settled() const {
-  if (!acknowledging_.empty() || !holds_.empty()) return false;
+  if (has_deferred() || !holds_.empty()) return false;
   for (std::uint32_t i = 0; i < outgoing_.end(); ++i)
     if (const Outgoing* const message = outgoing_.find(i); message && !message->request) return false;
   return true;

@@ -104,6 +104,7 @@ void Messenger::pump(ProcessId to) {
     receiver.consumed = 0;
   }
   if (receiver.is_due_now && !send_due(to)) return;
+  if (receiver.is_reporting && !send_reports(to)) return;
   while (!receiver.notices.empty()) {
     const auto room = carrier_->room(to, kLongestRecordBytes);
     if (room.empty()) return;

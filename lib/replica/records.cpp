@@ -16,12 +16,16 @@ enum class Kind : std::uint8_t {
   acknowledgement,
   question,
   sighting,
-  fence
+  fence,
+  send_report,
+  sends_ended
 };
 
 constexpr std::size_t kEnvelopeBytes = 16, kAnnouncementBytes = kEnvelopeBytes + 16, kGrantBytes = 32,
-                      kConsumedBytes = 8, kAcknowledgementBytes = 16, kSightBytes = 16, kFenceBytes = 16;
+                      kConsumedBytes = 8, kAcknowledgementBytes = 16, kSightBytes = 16, kFenceBytes = 16,
+                      kReportBytes = 16;
 static_assert(kEagerHeadBytes == kRecordHeadBytes + kEnvelopeBytes);
+static_assert(kSendReportHeadBytes == kRecordHeadBytes + kReportBytes);
 static_assert(kLongestRecordBytes == kRecordHeadBytes + kAnnouncementBytes &&
               kAnnouncementBytes >= kGrantBytes);
 
@@ -104,6 +108,16 @@ std::size_t put_body(std::byte* out, const Fence& fence) {
   return kFenceBytes;
 }
 
+std::size_t put_body(std::byte* out, const SendReport& report) {
+  put(out, Sight{.channel = report.channel, .sequence = report.first});
+  std::ranges::copy(report.sent, out + kReportBytes);
+  return kReportBytes + report.sent.size();
+}
+
+std::size_t put_body(std::byte*, const SendsEnded&) {
+  return 0;
+}
+
 Sight sight_at(const std::byte* from) {
   return {.channel = {.context = ContextId{load_be<std::uint32_t>(from)},
                       .rank = Rank{load_be<std::uint32_t>(from + 4)},
@@ -119,9 +133,18 @@ std::unexpected<Error> bad(const char* what) {
 
 std::size_t encoded_bytes(const Record& record) {
   if (const auto* eager = std::get_if<Eager>(&record)) return kEagerHeadBytes + eager->bytes.size();
-  constexpr std::size_t kBodies[] = {
-      0,           kAnnouncementBytes, kGrantBytes, kConsumedBytes, kAcknowledgementBytes,
-      kSightBytes, kSightBytes,        kFenceBytes};
+  if (const auto* report = std::get_if<SendReport>(&record))
+    return kSendReportHeadBytes + report->sent.size();
+  constexpr std::size_t kBodies[] = {0,
+                                     kAnnouncementBytes,
+                                     kGrantBytes,
+                                     kConsumedBytes,
+                                     kAcknowledgementBytes,
+                                     kSightBytes,
+                                     kSightBytes,
+                                     kFenceBytes,
+                                     0,
+                                     0};
   return kRecordHeadBytes + kBodies[record.index()];
 }
 
@@ -131,6 +154,26 @@ std::size_t encode(const Record& record, std::span<std::byte> out) {
       std::visit([&](const auto& one) { return put_body(out.data() + kRecordHeadBytes, one); }, record);
   put_head(out.data(), static_cast<Kind>(record.index() + 1), bytes);
   return kRecordHeadBytes + bytes;
+}
+
+void put_sent(std::byte* out, const SentMessages& sent) {
+  store_be(out, sent.count);
+  store_be(out + 4, std::uint32_t{0});
+  store_be(out + 8, sent.bytes);
+  store_be(out + 16, sent.digest);
+}
+
+Result<SentMessages> sent_at(std::span<const std::byte> sent, std::size_t index) {
+  const std::byte* const at = sent.subspan(index * kSentMessagesBytes, kSentMessagesBytes).data();
+  const SentMessages found{.count = load_be<std::uint32_t>(at),
+                           .bytes = load_be<std::uint64_t>(at + 8),
+                           .digest = load_be<std::uint64_t>(at + 16)};
+  if (load_be<std::uint32_t>(at + 4) != 0) return bad("record: padding is not zero");
+  if (found.count == 0 || found.count > kMostSentMessages)
+    return bad("record: an impossible number of messages");
+  if (found.bytes > std::numeric_limits<std::int64_t>::max() && found.bytes != SentMessages::kUnknown)
+    return bad("record: a message of an impossible length");
+  return found;
 }
 
 Result<Record> RecordReader::next() {
@@ -195,6 +238,16 @@ Result<Record> RecordReader::next() {
       if (is_answer > 1 || load_be<std::uint32_t>(&body[12]) != 0) return bad("record: padding is not zero");
       return Fence{.number = load_be<std::uint64_t>(&body[0]), .is_answer = is_answer == 1};
     }
+    case Kind::send_report: {
+      if (bytes < kReportBytes || (bytes - kReportBytes) % kSentMessagesBytes != 0) break;
+      const Sight channel = sight_at(body.data());
+      if (channel.channel.tag < 0) return bad("record: a channel with an impossible tag");
+      return SendReport{
+          .channel = channel.channel, .first = channel.sequence, .sent = body.subspan(kReportBytes)};
+    }
+    case Kind::sends_ended:
+      if (bytes != 0) break;
+      return SendsEnded{};
     default: return bad("record: of an unknown kind");
   }
   return bad("record: of a wrong length");

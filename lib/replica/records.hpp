@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <variant>
 
@@ -112,13 +113,52 @@ struct Fence {
   friend bool operator==(const Fence&, const Fence&) = default;
 };
 
-using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement, Question, Sighting, Fence>;
+/// Messages of a channel that follow each other, and that are equal as far as they are compared.
+struct SentMessages {
+  /// The length of messages that are not compared. No message has this length.
+  static constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint32_t count = 0;   ///< at least 1
+  std::uint64_t bytes = 0;   ///< the length of each message, or kUnknown
+  std::uint64_t digest = 0;  ///< of each message; 0 if digests are not compared
+  friend bool operator==(const SentMessages&, const SentMessages&) = default;
+};
+
+/// Tells another replica of the same rank what this replica has sent in a channel. The rank of the channel is
+/// the destination. `first` is the number of the first message. `sent` has encoded SentMessages (see
+/// put_sent() and sent_at()). It may be empty: then `first` is the number of the next message.
+struct SendReport {
+  ChannelKey channel;
+  std::uint32_t first = 0;
+  std::span<const std::byte> sent;
+  friend bool operator==(const SendReport& a, const SendReport& b) {
+    return a.channel == b.channel && a.first == b.first && std::ranges::equal(a.sent, b.sent);
+  }
+};
+
+/// The program has ended its part at this replica. It has sent nothing that it has not reported before.
+struct SendsEnded {
+  friend bool operator==(const SendsEnded&, const SendsEnded&) = default;
+};
+
+using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement, Question, Sighting, Fence,
+                            SendReport, SendsEnded>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 /// The length of an Eager record with an empty message.
 inline constexpr std::size_t kEagerHeadBytes = kRecordHeadBytes + 16;
-/// The length of the longest record that is not an Eager record.
+/// The length of the longest record that is neither an Eager record nor a SendReport.
 inline constexpr std::size_t kLongestRecordBytes = kRecordHeadBytes + 32;
+/// The length of a SendReport without messages, and of each SentMessages in it.
+inline constexpr std::size_t kSendReportHeadBytes = kRecordHeadBytes + 16, kSentMessagesBytes = 24;
+
+/// The largest SentMessages::count. Numbers of messages wrap around, so counts must be far below 2^31.
+inline constexpr std::uint32_t kMostSentMessages = 1 << 24;
+
+/// Writes `sent` to `out`, which must have kSentMessagesBytes bytes.
+void put_sent(std::byte* out, const SentMessages& sent);
+/// Returns the element `index` of SendReport::sent. Errors: protocol_error if a field is invalid.
+Result<SentMessages> sent_at(std::span<const std::byte> sent, std::size_t index);
 
 /// The length of the encoded record, including the head.
 std::size_t encoded_bytes(const Record& record);

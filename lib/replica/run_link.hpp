@@ -83,6 +83,9 @@ class RunLink {
     return tell(ForkRefused{request, reason, is_final});
   }
   Result<void> forked(ForkNumber request) { return tell(Forked{request}); }
+  /// Informs rdmc_run that the replicas of this rank have not sent a message alike. Errors: invalid_argument
+  /// if this process has not joined.
+  Result<void> differed(const SendDifference& difference) { return tell(difference); }
   /// Runs `task` while the control loop of this link stands still between two of its tasks. If `task` returns
   /// false, this is a copy of the process, which has no loop: nothing of this object must be used any more.
   void while_parked(const std::function<bool()>& task);

@@ -1,6 +1,7 @@
 #include "lib/replica/run_messages.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/replica/run_link.pb.h"
 
@@ -47,6 +48,7 @@ void put(wire::FromProcess& to, const Finished& finished) {
   out.set_acknowledgements(finished.counters.acknowledgements);
   out.set_syncs(finished.counters.syncs);
   out.set_connections(finished.counters.connections);
+  out.set_uncompared(finished.counters.uncompared);
 }
 void put(wire::FromProcess& to, const Abort& abort) {
   to.set_abort(static_cast<std::uint32_t>(abort.code));
@@ -62,6 +64,22 @@ void put(wire::FromProcess& to, const ForkRefused& refused) {
 }
 void put(wire::FromProcess& to, const Forked& forked) {
   to.mutable_forked()->set_request(value_of(forked.request));
+}
+
+void put(wire::FromProcess& to, const SendDifference& difference) {
+  auto& out = *to.mutable_difference();
+  out.set_source(value_of(difference.source));
+  out.set_context(static_cast<std::uint32_t>(difference.channel.context));
+  out.set_destination(value_of(difference.channel.rank));
+  out.set_tag(static_cast<std::uint32_t>(difference.channel.tag));
+  out.set_sequence(difference.sequence);
+  for (const auto& version : difference.versions) {
+    auto& one = *out.add_versions();
+    one.set_replica(version.replica);
+    one.set_is_sent(version.sent.has_value());
+    one.set_bytes(version.sent ? version.sent->bytes : 0);
+    one.set_digest(version.sent ? version.sent->digest : 0);
+  }
 }
 
 void put(wire::Event& to, const Died& died) {
@@ -114,6 +132,26 @@ Bytes encode_as(const Message& message) {
   Wire wire;
   std::visit([&](const auto& one) { put(wire, one); }, message);
   return serialized(wire);
+}
+
+Result<FromProcess> take(const wire::SendDifference& in) {
+  if (in.tag() > std::uint32_t{std::numeric_limits<std::int32_t>::max()})
+    return malformed("a difference of a message with an impossible tag");
+  if (static_cast<std::uint32_t>(in.versions_size()) > kMostDegree)
+    return malformed("a difference between too many replicas");
+  SendDifference difference{.source = Rank{in.source()},
+                            .channel = {.context = ContextId{in.context()},
+                                        .rank = Rank{in.destination()},
+                                        .tag = static_cast<std::int32_t>(in.tag())},
+                            .sequence = in.sequence(),
+                            .versions = {}};
+  for (const auto& one : in.versions()) {
+    if (one.replica() >= kMostDegree) return malformed("a difference of an impossible replica");
+    SendDifference::Version version{.replica = one.replica()};
+    if (one.is_sent()) version.sent = {.bytes = one.bytes(), .digest = one.digest()};
+    difference.versions.push_back(version);
+  }
+  return difference;
 }
 
 Result<ToProcess> take(const wire::Started& in, const Layout& layout) {
@@ -206,7 +244,8 @@ Result<FromProcess> decode_from_process(std::span<const std::byte> bytes) {
       return Finished{{.messages = in.finished().messages(),
                        .acknowledgements = in.finished().acknowledgements(),
                        .syncs = in.finished().syncs(),
-                       .connections = in.finished().connections()}};
+                       .connections = in.finished().connections(),
+                       .uncompared = in.finished().uncompared()}};
     case wire::FromProcess::kAbort:
       if (in.abort() < kLeastAbortCode || in.abort() > kMostAbortCode)
         return malformed("an exit code that is not from 1 to 123");
@@ -216,6 +255,7 @@ Result<FromProcess> decode_from_process(std::span<const std::byte> bytes) {
       return ForkRefused{ForkNumber{in.fork_refused().request()},
                          in.fork_refused().reason().substr(0, kMostCauseBytes), in.fork_refused().is_final()};
     case wire::FromProcess::kForked: return Forked{ForkNumber{in.forked().request()}};
+    case wire::FromProcess::kDifference: return take(in.difference());
     case wire::FromProcess::BODY_NOT_SET: break;
   }
   return malformed("a message of an unknown kind");

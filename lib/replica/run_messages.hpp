@@ -13,6 +13,7 @@
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/error.hpp"
 #include "lib/replica/layout.hpp"
+#include "lib/replica/send_difference.hpp"
 
 namespace rdmc::replica {
 
@@ -26,7 +27,7 @@ constexpr EventNumber next(EventNumber number) {
 
 /// The protocol version. It increases when a message changes in a way that an older program would
 /// misunderstand.
-inline constexpr std::uint32_t kRunVersion = 3;
+inline constexpr std::uint32_t kRunVersion = 4;
 /// The service of rdmc_run to which processes open a channel.
 inline constexpr const char* kRunService = "run";
 /// The maximum length of a cause, in bytes. Longer causes are cut.
@@ -53,6 +54,7 @@ struct Join {
 /// What a process has sent in its life. rdmc_run prints the sums.
 struct RunCounters {
   std::uint64_t messages = 0, acknowledgements = 0, syncs = 0, connections = 0;
+  std::uint64_t uncompared = 0;  ///< messages that were not compared with those of the other replicas
 
   friend bool operator==(const RunCounters&, const RunCounters&) = default;
 };
@@ -94,7 +96,8 @@ struct Forked {
 
   friend bool operator==(const Forked&, const Forked&) = default;
 };
-using FromProcess = std::variant<Done, Finished, Abort, ForkReady, ForkRefused, Forked>;
+/// SendDifference: the replicas of the rank of this process have not sent a message alike.
+using FromProcess = std::variant<Done, Finished, Abort, ForkReady, ForkRefused, Forked, SendDifference>;
 
 struct Started {
   EventNumber number{};  ///< `addresses` are as they were after this event

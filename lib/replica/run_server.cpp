@@ -84,6 +84,8 @@ class RunServer::State : public std::enable_shared_from_this<State> {
       handlers_.fork_refused(process, *refused);
     } else if (const auto* const forked = std::get_if<Forked>(&*message)) {
       handlers_.forked(process, *forked);
+    } else if (const auto* const difference = std::get_if<SendDifference>(&*message)) {
+      handlers_.differed(process, *difference);
     } else if (const auto* const finished = std::get_if<Finished>(&*message)) {
       handlers_.finished(process, finished->counters);
       send(process, Noted{});

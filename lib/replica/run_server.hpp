@@ -27,6 +27,7 @@ class RunServer {
     std::function<void(ProcessId, const ForkReady&)> fork_ready;
     std::function<void(ProcessId, const ForkRefused&)> fork_refused;
     std::function<void(ProcessId, const Forked&)> forked;
+    std::function<void(ProcessId, const SendDifference&)> differed;
     /// The connection of a process has ended, also if the process has finished before. Not called for a
     /// process that was forgotten.
     std::function<void(ProcessId, const Error& cause)> lost;

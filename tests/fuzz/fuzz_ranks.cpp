@@ -52,7 +52,7 @@ class Play final : public Carrier {
         return begin(messenger_.receive(kWorld, std::span(into_).first(length(input)),
                                         static_cast<std::int32_t>(input.next() % 4) - 1, tag(input)));
       case 8: return end_one(input);
-      case 9: return messenger_.send_acknowledgements();
+      case 9: return messenger_.send_deferred();
       case 10:
         if (input.next() % 8 == 0) lose(peer, {Errc::peer_failed, "the peer is dead"});
         return;

@@ -83,6 +83,11 @@ class ThisHost(Documented):
         text = "build/apps/run/rdmc_run -n 4 -r 1 build/apps/run/rdmc_example_cg --size 500 --iterations 200"
         self.assertRegex(self.run_documented(text), r"\Achecksum [0-9a-f]{16}\n\Z")
 
+    @scenario("determinism_check")
+    def test_an_example_of_a_rank_program_is_found_send_deterministic(self):
+        text = "build/apps/run/rdmc_run -n 4 --check-determinism build/apps/run/rdmc_example_cg --size 50 --iterations 30"
+        self.assertRegex(self.run_documented(text), r"(?m)^send-deterministic: ")
+
     @scenario("kv")
     def test_one_server_and_three_servers_serve_a_client(self):
         network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}"

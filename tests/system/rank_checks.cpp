@@ -403,6 +403,113 @@ void threads() {
   other.join();
 }
 
+/// True at the replica that does not do the same as the others.
+bool is_odd_one() {
+  return the_job->world().rank() == 1 && the_job->replica() == 1;
+}
+
+/// Each rank sends 64 bytes to the next one, again and again. `is_flipped` says in which round a bit of the
+/// message is wrong.
+template <typename IsFlipped>
+void send_around(int rounds, int tag, IsFlipped is_flipped) {
+  Communicator& world = the_job->world();
+  const int next = (world.rank() + 1) % world.size(),
+            before = (world.rank() + world.size() - 1) % world.size();
+  std::vector<std::byte> into(64);
+  for (int round = 0; round < rounds; ++round) {
+    auto sent = pattern(64, static_cast<std::uint64_t>(round));
+    if (is_flipped(round)) sent[33] ^= std::byte{0x10};
+    need(world.sendrecv(sent, next, tag, into, before, tag));
+  }
+}
+
+/// A bit of message 7 is wrong at one replica.
+void flips() {
+  send_around(100, 3, [](int round) { return round == 7 && is_odd_one(); });
+}
+
+/// A bit is wrong in all messages of a replica that has replaced another one.
+void flips_later() {
+  const pid_t first = ::getpid();
+  send_around(1'000'000, 3, [&](int) { return ::getpid() != first; });
+}
+
+/// A bit of a long message, and of a value in a collective operation, is wrong at one replica.
+void flips_long() {
+  Communicator& world = the_job->world();
+  auto sent = pattern(1 << 20, 1), into = sent;
+  if (is_odd_one()) sent.back() ^= std::byte{1};
+  const int next = (world.rank() + 1) % world.size(),
+            before = (world.rank() + world.size() - 1) % world.size();
+  auto receive = need(world.irecv(into, before, 4));
+  need(world.send(sent, next, 4));
+  need(the_job->wait(receive));
+}
+void flips_in_collective() {
+  std::uint64_t value = is_odd_one() ? 5 : 1;
+  need(the_job->world().all_reduce(std::span(&value, 1), Operation::sum));
+}
+
+/// Rank 1 sends messages to rank 0 until the last one, whose tag is 4. `bytes` and `tag` are functions of the
+/// number of the message.
+template <typename Bytes, typename Tag>
+void send_down(int count, Bytes bytes, Tag tag) {
+  Communicator& world = the_job->world();
+  std::vector<std::byte> into(100'000);
+  if (world.rank() == 1) {
+    for (int i = 0; i < count; ++i) need(world.send(std::span(into).first(bytes(i)), 0, tag(i)));
+    need(world.send({}, 0, 4));
+  } else if (world.rank() == 0) {
+    while (need(world.recv(into, 1, kAnyTag)).tag != 4) {
+    }
+  }
+}
+void sends_more() {
+  send_down(
+      is_odd_one() ? 11 : 10, [](int) { return std::size_t{8}; }, [](int) { return 3; });
+}
+void sends_more_long() {
+  send_down(
+      is_odd_one() ? 11 : 10, [](int) { return std::size_t{100'000}; }, [](int) { return 3; });
+}
+void sends_longer() {
+  send_down(
+      10, [](int i) { return std::size_t{8} + (i == 5 && is_odd_one() ? 1 : 0); }, [](int) { return 3; });
+}
+/// The receiver of the message with the wrong tag waits for the right one.
+void sends_elsewhere() {
+  Communicator& world = the_job->world();
+  std::byte one{};
+  if (world.rank() == 1) need(world.send(std::span(&one, 1), 0, is_odd_one() ? 6 : 5));
+  if (world.rank() == 0) need(world.recv(std::span(&one, 1), 1, 5));
+}
+
+/// Rank 0 answers each message at once, in the order of arrival. So the order of its sends differs between
+/// two runs, but not the messages to each rank.
+void replies() {
+  Communicator& world = the_job->world();
+  constexpr int kMessages = 50;
+  std::uint64_t value = 0;
+  const auto bytes = bytes_of(std::span(&value, 1));
+  if (world.rank() != 0) {
+    for (int i = 0; i < kMessages; ++i) {
+      need(world.send(bytes, 0, 1));
+      need(world.recv(bytes, 0, 2));
+    }
+    return;
+  }
+  for (int i = 0; i < kMessages * (world.size() - 1); ++i)
+    need(world.send(bytes, need(world.recv(bytes, kAnySource, 1)).source, 2));
+}
+
+/// The content of a message depends on the clock.
+void sends_time() {
+  Communicator& world = the_job->world();
+  auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  if (world.rank() == 1) need(world.send(bytes_of(std::span(&now, 1)), 0, 8));
+  if (world.rank() == 0) need(world.recv(bytes_of(std::span(&now, 1)), 1, 8));
+}
+
 /// One rank dies in the middle of an exchange.
 void dies() {
   Communicator& world = the_job->world();
@@ -437,6 +544,16 @@ int main(int count, char** arguments) {
                                                     {"reads", reads},
                                                     {"writes", writes},
                                                     {"threads", threads},
+                                                    {"replies", replies},
+                                                    {"sends_time", sends_time},
+                                                    {"flips", flips},
+                                                    {"flips_later", flips_later},
+                                                    {"flips_long", flips_long},
+                                                    {"flips_in_collective", flips_in_collective},
+                                                    {"sends_more", sends_more},
+                                                    {"sends_more_long", sends_more_long},
+                                                    {"sends_longer", sends_longer},
+                                                    {"sends_elsewhere", sends_elsewhere},
                                                     {"collectives", [] { collectives(the_job->world()); }},
                                                     {"abort", [] { the_job->abort(42); }}};
   const auto found = scenarios.find(scenario);

@@ -206,6 +206,21 @@ class Replicas(unittest.TestCase):
             self.assertLess(number, KILLS_OF_REPLACED, "the processes end before they can be killed")
         self.assertGreater(respawns, kills / 10)
 
+    def test_injected_failures_change_nothing(self):
+        usual = self.start("cg", 1).wait()
+        for protocol in "sdr", "mirror":
+            for options in (), ("--no-respawn",):
+                with self.subTest(protocol=protocol, options=options):
+                    run = Run(self, "-n", RANKS, "-r", 2, *PROTOCOLS[protocol], "--inject-failures", "15:5", *options,
+                              PROGRAMS["cg"], *OPTIONS["cg"]).wait()
+                    self.assert_right(run, usual.output)
+                    summary = run.events[-1]
+                    self.assertLessEqual(summary["deaths"], summary["injected"])
+                    self.assertTrue(all("--inject-failures" in event["cause"] for event in run.events if event["event"] == "died"))
+                    if options:
+                        self.assertLessEqual(summary["injected"], RANKS)
+                        self.assertEqual(summary["respawns"], 0)
+
     def test_each_line_is_printed_once_though_replicas_are_replaced(self):
         while True:  # On a busy machine, a run can end before a process is replaced.
             run = Run(self, "-n", RANKS, "-r", 2, CHECKS, "prints")

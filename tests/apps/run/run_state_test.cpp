@@ -21,8 +21,8 @@ namespace {
 
 /// Performs the actions of a RunState as a perfect driver would, and records them.
 struct Driver {
-  explicit Driver(Layout its_layout, bool respawns = false)
-      : layout(its_layout), state(std::move(its_layout), respawns) {}
+  explicit Driver(Layout its_layout, bool respawns = false, bool ignores_content = false)
+      : layout(its_layout), state(std::move(its_layout), respawns, ignores_content) {}
 
   void join(std::uint32_t process) {
     state.joined({.run = {},
@@ -61,6 +61,7 @@ struct Driver {
       if (auto* const signal = std::get_if<SignalProcess>(&action))
         signals.insert({signal->process, signal->signal});
       if (auto* const death = std::get_if<ReportDeath>(&action)) deaths.emplace(death->process, death->cause);
+      if (auto* const one = std::get_if<ReportDifference>(&action)) differences.push_back(one->difference);
       if (auto* const end = std::get_if<ReportEnd>(&action)) reason += end->reason;
       if (auto* const arm = std::get_if<ArmKill>(&action)) patience = arm->after;
       if (auto* const arm = std::get_if<ArmCutOff>(&action)) cut_offs.insert(arm->process);
@@ -107,6 +108,7 @@ struct Driver {
   std::set<std::pair<ProcessId, int>> signals;
   std::multimap<ProcessId, std::string> deaths;
   std::set<ProcessId> cut_offs;
+  std::vector<replica::SendDifference> differences;
   std::vector<RequestFork> requests;
   std::vector<AdoptProcess> adoptions;
   std::string reason;
@@ -236,6 +238,36 @@ BOOST_AUTO_TEST_CASE(an_abort_ends_the_run_with_its_code) {
   for (std::uint32_t i = 0; i < 3; ++i) run.exit(i, 99);
   BOOST_TEST(run.state.exit_code() == 42);
   BOOST_TEST(run.state.deaths() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_message_that_replicas_have_not_sent_alike_ends_the_run) {
+  replica::SendDifference in_content{
+      .source = Rank{1},
+      .channel = {.context = replica::ContextId{0}, .rank = Rank{0}, .tag = 3},
+      .sequence = 7,
+      .versions = {{.replica = 0, .sent = replica::SentMessage{.bytes = 8, .digest = 1}},
+                   {.replica = 1, .sent = replica::SentMessage{.bytes = 8, .digest = 2}}}};
+  for (const bool ignores_content : {false, true}) {
+    Driver driver(*Layout::uniform(2, 2), false, ignores_content);
+    driver.join_all();
+    driver.state.differed(ProcessId{0}, in_content);  // This process is not a replica of rank 1.
+    driver.perform();
+    BOOST_TEST(driver.differences.empty());
+    // Each replica of the rank finds the difference.
+    for (const std::uint32_t process : {2u, 3u}) driver.state.differed(ProcessId{process}, in_content);
+    driver.perform();
+    BOOST_REQUIRE_EQUAL(driver.differences.size(), 1U);
+    BOOST_TEST((driver.differences[0] == in_content));
+    BOOST_TEST(driver.state.differences() == 1U);
+    BOOST_TEST(driver.count<replica::Aborted>() == (ignores_content ? 0 : 1));
+    if (!ignores_content) BOOST_TEST(driver.state.exit_code() == kDiffers);
+    auto in_length = in_content;
+    in_length.sequence = 8;
+    in_length.versions[1].sent->bytes = 9;
+    driver.state.differed(ProcessId{2}, in_length);
+    driver.perform();
+    BOOST_TEST(driver.state.exit_code() == kDiffers);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupt_is_passed_on_and_kills_at_once_when_it_comes_again) {

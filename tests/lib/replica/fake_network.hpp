@@ -119,8 +119,8 @@ class FakeNetwork {
       run();
       is_busy = false;
       for (auto& end : carriers_) {
-        if (end->is_dead || !end->messenger->has_acknowledgements()) continue;
-        end->messenger->send_acknowledgements();
+        if (end->is_dead || !end->messenger->has_deferred()) continue;
+        end->messenger->send_deferred();
         is_busy = true;
       }
     }

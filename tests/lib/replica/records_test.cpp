@@ -27,7 +27,7 @@ Sight any_sight() {
 
 /// `bytes` is the memory of the message of an Eager record.
 Record any_record(std::vector<std::byte>& bytes) {
-  switch (*rc::gen::inRange(0, 8)) {
+  switch (*rc::gen::inRange(0, 10)) {
     case 0:
       bytes.resize(*rc::gen::inRange<std::size_t>(0, 100), std::byte{7});
       return Eager{any_envelope(), bytes};
@@ -49,6 +49,17 @@ Record any_record(std::vector<std::byte>& bytes) {
     case 5: return Sighting{any_sight()};
     case 6:
       return Fence{.number = *rc::gen::arbitrary<std::uint64_t>(), .is_answer = *rc::gen::arbitrary<bool>()};
+    case 7: {
+      const auto count = *rc::gen::inRange<std::size_t>(0, 5);
+      bytes.resize(count * kSentMessagesBytes);
+      for (std::size_t i = 0; i < count; ++i)
+        put_sent(bytes.data() + i * kSentMessagesBytes, {.count = *rc::gen::inRange(1u, kMostSentMessages),
+                                                         .bytes = *rc::gen::arbitrary<std::uint64_t>() >> 1,
+                                                         .digest = *rc::gen::arbitrary<std::uint64_t>()});
+      const Sight first = any_sight();
+      return SendReport{.channel = first.channel, .first = first.sequence, .sent = bytes};
+    }
+    case 8: return SendsEnded{};
     default: return Consumed{*rc::gen::arbitrary<std::uint64_t>()};
   }
 }

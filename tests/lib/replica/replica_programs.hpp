@@ -63,6 +63,9 @@ class Process {
     return std::ranges::all_of(sends_, complete) && std::ranges::all_of(receives_, complete);
   }
 
+  /// True if it has begun all its sends and receives.
+  bool is_at_end() const { return next_ == messages_.size(); }
+
   /// This process becomes a copy of `parent`, as after a fork.
   void copy(const Process& parent) {
     next_ = parent.next_;

@@ -45,7 +45,7 @@ class ReplicaWorld {
         if (network_.draw(3) == 0) is_busy = step(i) || is_busy;
       for (std::uint32_t i = 0; i < count(); ++i) {
         if (network_.is_dead(i)) continue;
-        if (network_.draw(20) == 0 && processes_[i].runs) network_.messenger(i).send_acknowledgements();
+        if (network_.draw(20) == 0 && processes_[i].runs) network_.messenger(i).send_deferred();
         if (network_.draw(is_in_recovery(i) ? options_.kills_in / 10 + 1 : options_.kills_in) == 0) kill(i);
       }
       if (options_.recovers) recover();
@@ -54,7 +54,7 @@ class ReplicaWorld {
       is_busy = network_.step() || is_busy;
       if (!is_busy && network_.draw(2) == 0) {
         for (std::uint32_t i = 0; i < count(); ++i)
-          if (!network_.is_dead(i) && processes_[i].runs) network_.messenger(i).send_acknowledgements();
+          if (!network_.is_dead(i) && processes_[i].runs) network_.messenger(i).send_deferred();
       }
       idle = is_busy ? 0 : idle + 1;
       if (idle >= 4 && !is_unfinished()) {

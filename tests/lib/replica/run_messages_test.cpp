@@ -11,6 +11,26 @@ using namespace rdmc;
 using namespace rdmc::replica;
 using namespace rdmc::testing;
 
+namespace {
+
+SendDifference any_difference() {
+  SendDifference difference{.source = Rank{*rc::gen::arbitrary<std::uint32_t>()},
+                            .channel = {.context = ContextId{*rc::gen::arbitrary<std::uint32_t>()},
+                                        .rank = Rank{*rc::gen::arbitrary<std::uint32_t>()},
+                                        .tag = *rc::gen::inRange(0, 1 << 30)},
+                            .sequence = *rc::gen::arbitrary<std::uint32_t>(),
+                            .versions = {}};
+  for (std::uint32_t replica = 0; replica < *rc::gen::inRange(0u, 5u); ++replica) {
+    difference.versions.push_back({.replica = replica});
+    if (*rc::gen::arbitrary<bool>())
+      difference.versions.back().sent = {.bytes = *rc::gen::arbitrary<std::uint64_t>(),
+                                         .digest = *rc::gen::arbitrary<std::uint64_t>()};
+  }
+  return difference;
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(a_message_means_the_same_when_it_is_read) {
   BOOST_TEST(rc::check("joins", [](std::uint32_t pid) {
     const Layout layout = *any_layout();
@@ -23,9 +43,9 @@ BOOST_AUTO_TEST_CASE(a_message_means_the_same_when_it_is_read) {
     const FromProcess finished = Finished{{counters[0], counters[1], counters[2], counters[3]}};
     const FromProcess abort = Abort{*rc::gen::inRange(kLeastAbortCode, kMostAbortCode + 1)};
     const ForkNumber request{counters[0]};
-    for (const FromProcess& message :
-         {FromProcess(Done{}), finished, abort, FromProcess(ForkReady{request}), FromProcess(Forked{request}),
-          FromProcess(ForkRefused{request, "why", counters[1] % 2 == 0})}) {
+    for (const FromProcess& message : {FromProcess(Done{}), finished, abort, FromProcess(any_difference()),
+                                       FromProcess(ForkReady{request}), FromProcess(Forked{request}),
+                                       FromProcess(ForkRefused{request, "why", counters[1] % 2 == 0})}) {
       const auto read = decode_from_process(replica::encode(message));
       RC_ASSERT((read && *read == message));
     }
@@ -82,6 +102,18 @@ BOOST_AUTO_TEST_CASE(what_is_malformed_or_exceeds_a_bound_is_refused_by_name) {
   for (const int code : {0, 124, 255})
     BOOST_TEST(
         failed_with(decode_from_process(replica::encode(FromProcess(Abort{code}))), Errc::protocol_error));
+
+  SendDifference difference{
+      .source = Rank{0}, .channel = {}, .versions = {SendDifference::Version{.replica = kMostDegree}}};
+  BOOST_TEST(
+      failed_with(decode_from_process(replica::encode(FromProcess(difference))), Errc::protocol_error));
+  difference.versions.assign(kMostDegree + 1, {});
+  BOOST_TEST(
+      failed_with(decode_from_process(replica::encode(FromProcess(difference))), Errc::protocol_error));
+  difference.versions.clear();
+  difference.channel.tag = -1;
+  BOOST_TEST(
+      failed_with(decode_from_process(replica::encode(FromProcess(difference))), Errc::protocol_error));
 
   const auto to_process = [&](const ToProcess& message) {
     return failed_with(decode_to_process(replica::encode(message), layout), Errc::protocol_error);
