@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "apps/replicated-kv/service/service.hpp"
@@ -22,9 +24,11 @@ class ClientSockets {
 
   /// Handles an event of a descriptor of this object. `key` is the data of the event. Returns false if it
   /// belongs to somebody else.
-  bool on_event(std::uint64_t key, std::uint32_t events, Milliseconds now);
+  bool on_event(std::uint64_t key, std::uint32_t events, Moment now);
   /// Writes the output of the clients that Service names.
-  void write_changed(Milliseconds now);
+  void write_changed(Moment now);
+  /// What an operator should know since the last call.
+  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// The address on which the clients connect.
   const Address& address() const { return address_; }
 
@@ -41,13 +45,19 @@ class ClientSockets {
 
   ClientSockets(Descriptor listener, const Address& address, int epoll, Service& service)
       : listener_(std::move(listener)), address_(address), epoll_(epoll), service_(&service) {}
-  void accept_all(Milliseconds now);
-  void read(Socket& socket, Milliseconds now);
+  void accept_all(Moment now);
+  bool refuse_without_descriptor(int error, Moment now);
+  void watch_listener(std::uint32_t events);
+  void listen_again(Moment now);
+  void read(Socket& socket, Moment now);
   bool write(Socket& socket);
   void watch(Socket& socket);
   void close(Socket& socket);
 
-  Descriptor listener_;
+  Descriptor listener_, spare_;
+  Milliseconds listens_again_ = 0;  // 0: the listening socket is watched
+  bool has_said_no_descriptor_ = false;
+  std::vector<std::string> complaints_;
   Address address_;
   int epoll_;
   Service* service_;

@@ -29,14 +29,14 @@ void Replica::wake() const {
   ::eventfd_write(wake_.get(), 1);
 }
 
-Result<void> Replica::start(Milliseconds now) {
+Result<void> Replica::start(Moment now) {
   wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno("eventfd", errno);
   if (auto same = check_members(options_.members, options_.listen); !same) return same;
   return join(now);
 }
 
-Result<void> Replica::join(Milliseconds now) {
+Result<void> Replica::join(Moment now) {
   MembershipOptions options;
   options.group = "rdmc_kv " + to_string(options_.members.front());
   options.name = to_string(options_.listen);
@@ -96,15 +96,15 @@ Result<void> Replica::join(Milliseconds now) {
   return {};
 }
 
-void Replica::leave(const std::string& why, Milliseconds now) {
+void Replica::leave(const std::string& why, Moment now) {
   complaints_.push_back("this server does not take part any more, and joins again: " + why);
   service_.end(now);
   state_.reset();
   membership_.reset();
-  join_again_ = now + kJoinAgain;
+  join_again_ = now.steady + kJoinAgain;
 }
 
-void Replica::work(Milliseconds now) {
+void Replica::work(Moment now) {
   eventfd_t ignored;
   ::eventfd_read(wake_.get(), &ignored);
   {
@@ -113,8 +113,8 @@ void Replica::work(Milliseconds now) {
     lost_.clear();
   }
   if (!state_) {
-    if (now < join_again_) return;
-    join_again_ = now + kJoinAgain;
+    if (now.steady < join_again_) return;
+    join_again_ = now.steady + kJoinAgain;
     if (auto joined = join(now); !joined) {
       if (last_failure_ != joined.error().what) complaints_.push_back("cannot join: " + joined.error().what);
       last_failure_ = joined.error().what;
@@ -148,16 +148,20 @@ void Replica::work(Milliseconds now) {
 
 void Replica::update_info() {
   const std::lock_guard lock(mutex_);
+  const MemberId main_id = service_.status().main;
+  if (!has_new_view_ && main_id == shown_main_) return;
+  shown_main_ = main_id;
   ServiceInfo info;
   info.port = options_.listen.port;
   info.view_epoch = value_of(view_.epoch);
   info.pid = static_cast<std::uint64_t>(::getpid());
-  if (const Member* const main = view_.find(service_.status().main)) {
+  for (const Member& member : view_.members) {
     // The name of a member is its client address.
-    if (const auto address = parse_address(main->name, 0)) {
-      info.main_host = host_string(*address);
-      info.main_port = address->port;
-    }
+    const auto address = parse_address(member.name, 0);
+    if (!address) continue;
+    const ServiceInfo::Server server{host_string(*address), address->port};
+    if (member.id == main_id) info.main = server;
+    if (membership_ && member.id != membership_->id()) info.others.push_back(server);
   }
   service_.set_info(info);
   if (!std::exchange(has_new_view_, false)) return;

@@ -23,11 +23,11 @@ class Replica final : public Order {
 
   /// Takes part in the service. Errors: invalid_argument if another server has another list of members; those
   /// of Membership::join and ReplicatedState::open.
-  Result<void> start(Milliseconds now);
+  Result<void> start(Moment now);
   /// Is readable when work() has something to do.
   int descriptor() const { return wake_.get(); }
   /// Hands all changes to Service, and joins again if that is due.
-  void work(Milliseconds now);
+  void work(Moment now);
   /// The reasons why this server has left the service since the last call, for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
@@ -35,8 +35,8 @@ class Replica final : public Order {
   bool may_answer(std::uint64_t applied) const override { return state_->may_answer(applied); }
 
  private:
-  Result<void> join(Milliseconds now);
-  void leave(const std::string& why, Milliseconds now);
+  Result<void> join(Moment now);
+  void leave(const std::string& why, Moment now);
   void wake() const;
   void update_info();
 
@@ -48,6 +48,7 @@ class Replica final : public Order {
   std::vector<std::string> complaints_;
   std::string last_failure_;     // of joining again
   Milliseconds join_again_ = 0;  // when state_ is null
+  MemberId shown_main_{};        // the main in the facts that Service shows
 
   std::mutex mutex_;
   View view_;                      // protected by mutex_

@@ -164,13 +164,16 @@ void Service::hello(Client& client, Arguments words, ReplyWriter& reply) {
 std::string Service::describe(const Client& client) const {
   const auto number = [](auto value) { return std::to_string(value); };
   return "id=" + number(client.number) + " addr=" + client.address + " name=" + client.name +
-         " age=" + number((now_ - client.connected_at) / 1000) +
-         " idle=" + number((now_ - client.last_request) / 1000) +
+         " age=" + number((now_.steady - client.connected_at) / 1000) +
+         " idle=" + number((now_.steady - client.last_request) / 1000) +
          " flags=" + (client.is_in_multi ? "x" : "N") + " db=" + number(client.database) +
          " sub=" + number(pubsub_.count(client.number, PubSub::Kind::channel)) +
          " psub=" + number(pubsub_.count(client.number, PubSub::Kind::pattern)) +
          " ssub=0 multi=" + (client.is_in_multi ? number(client.queued.size()) : "-1") +
          " qbuf=" + number(client.parser.waiting_bytes()) + " obl=" + number(client.output.size()) +
+         " oll=" + number(client.answers.size()) +
+         " omem=" + number(client.output.size() + client.answer_bytes) +
+         " tot-mem=" + number(client.parser.memory() + client.output.capacity() + client.answer_bytes) +
          " cmd=" + client.last_command + " user=default redir=-1 resp=" + (client.is_resp3 ? "3" : "2");
 }
 
@@ -220,7 +223,10 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
       if (!matches_all) continue;
       ++killed;
       one->is_closing = true;
-      if (one->may_be_waiting) one->answers.clear();
+      if (one->may_be_waiting) {
+        one->answers.clear();
+        one->answer_bytes = one->reads_in_flight = 0;
+      }
       list(*one);
     }
     if (!is_old) return reply.integer(killed);
@@ -233,8 +239,9 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
     const bool is_error = words.size() == 4 && is_word(words[3], "error");
     if (words.size() == 4 && !is_error && !is_word(words[3], "timeout"))
       return reply.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
-    const Client* const other = find(static_cast<std::uint64_t>(*number));
-    if (other == nullptr || !other->may_be_waiting) return reply.integer(0);
+    Client* const other = find(static_cast<std::uint64_t>(*number));
+    if (other == nullptr || !other->may_be_waiting || std::exchange(other->is_being_unblocked, true))
+      return reply.integer(0);
     stop_waiting(other->number, is_error);
     return reply.integer(1);
   }

@@ -15,9 +15,14 @@ inline constexpr std::size_t kMostWaitingBytes = 8 << 20;
 /// While a client has this many bytes that it does not read, or requests that wait, nothing more is read from
 /// it.
 inline constexpr std::size_t kMostOutputBytes = 1 << 20, kMostAnswers = 4096;
+/// A client may have reads in batches whose replies have about this many bytes. A reply counts as at least
+/// kLeastReplyBytes. While all clients together need too much, each may have one such read.
+inline constexpr std::size_t kMostReadBytes = 4 << 20, kLeastReplyBytes = 4 << 10;
+/// Clients that need too much memory are looked for in this interval.
+inline constexpr Milliseconds kLookForVictims = 1000;
 /// While a command of a client waits, this many bytes of later requests are read.
 inline constexpr std::size_t kMostRequestBytes = 1 << 20;
-/// The commands of a transaction may have this many bytes and this number.
+/// The commands of a transaction may need this many bytes of memory, and may have this number.
 inline constexpr std::size_t kMostQueuedBytes = 64 << 20, kMostQueued = 1 << 20;
 /// The interval at which the main looks for servers that have departed.
 inline constexpr Milliseconds kLookForDeparted = 500;

@@ -15,25 +15,35 @@ void Service::begin(Order& order, std::uint64_t server) {
   server_ = server;
 }
 
-void Service::end(Milliseconds now) {
+void Service::end(Moment now) {
   now_ = now;
   order_ = nullptr;
   give_up(true);
   status_ = {};
-  unavailable_since_ = now;
-  applied_ = stable_ = 0;
-  parts_.clear();
+  unavailable_since_ = now.steady;
+  forget_state();
   for (const auto& [number, client] : clients_)
     if (std::exchange(client->watches, false)) client->has_lost_watches = true;
 }
 
-void Service::on_status(const ReplicaStatus& status, Milliseconds now) {
+/// A server that takes part again has no state, as the order expects. If it kept its data, and if all servers
+/// began again, then it would have other data than the rest of them.
+void Service::forget_state() {
+  applied_ = stable_ = 0;
+  agreed_ = 0;
+  parts_.clear();
+  loader_.reset();
+  databases_ = std::make_unique<Databases>(options_.seed);
+  apply_settings();
+}
+
+void Service::on_status(const ReplicaStatus& status, Moment now) {
   now_ = now;
   status_ = status;
   if (is_available())
     unavailable_since_ = std::nullopt;
   else if (!unavailable_since_)
-    unavailable_since_ = now;
+    unavailable_since_ = now.steady;
 }
 
 void Service::on_servers(const std::vector<std::uint64_t>& servers) {
@@ -95,8 +105,14 @@ void Service::finish(Client& client, Answer& answer) {
   answer.is_ready = true;
   answer.is_waiting = false;
   answer.position = is_alone() ? 0 : applied_;
-  if (!is_alone()) unstable_.push_back({applied_, client.number, now_});
+  client.answer_bytes += answer.bytes.size();
+  if (const std::uint32_t reads = answer.requests - answer.writes; reads > 0) {
+    client.reads_in_flight -= reads;
+    client.reply_bytes = std::max(answer.bytes.size() / answer.requests, client.reply_bytes / 2);
+  }
+  if (!is_alone()) unstable_.push_back({applied_, client.number, now_.steady});
   flush(client);
+  account(client);
 }
 
 void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch) {
@@ -126,7 +142,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       if (!in.is_good()) return;
       // Servers that leave a command out must draw its number too. Otherwise later numbers would differ.
       const std::uint64_t random = next_random();
-      if (answer != nullptr) reply = ReplyWriter(answer->bytes, decoded_.is_resp3);
+      if (answer != nullptr) reply = writer_for(answer->bytes, decoded_.is_resp3);
       const Command* command =
           decoded_.is_local && answer == nullptr ? nullptr : find_command(decoded_.words[0]);
       if (command != nullptr && !fits(*command, decoded_.words.size())) command = nullptr;
@@ -139,7 +155,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
     }
     case EntryKind::transaction: {
       const bool is_resp3 = in.number(1) != 0;
-      if (answer != nullptr) reply = ReplyWriter(answer->bytes, is_resp3);
+      if (answer != nullptr) reply = writer_for(answer->bytes, is_resp3);
       execute_transaction(in, id, answer == nullptr ? nullptr : client, reply);
       break;
     }
@@ -150,6 +166,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       break;
     default: break;
   }
+  if (reply.is_cut()) lose(*client);
   if (answer != nullptr && --answer->missing == 0) finish(*client, *answer);
   serve_waiters();
 }
@@ -170,8 +187,7 @@ void Service::save(const std::function<void(std::vector<std::byte>)>& write) con
 bool Service::on_load(const LoadState& load) {
   switch (load.step) {
     case LoadState::Step::begin:
-      databases_ = std::make_unique<Databases>(options_.seed);
-      databases_->shared().limits = settings_.encoding_limits();
+      forget_state();
       loader_ = std::make_unique<Loader>(*databases_);
       return true;
     case LoadState::Step::bytes: return loader_ && loader_->add(load.bytes);

@@ -93,7 +93,7 @@ void Service::config(Client&, Arguments words, ReplyWriter& reply) {
       if (const auto set = changed.set(words[i], words[i + 1]); !set)
         return reply.error("ERR " + set.error().what);
     settings_ = std::move(changed);
-    databases_->shared().limits = settings_.encoding_limits();
+    apply_settings();
     return reply.ok();
   }
   if (what == "resetstat" && words.size() == 2) {
@@ -133,20 +133,27 @@ void Service::role(Client&, Arguments, ReplyWriter& reply) {
     reply.array(3);
     reply.bulk("master");
     reply.integer(static_cast<std::int64_t>(applied_));
-    return reply.array(0);
+    reply.array(info_.others.size());
+    for (const ServiceInfo::Server& other : info_.others) {
+      reply.array(3);
+      reply.bulk(other.host);
+      reply.bulk(std::to_string(other.port));
+      reply.bulk(std::to_string(stable_));
+    }
+    return;
   }
   reply.array(5);
   reply.bulk("slave");
-  reply.bulk(info_.main_host);
-  reply.integer(info_.main_port);
+  reply.bulk(info_.main.host);
+  reply.integer(info_.main.port);
   reply.bulk(status_.is_complete ? "connected" : "sync");
   reply.integer(static_cast<std::int64_t>(applied_));
 }
 
 void Service::time_of_day(Client&, Arguments, ReplyWriter& reply) {
   reply.array(2);
-  reply.bulk(std::to_string(now_ / 1000));
-  reply.bulk(std::to_string(now_ % 1000 * 1000));
+  reply.bulk(std::to_string(now_.wall / 1000));
+  reply.bulk(std::to_string(now_.wall % 1000 * 1000));
 }
 
 void Service::unwatch_in_multi(Client&, Arguments, ReplyWriter& reply) {
@@ -188,6 +195,7 @@ std::string Service::info_text(std::string_view section) const {
   }
   if (begin("Clients", "clients")) {
     add("connected_clients", clients_.size());
+    add("maxclients", settings_.number("maxclients"));
     add("blocked_clients",
         held_.size() + static_cast<std::size_t>(std::ranges::count_if(
                            clients_, [](const auto& one) { return one.second->may_be_waiting; })));
@@ -208,18 +216,32 @@ std::string Service::info_text(std::string_view section) const {
   if (begin("Stats", "stats")) {
     add("total_connections_received", connections_);
     add("total_commands_processed", requests_);
+    add("rejected_connections", rejected_connections_);
     add("expired_keys", databases_->expired());
     add("evicted_keys", 0);
+    add("evicted_clients", evicted_clients_);
+    add("client_query_buffer_limit_disconnections", query_limit_disconnections_);
+    add("client_output_buffer_limit_disconnections", output_limit_disconnections_);
   }
   if (begin("Replication", "replication")) {
     const bool is_main = is_alone() || status_.is_main;
     add("role", is_main ? "master" : "slave");
     if (!is_main) {
-      add("master_host", info_.main_host);
-      add("master_port", info_.main_port);
+      add("master_host", info_.main.host);
+      add("master_port", info_.main.port);
       add("master_link_status", status_.is_complete ? "up" : "down");
+      add("master_sync_in_progress", loader_ ? 1 : 0);
+      add("slave_repl_offset", applied_);
+      // A server that is not the main takes writes, too. In Redis' words, it is a replica that is not
+      // read-only.
+      add("slave_read_only", 0);
     }
-    add("connected_slaves", is_main && status_.complete_replicas > 0 ? status_.complete_replicas - 1 : 0);
+    add("connected_slaves", is_main ? info_.others.size() : 0);
+    const bool are_all_complete = info_.others.size() + 1 == status_.complete_replicas;
+    for (std::size_t i = 0; is_main && i < info_.others.size(); ++i)
+      add("slave" + std::to_string(i),
+          "ip=" + info_.others[i].host + ",port=" + std::to_string(info_.others[i].port) + ",state=" +
+              (are_all_complete ? "online" : "unknown") + ",offset=" + std::to_string(stable_) + ",lag=0");
     add("master_repl_offset", applied_);
     add("rdmc_view_epoch", info_.view_epoch);
     add("rdmc_view_members", is_alone() ? 1 : status_.complete_replicas);

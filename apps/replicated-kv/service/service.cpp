@@ -9,7 +9,9 @@
 namespace rdmc::kv {
 
 Service::Service(const ServiceOptions& options)
-    : options_(options), databases_(std::make_unique<Databases>(options.seed)), random_(options.seed) {}
+    : options_(options), databases_(std::make_unique<Databases>(options.seed)), random_(options.seed) {
+  apply_settings();
+}
 
 Service::~Service() = default;
 
@@ -22,13 +24,14 @@ std::uint64_t Service::next_random() {
 
 // -- The clients --
 
-Client& Service::connect(std::string address, Milliseconds now) {
+Client& Service::connect(std::string address, Moment now) {
   ++connections_;
-  const RequestParser::Limits limits{.bulk_bytes =
-                                         static_cast<std::size_t>(settings_.number("proto-max-bulk-len"))};
+  const RequestParser::Limits limits{
+      .bulk_bytes = static_cast<std::size_t>(settings_.number("proto-max-bulk-len")),
+      .request_bytes = static_cast<std::size_t>(settings_.number("client-query-buffer-limit"))};
   auto& client = clients_[++last_client_];
   client = std::make_unique<Client>(last_client_, std::move(address), limits);
-  client->connected_at = client->last_request = now;
+  client->connected_at = client->last_request = now.steady;
   return *client;
 }
 
@@ -36,6 +39,7 @@ void Service::disconnect(Client& client) {
   pubsub_.forget(client.number);
   unwatch(client);
   waits_.erase({client.waits_until, client.number});
+  memory_.forget(client.number, now_.steady);
   clients_.erase(client.number);
 }
 
@@ -55,19 +59,40 @@ std::vector<std::uint64_t> Service::take_changed() {
 }
 
 bool Service::is_full(const Client& client) const {
-  return client.is_held || client.output.size() > kMostOutputBytes || client.answers.size() > kMostAnswers ||
+  return is_busy(client) || !memory_.may_send(client.number);
+}
+
+/// What the client itself has sent or not read is enough for now.
+bool Service::is_busy(const Client& client) const {
+  return client.is_held || client.output.size() + client.answer_bytes > kMostOutputBytes ||
+         client.answers.size() > kMostAnswers || expected_bytes(client) > kMostReadBytes ||
+         (client.reads_in_flight > 0 && memory_.is_exceeded()) ||
          (client.may_be_waiting && client.parser.waiting_bytes() > kMostRequestBytes);
 }
 
-void Service::execute(Client& client, Milliseconds now) {
+bool Service::may_receive(const Client& client) const {
+  return !is_busy(client) && (memory_.may_send(client.number) || !memory_.waits_for_turn(client.number));
+}
+
+void Service::execute(Client& client, Moment now) {
   now_ = now;
   list(client);
+  execute_requests(client);
+  account(client);
+}
+
+void Service::execute_requests(Client& client) {
+  client.is_stopped = false;
   while (!client.is_closing && !client.may_be_waiting) {
     if (!client.is_held) {
-      if (is_full(client)) return;
+      if (is_full(client)) {
+        client.is_stopped = true;
+        return;
+      }
       const auto status = client.parser.next();
-      if (status == RequestParser::Status::incomplete) return;
+      if (status == RequestParser::Status::incomplete) return client.parser.shrink();
       if (status == RequestParser::Status::broken) {
+        query_limit_disconnections_ += client.parser.is_too_long();
         reply_error(client, "ERR Protocol error: " + client.parser.error());
         client.is_closing = true;
         return;
@@ -114,7 +139,7 @@ bool Service::handle(Client& client, Arguments words) {
   const Command* const command = check(client, words);
   if (command == nullptr) return true;
   ++requests_;
-  client.last_request = now_;
+  client.last_request = now_.steady;
   client.last_command = command->name;
   if (!client.is_resp3 && !command->has(flag::kWhileSubscribed) && pubsub_.count(client.number) > 0) {
     reply_error(
@@ -174,7 +199,7 @@ bool Service::is_available() const {
 }
 
 bool Service::has_waited_too_long() const {
-  const auto is_old = [&](Milliseconds since) { return now_ - since >= options_.unavailable_after; };
+  const auto is_old = [&](Milliseconds since) { return now_.steady - since >= options_.unavailable_after; };
   return (unavailable_since_ && is_old(*unavailable_since_)) ||
          (!in_flight_.empty() && is_old(in_flight_.front().since)) ||
          (!unstable_.empty() && is_old(unstable_.front().since));
@@ -193,9 +218,10 @@ void Service::run(const Command& command, Call& call) {
 bool Service::run_data_command(Client& client, const Command& command, Arguments words) {
   if (is_alone() && command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   if (is_alone()) {
-    agreed_ = std::max(agreed_, now_);
-    ReplyWriter reply(client.output, client.is_resp3);
+    agreed_ = std::max(agreed_, now_.wall);
+    ReplyWriter reply = writer_for(client.output, client.is_resp3);
     run(command, {client.database, next_random()}, words, reply);
+    if (reply.is_cut()) lose(client);
     serve_waiters();
     return true;
   }
@@ -214,19 +240,20 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
 /// of the newest event can be long ago.
 bool Service::try_local_read(Client& client, const Command& command, Arguments words) {
   if (!status_.is_main || !client.answers.empty() || command.has(flag::kUsesTime)) return false;
-  if (const auto deadline = databases_->earliest_deadline(); deadline && *deadline <= now_) return false;
+  if (const auto deadline = databases_->earliest_deadline(); deadline && *deadline <= now_.wall) return false;
   const std::size_t before = client.output.size();
-  ReplyWriter reply(client.output, client.is_resp3);
+  ReplyWriter reply = writer_for(client.output, client.is_resp3);
   run(command, {client.database, next_random()}, words, reply);
+  if (reply.is_cut()) return lose(client), true;
   if (!order_->may_answer(applied_)) {
     client.output.resize(before);
     return false;
   }
   if (applied_ > stable_) {
-    client.answers.push_back(
-        {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});
+    put_ready(client, client.answers.end(),
+              {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});
     client.output.resize(before);
-    unstable_.push_back({applied_, client.number, now_});
+    unstable_.push_back({applied_, client.number, now_.steady});
   }
   return true;
 }

@@ -24,7 +24,9 @@
 
 #include "apps/replicated-kv/commands/command.hpp"
 #include "apps/replicated-kv/service/client.hpp"
+#include "apps/replicated-kv/service/client_memory.hpp"
 #include "apps/replicated-kv/service/events.hpp"
+#include "apps/replicated-kv/service/moment.hpp"
 #include "apps/replicated-kv/service/pubsub.hpp"
 #include "apps/replicated-kv/service/settings.hpp"
 #include "lib/include/rdmc/replicated_state.hpp"
@@ -50,10 +52,15 @@ struct ServiceOptions {
 
 /// The facts about the other servers that INFO shows.
 struct ServiceInfo {
+  /// The address of a server for clients.
+  struct Server {
+    std::string host;
+    std::uint16_t port = 0;
+  };
   std::uint64_t view_epoch = 0;
-  std::string main_host;  ///< empty if it is not known
-  std::uint16_t main_port = 0;
-  std::uint16_t port = 0;  ///< of this server
+  Server main;                 ///< the host is empty if it is not known
+  std::vector<Server> others;  ///< the other servers of the view
+  std::uint16_t port = 0;      ///< of this server
   std::uint64_t pid = 0;
 };
 
@@ -65,16 +72,24 @@ class Service {
   // -- The clients --
 
   /// A new client. It exists until disconnect().
-  Client& connect(std::string address, Milliseconds now);
+  Client& connect(std::string address, Moment now);
   void disconnect(Client& client);
   /// Executes the requests that the parser of the client has. Output appears in Client::output, perhaps
   /// later.
-  void execute(Client& client, Milliseconds now);
+  void execute(Client& client, Moment now);
   /// True if no more should be read from the client at present.
   bool is_full(const Client& client) const;
+  /// True if the driver should look whether the client sends something. If it does while is_full() is true,
+  /// the driver must call want_to_send().
+  bool may_receive(const Client& client) const;
+  void want_to_send(Client& client) { memory_.want_to_send(client.number, now_.steady); }
+  /// A connection was refused. For INFO.
+  void reject_connection() { ++rejected_connections_; }
+  /// The connection of the client has taken this number of bytes of requests or of output.
+  void progress(Client& client, std::size_t bytes);
   /// Must be called at the end of each turn. Submits what has been collected.
-  void end_turn(Milliseconds now);
-  /// The time at which end_turn() must be called next, if nothing else happens.
+  void end_turn(Moment now);
+  /// The time at which end_turn() must be called next, if nothing else happens, on the steady clock.
   std::optional<Milliseconds> next_deadline() const;
   /// Returns the clients whose output has changed, and forgets them.
   std::vector<std::uint64_t> take_changed();
@@ -88,13 +103,13 @@ class Service {
   void begin(Order& order, std::uint64_t server);
   void on_event(const OrderedEvent& event);
   void on_stable(std::uint64_t position);
-  void on_status(const ReplicaStatus& status, Milliseconds now);
+  void on_status(const ReplicaStatus& status, Moment now);
   /// Writes the state.
   void save(const std::function<void(std::vector<std::byte>)>& write) const;
   /// Returns false if the loaded bytes are wrong.
   bool on_load(const LoadState& load);
   /// The order has ended for this server. Requests wait until begin().
-  void end(Milliseconds now);
+  void end(Moment now);
   /// The servers of the newest view. The main forgets the clients of other servers.
   void on_servers(const std::vector<std::uint64_t>& servers);
   void set_info(const ServiceInfo& info) { info_ = info; }
@@ -147,6 +162,18 @@ class Service {
   void unwatch(Client& client);
   void leave_multi(Client& client);
 
+  // Memory of clients: service/client_limits.cpp.
+  void account(Client& client);
+  void lose(Client& client);
+  void check_limits();
+  void evict(std::uint64_t client);
+  bool is_busy(const Client& client) const;
+  static std::size_t expected_bytes(const Client& client);
+  ReplyWriter writer_for(std::string& out, bool is_resp3) const;
+  void put_ready(Client& client, std::deque<Answer>::iterator before, Answer answer);
+  void apply_settings();
+  void execute_requests(Client& client);
+
   // Answers.
   void answer(Client& client, std::string_view bytes);
   Answer& answer_in_batch(Client& client, bool is_write);
@@ -159,6 +186,8 @@ class Service {
   void give_up(bool has_ended);
   void execute_alone();
   void forget_departed();
+  void forget_state();
+  bool may_tick() const;
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
                      const OrderedEvent& event);
   void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
@@ -186,6 +215,7 @@ class Service {
   void unsubscribe(Client&, Arguments, ReplyWriter&);
   void pubsub(Client&, Arguments, ReplyWriter&);
   void deliver_messages();
+  void deliver(Client& client, std::string text);
 
   // Commands of the client: service/client_commands.cpp and service/server_commands.cpp.
   void auth(Client&, Arguments, ReplyWriter&);
@@ -218,15 +248,18 @@ class Service {
   std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
   std::uint64_t last_client_ = 0;
   std::vector<std::uint64_t> changed_, held_;
-  std::string scratch_;
+  ClientMemory memory_;
+  Milliseconds next_limit_look_ = 0;
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients
   std::vector<std::uint64_t> resumed_;                      // clients that no longer wait
 
-  Milliseconds now_ = 0;     // the clock of this server, at the beginning of the call
+  Moment now_;               // at the beginning of the call
   Milliseconds agreed_ = 0;  // the time of the newest event, which never goes back
   std::uint64_t random_ = 0;
   std::uint64_t requests_ = 0, connections_ = 0;
+  std::uint64_t rejected_connections_ = 0;
+  std::uint64_t output_limit_disconnections_ = 0, query_limit_disconnections_ = 0, evicted_clients_ = 0;
 
   // The order. The server is not in it while `order_` is null.
   Order* order_ = nullptr;

@@ -7,9 +7,6 @@
 
 namespace rdmc::kv {
 
-namespace {
-
-/// Parses a number of bytes with a unit of Redis' configuration, for example "100mb".
 std::optional<std::int64_t> size_of(std::string_view text) {
   struct Unit {
     std::string_view name;
@@ -34,8 +31,6 @@ std::optional<std::int64_t> size_of(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace
-
 Settings::Settings() {
   const auto fixed = [&](std::string_view name, std::string value) {
     settings_[std::string(name)] = {Kind::fixed, std::move(value)};
@@ -46,6 +41,13 @@ Settings::Settings() {
   fixed("appendonly", "no");
   fixed("save", "");
   settings_["proto-max-bulk-len"] = {Kind::size, std::to_string(512 << 20), 1 << 20, 512 << 20};
+  settings_["client-query-buffer-limit"] = {Kind::size, std::to_string(1 << 30), 1 << 20, INT64_MAX};
+  settings_["maxmemory-clients"] = {Kind::size, std::to_string(1 << 30), 0, INT64_MAX};
+  // A reply of more than 1 GB is longer than any value. Subscribers cannot be made to wait.
+  settings_["client-output-buffer-limit"] = {Kind::output_limits, ""};
+  constexpr std::size_t kMegabyte = 1 << 20;
+  output_limits_.normal = {.hard = 1024 * kMegabyte};
+  output_limits_.pubsub = {.hard = 32 * kMegabyte, .soft = 8 * kMegabyte, .patience = 60'000};
   settings_["timeout"] = {Kind::number, "0", 0, INT32_MAX};
   // From these sizes on, OBJECT ENCODING gives other names. They change nothing else.
   const auto limit = [&](const std::string& name, std::string value, std::int64_t least = 0) {
@@ -74,7 +76,9 @@ std::map<std::string, std::string> Settings::matching(std::span<const std::strin
   for (const auto& [name, setting] : settings_)
     if (std::ranges::any_of(patterns,
                             [&](std::string_view pattern) { return matches(to_lower(pattern), name); }))
-      found.emplace(name, setting.kind == Kind::other_name ? at(setting.value) : setting.value);
+      found.emplace(name, setting.kind == Kind::other_name      ? at(setting.value)
+                          : setting.kind == Kind::output_limits ? output_limits_.text()
+                                                                : setting.value);
   return found;
 }
 
@@ -108,6 +112,10 @@ Result<void> Settings::set(std::string_view name, std::string_view value) {
         return refuse(Errc::invalid_argument, "argument must be 'yes' or 'no'");
       setting.value = to_lower(value);
       return {};
+    case Kind::output_limits: {
+      if (auto set = output_limits_.set(value); !set) return refuse(Errc::invalid_argument, set.error().what);
+      return {};
+    }
     case Kind::text: setting.value = value; return {};
     case Kind::other_name: break;
   }

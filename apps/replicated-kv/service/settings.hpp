@@ -3,15 +3,20 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/replicated-kv/data/collection.hpp"
+#include "apps/replicated-kv/service/output_limits.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::kv {
+
+/// Parses a number of bytes with a unit of Redis' configuration, for example "100mb".
+std::optional<std::int64_t> size_of(std::string_view text);
 
 class Settings {
  public:
@@ -27,15 +32,17 @@ class Settings {
   const std::string& at(std::string_view name) const;
   std::int64_t number(std::string_view name) const;
   EncodingLimits encoding_limits() const;
+  const OutputLimits& output_limits() const { return output_limits_; }
 
  private:
-  enum class Kind : std::uint8_t { fixed, number, size, yes_or_no, text, other_name };
+  enum class Kind : std::uint8_t { fixed, number, size, yes_or_no, text, output_limits, other_name };
   struct Setting {
     Kind kind;
     std::string value;  // or the name that counts, if this is another name for it
     std::int64_t least = 0, most = INT64_MAX;
   };
   std::map<std::string, Setting, std::less<>> settings_;
+  OutputLimits output_limits_;
 };
 
 }  // namespace rdmc::kv

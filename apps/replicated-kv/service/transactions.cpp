@@ -13,7 +13,8 @@ void Service::queue_command(Client& client, Arguments words) {
     return reply_error(client, "ERR the transaction is too long");
   }
   client.queued.emplace_back(words.begin(), words.end());
-  for (const std::string_view word : words) client.queued_bytes += word.size();
+  client.queued_bytes += sizeof(client.queued.back());
+  for (const std::string_view word : words) client.queued_bytes += sizeof(std::string) + word.size();
   answer(client, "+QUEUED\r\n");
 }
 

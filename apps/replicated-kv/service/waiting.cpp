@@ -15,9 +15,9 @@ void Service::run_waiting_command(Client& client, Arguments words) {
   put_command(batch_for(client.number, EntryKind::command), client.database, client.is_resp3, false, words);
   // Earlier answers of the batch need not wait for this one.
   client.answers.push_back({.batch = last_batch_, .writes = 1, .requests = 1, .missing = 1});
-  client.may_be_waiting = true;
+  client.may_be_waiting = client.has_blocking_request = true;
   const auto wait = longest_wait(words);
-  client.waits_until = wait && *wait > 0 ? now_ + *wait : 0;
+  client.waits_until = wait && *wait > 0 ? now_.steady + *wait : 0;
   if (client.waits_until != 0) waits_.emplace(client.waits_until, client.number);
   execute_alone();
 }
@@ -47,7 +47,7 @@ bool Service::execute_waiting_command(const ClientId& id, const Command& command
 }
 
 void Service::resume(Client& client) {
-  client.may_be_waiting = false;
+  client.may_be_waiting = client.has_blocking_request = client.is_being_unblocked = false;
   waits_.erase({client.waits_until, client.number});
   resumed_.push_back(client.number);
 }
@@ -70,7 +70,7 @@ void Service::serve_waiters() {
       const ClientId id = waiter->client;
       Answer* const answer = waiting_answer(id);
       ReplyWriter reply;
-      if (answer != nullptr) reply = ReplyWriter(answer->bytes, waiter->is_resp3);
+      if (answer != nullptr) reply = writer_for(answer->bytes, waiter->is_resp3);
       words.assign(waiter->words.begin(), waiter->words.end());
       Call call{*databases_, waiter->database, words, agreed_, next_random(), reply, pubsub_};
       call.may_wait = true;
@@ -81,6 +81,7 @@ void Service::serve_waiters() {
       if (answer == nullptr) continue;
       Client& client = *find(id.number);
       resume(client);
+      if (reply.is_cut()) lose(client);
       finish(client, *answer);
     }
 }
@@ -102,7 +103,7 @@ void Service::stop_waiting(std::uint64_t client, bool is_error) {
 }
 
 void Service::stop_late_waits() {
-  while (!waits_.empty() && waits_.begin()->first <= now_) {
+  while (!waits_.empty() && waits_.begin()->first <= now_.steady) {
     const std::uint64_t client = waits_.begin()->second;
     waits_.erase(waits_.begin());
     stop_waiting(client, false);
