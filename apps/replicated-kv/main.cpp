@@ -3,11 +3,16 @@
 #include "apps/program/stop_signals.hpp"
 #include "apps/replicated-kv/server/options.hpp"
 #include "apps/replicated-kv/server/server.hpp"
+#include "apps/replicated-kv/server/status.hpp"
 
 int main(int argc, char** argv) {
   using namespace rdmc;
   const auto wanted = kv::parse_command_line(argc, argv);
   if (const auto* const end = std::get_if<kv::EndNow>(&wanted)) return end->code;
+  if (const auto* const status = std::get_if<kv::StatusOptions>(&wanted)) {
+    const auto shown = kv::show_status(status->server, status->json);
+    return shown ? *shown : complain(shown.error(), kv::kFailed);
+  }
   auto signals = StopSignals::block();
   if (!signals) return complain(signals.error(), kv::kFailed);
   const auto served = kv::serve(std::get<kv::ServeOptions>(wanted), *signals);

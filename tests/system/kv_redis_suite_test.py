@@ -22,7 +22,7 @@ SUITE = pathlib.Path(os.environ.get("RDMC_REDIS_SUITE", CACHE / "rdmc/redis/suit
 UNITS = os.environ.get("RDMC_UNITS", "").split() or [
     "unit/" + name for name in
     "type/string type/incr type/list type/list-2 type/list-3 type/set type/zset expire multi keyspace scan pubsub protocol sort bitops "
-    "bitfield dump querybuf hyperloglog limits other type/hash".split()]
+    "bitfield dump querybuf hyperloglog slowlog info-command latency-monitor limits other type/hash".split()]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Fewer would mean that the suite has not really run.
 LEAST_PASSED = 700

@@ -43,6 +43,8 @@ void ReplyWriter::simple(std::string_view text) {
 void ReplyWriter::error(std::string_view text) {
   ++errors_;
   if (out_ == nullptr) return;
+  code_size_ = std::min({text.find(' '), text.size(), code_.size()});
+  std::copy_n(text.begin(), code_size_, code_.begin());
   out_->push_back('-');
   for (const char c : text) out_->push_back(c == '\r' || c == '\n' ? ' ' : c);
   out_->append("\r\n");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,6 +24,8 @@ class ReplyWriter {
   /// True if the reply would have been longer than permitted. What was written is of no use.
   bool is_cut() const { return is_cut_; }
   bool is_resp3() const { return is_resp3_; }
+  /// The first word of the last error reply, for example "ERR".
+  std::string_view error_code() const { return {code_.data(), code_size_}; }
   /// The number of error replies so far.
   std::size_t errors() const { return errors_; }
 
@@ -64,6 +67,8 @@ class ReplyWriter {
   bool is_resp3_ = false, is_cut_ = false;
   std::size_t most_ = SIZE_MAX;
   std::size_t errors_ = 0;
+  std::array<char, 24> code_{};
+  std::size_t code_size_ = 0;
 };
 
 /// The shortest text that gives `number` again, as Redis writes it: "3", "3.5", "1e+20", "inf", "-inf",

@@ -153,7 +153,7 @@ void ClientSockets::read(Socket& socket, Moment now) {
     if (got == 0) client.is_closing = true;
     if (got > 0) {
       client.parser.received(static_cast<std::size_t>(got));
-      service_->progress(client, static_cast<std::size_t>(got));
+      service_->received(client, static_cast<std::size_t>(got));
     }
   } else {
     service_->want_to_send(client);
@@ -173,7 +173,7 @@ bool ClientSockets::write(Socket& socket) {
       // What was written is removed now and then, because a client may always be a little late.
       if (socket.written > std::max(kKeptOutputBytes, output.size() / 2))
         output.erase(0, std::exchange(socket.written, 0));
-      if (written > 0) service_->progress(*socket.client, written);
+      if (written > 0) service_->sent(*socket.client, written);
       return true;
     }
     if (sent <= 0) return false;
@@ -185,7 +185,7 @@ bool ClientSockets::write(Socket& socket) {
     output = {};
   else
     output.clear();
-  if (written > 0) service_->progress(*socket.client, written);
+  if (written > 0) service_->sent(*socket.client, written);
   return true;
 }
 
@@ -205,6 +205,16 @@ void ClientSockets::close(Socket& socket) {
   const std::uint64_t number = client.number;
   sockets_.erase(number);
   service_->disconnect(client);
+}
+
+void ClientSockets::stop_listening() {
+  listener_ = {};
+  listens_again_ = 0;
+  for (auto& [number, socket] : sockets_) watch(socket);
+}
+
+void ClientSockets::close_all() {
+  while (!sockets_.empty()) close(sockets_.begin()->second);
 }
 
 void ClientSockets::write_changed(Moment now) {

@@ -27,6 +27,10 @@ class ClientSockets {
   bool on_event(std::uint64_t key, std::uint32_t events, Moment now);
   /// Writes the output of the clients that Service names.
   void write_changed(Moment now);
+  /// Accepts no more clients.
+  void stop_listening();
+  /// Ends all connections.
+  void close_all();
   /// What an operator should know since the last call.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// The address on which the clients connect.

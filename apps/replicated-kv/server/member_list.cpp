@@ -1,50 +1,8 @@
 #include "apps/replicated-kv/server/member_list.hpp"
 
-#include <poll.h>
-#include <sys/socket.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-
-#include "apps/replicated-kv/server/socket_address.hpp"
-#include "dataplane/base/descriptor.hpp"
+#include "apps/replicated-kv/server/question.hpp"
 
 namespace rdmc::kv {
-
-namespace {
-
-constexpr int kPatienceMs = 3000;
-
-bool wait_for(int fd, short events) {
-  pollfd event{fd, events, 0};
-  return ::poll(&event, 1, kPatienceMs) > 0;
-}
-
-/// Returns the reply of a server, or an empty text.
-std::string ask(const Address& server) {
-  const Descriptor fd(
-      ::socket(server.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  sockaddr_storage storage;
-  const socklen_t size = to_socket_address(server, storage);
-  if (!fd || (::connect(fd.get(), reinterpret_cast<sockaddr*>(&storage), size) != 0 && errno != EINPROGRESS))
-    return {};
-  const std::string request = std::string("CONFIG GET ") + kMembersParameter + "\r\n";
-  if (!wait_for(fd.get(), POLLOUT) || ::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0)
-    return {};
-  std::string reply;
-  std::array<char, 4096> piece;
-  // The reply is an array of the name and the value, or an empty one.
-  while (!reply.starts_with("*0\r\n") && std::count(reply.begin(), reply.end(), '\n') < 5) {
-    if (!wait_for(fd.get(), POLLIN)) return {};
-    const ssize_t got = ::recv(fd.get(), piece.data(), piece.size(), 0);
-    if (got <= 0) return {};
-    reply.append(piece.data(), static_cast<std::size_t>(got));
-  }
-  return reply;
-}
-
-}  // namespace
 
 std::string to_string(const std::vector<Address>& members) {
   std::string text;
@@ -56,8 +14,9 @@ Result<void> check_members(const std::vector<Address>& members, const Address& s
   const std::string list = to_string(members);
   for (const Address& member : members) {
     if (member == self) continue;
-    const std::string reply = ask(member);
-    if (reply.empty() || reply.contains("\r\n" + list + "\r\n")) continue;
+    // A server that is alone has no list. Its reply is an empty array.
+    const auto reply = ask(member, std::string("CONFIG GET ") + kMembersParameter);
+    if (!reply || reply->empty() || *reply == list) continue;
     return fail(Errc::invalid_argument, "the server " + rdmc::to_string(member) +
                                             " has another list of members than this one: " + list);
   }

@@ -65,6 +65,13 @@ Result<void> Replica::join(Moment now) {
     }
     wake();
   };
+  on.removed = [this](const View&) {
+    {
+      const std::lock_guard lock(mutex_);
+      is_removed_ = true;
+    }
+    wake();
+  };
   const auto complain = [this](std::string what) {
     {
       const std::lock_guard lock(mutex_);
@@ -80,6 +87,10 @@ Result<void> Replica::join(Moment now) {
   on.refused = [complain](const Address& process, const Error& cause) {
     complain("refused " + to_string(process) + ": " + cause.what);
   };
+  {
+    const std::lock_guard lock(mutex_);
+    is_removed_ = false;
+  }
   auto membership = Membership::join(options, std::move(on));
   if (!membership) return std::unexpected(membership.error());
   ReplicatedStateOptions state_options;
@@ -104,6 +115,14 @@ void Replica::leave(const std::string& why, Moment now) {
   join_again_ = now.steady + kJoinAgain;
 }
 
+void Replica::begin_to_leave() {
+  is_leaving_ = true;
+  if (membership_)
+    membership_->leave();
+  else
+    has_left_ = true;
+}
+
 void Replica::work(Moment now) {
   eventfd_t ignored;
   ::eventfd_read(wake_.get(), &ignored);
@@ -111,7 +130,10 @@ void Replica::work(Moment now) {
     const std::lock_guard lock(mutex_);
     std::ranges::move(lost_, std::back_inserter(complaints_));
     lost_.clear();
+    has_left_ = has_left_ || (is_leaving_ && is_removed_);
   }
+  if (is_leaving_ && !state_) has_left_ = true;
+  if (has_left_) return;
   if (!state_) {
     if (now.steady < join_again_) return;
     join_again_ = now.steady + kJoinAgain;
@@ -133,11 +155,12 @@ void Replica::work(Moment now) {
       service_.on_status(*status, now);
       update_info();
     } else if (auto* const save = std::get_if<SaveState>(&*change)) {
-      service_.save([&](std::vector<std::byte> piece) { save->to.write(std::move(piece)); });
+      service_.save([&](std::vector<std::byte> piece) { save->to.write(std::move(piece)); }, true);
       save->to.finish();
     } else if (const auto* const load = std::get_if<LoadState>(&*change)) {
       if (!service_.on_load(*load)) leave("the state of another server was wrong", now);
     } else {
+      if (is_leaving_) return;
       leave(std::get<StateEnded>(*change).cause.what, now);
     }
     if (!state_) return;

@@ -28,6 +28,10 @@ class Replica final : public Order {
   int descriptor() const { return wake_.get(); }
   /// Hands all changes to Service, and joins again if that is due.
   void work(Moment now);
+  /// Leaves the service in order, so that the others need not find out that this server is gone.
+  void begin_to_leave();
+  /// True when the others have agreed. Then this object can be destroyed.
+  bool has_left() const { return has_left_; }
   /// The reasons why this server has left the service since the last call, for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
@@ -50,9 +54,12 @@ class Replica final : public Order {
   Milliseconds join_again_ = 0;  // when state_ is null
   MemberId shown_main_{};        // the main in the facts that Service shows
 
+  bool is_leaving_ = false, has_left_ = false;
+
   std::mutex mutex_;
   View view_;                      // protected by mutex_
   bool has_new_view_ = false;      // protected by mutex_
+  bool is_removed_ = false;        // protected by mutex_
   std::vector<std::string> lost_;  // protected by mutex_; becomes complaints_
 };
 

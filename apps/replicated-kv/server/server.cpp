@@ -9,10 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 
 #include "apps/program/output.hpp"
 #include "apps/replicated-kv/server/client_sockets.hpp"
 #include "apps/replicated-kv/server/member_list.hpp"
+#include "apps/replicated-kv/server/metrics.hpp"
 #include "apps/replicated-kv/server/replica.hpp"
 #include "controlplane/auth/random.hpp"
 
@@ -21,10 +23,12 @@ namespace rdmc::kv {
 namespace {
 
 /// The keys of the events of epoll that do not belong to clients.
-constexpr std::uint64_t kSignalKey = 0, kReplicaKey = 1;
+constexpr std::uint64_t kSignalKey = 0, kReplicaKey = 1, kMetricsKey = 2;
 /// The loop looks around at least this often, in milliseconds.
 constexpr Milliseconds kLongestWait = 50, kLongestWaitAlone = 1000;
 constexpr int kMostEvents = 256;
+/// A server that ends gives replies for this time, and leaves the service within that time.
+constexpr Milliseconds kAnswerFor = 200, kLeaveWithin = 1000, kLookAtEnd = 5;
 /// A server uses at most this number of descriptors for other things than clients.
 constexpr std::uint64_t kMostClients = 10'000, kOtherDescriptors = 128;
 
@@ -33,6 +37,27 @@ Moment read_clocks() {
     return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
   };
   return {since(std::chrono::system_clock::now()), since(std::chrono::steady_clock::now())};
+}
+
+std::uint64_t read_microseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::floor<std::chrono::microseconds>(now).count());
+}
+
+ProcessFacts read_process_facts() {
+  ProcessFacts facts;
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto microseconds = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(time.tv_usec);
+  };
+  facts.user_microseconds = microseconds(usage.ru_utime);
+  facts.system_microseconds = microseconds(usage.ru_stime);
+  std::ifstream pages("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  if (pages >> all >> resident)
+    facts.resident_bytes = resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return facts;
 }
 
 /// Each client needs a descriptor. Returns the number of clients that the server can have.
@@ -44,6 +69,38 @@ std::uint64_t raise_descriptor_limit() {
   return std::clamp<std::uint64_t>(limit.rlim_cur, kOtherDescriptors + 1, kMostClients + kOtherDescriptors) -
          kOtherDescriptors;
 }
+
+/// The steps of a server that ends: clients get the replies that are on their way. Then they lose their
+/// connections, and the server leaves the service in order. If it is the main, another server becomes the
+/// main at once, because it need not wait until this server is thought to be dead.
+class Ending {
+ public:
+  explicit Ending(bool is_alone) : is_alone_(is_alone) {}
+  bool has_begun() const { return stage_ != Stage::serves; }
+  void begin(Service& service, ClientSockets& sockets, const Moment& now) {
+    ::sd_notify(0, "STOPPING=1");
+    stage_ = Stage::answers;
+    since_ = now.steady;
+    service.begin_to_end();
+    sockets.stop_listening();
+  }
+  bool is_over(const Service& service, ClientSockets& sockets, Replica& replica, const Moment& now) {
+    if (stage_ == Stage::answers) {
+      if (!service.has_answered_all() && now.steady - since_ < kAnswerFor) return false;
+      stage_ = Stage::leaves;
+      since_ = now.steady;
+      sockets.close_all();
+      if (!is_alone_) replica.begin_to_leave();
+    }
+    return is_alone_ || replica.has_left() || now.steady - since_ >= kLeaveWithin;
+  }
+
+ private:
+  enum class Stage : std::uint8_t { serves, answers, leaves };
+  const bool is_alone_;
+  Stage stage_ = Stage::serves;
+  Milliseconds since_ = 0;  // of the stage, on the steady clock
+};
 
 Result<void> watch(int epoll, int fd, std::uint64_t key) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = key}};
@@ -61,7 +118,11 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   Service service({.is_alone = options.is_alone(),
                    .unavailable_after = options.unavailable_after,
                    .least_replicas = options.least_replicas,
-                   .seed = seed});
+                   .seed = seed,
+                   .started_at = read_clocks().steady,
+                   .microseconds = read_microseconds,
+                   .process = read_process_facts});
+  service.set_memory_limit(options.maxmemory, options.maxmemory_policy);
   const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1", errno);
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
@@ -76,13 +137,23 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     if (auto started = replica.start(read_clocks()); !started) return started;
     if (auto watched = watch(epoll.get(), replica.descriptor(), kReplicaKey); !watched) return watched;
   }
-  if (options.json) print_json({{"event", "listening"}, {"address", to_string(sockets->address())}});
-  complain("clients connect to " + to_string(sockets->address()));
+  const auto metrics = Metrics::open(options.metrics, to_string(sockets->address()));
+  if (!metrics) return std::unexpected(metrics.error());
+  if (*metrics)
+    if (auto watched = watch(epoll.get(), (*metrics)->descriptor(), kMetricsKey); !watched) return watched;
+  Json listening{{"event", "listening"}, {"address", to_string(sockets->address())}};
+  if (*metrics) listening["metrics"] = to_string((*metrics)->address());
+  if (options.json) print_json(listening);
+  log(LogLevel::info, "clients connect to " + to_string(sockets->address()));
+  if (*metrics) log(LogLevel::info, "metrics are at http://" + to_string((*metrics)->address()) + "/metrics");
   ::sd_notify(0, "READY=1");
 
   std::array<epoll_event, kMostEvents> events;
+  Ending ending(options.is_alone());
   for (;;) {
-    const Milliseconds longest = options.is_alone() ? kLongestWaitAlone : kLongestWait;
+    const Milliseconds longest = ending.has_begun()   ? kLookAtEnd
+                                 : options.is_alone() ? kLongestWaitAlone
+                                                      : kLongestWait;
     Milliseconds wait = longest;
     if (const auto deadline = service.next_deadline())
       wait = std::clamp<Milliseconds>(*deadline - read_clocks().steady, 0, longest);
@@ -90,16 +161,20 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     const Moment now = read_clocks();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
-      if (event.data.u64 == kSignalKey && signals.take()) return {};
+      if (event.data.u64 == kSignalKey && signals.take()) {
+        // The second signal ends the server at once.
+        if (ending.has_begun()) return {};
+        ending.begin(service, *sockets, now);
+      }
+      if (event.data.u64 == kMetricsKey) (*metrics)->answer(service.figures());
       sockets->on_event(event.data.u64, event.events, now);
     }
-    for (const std::string& complaint : sockets->take_complaints()) complain(complaint);
-    if (!options.is_alone()) {
-      replica.work(now);
-      for (const std::string& complaint : replica.take_complaints()) complain(complaint);
-    }
+    if (!options.is_alone()) replica.work(now);
+    for (const std::string& complaint : sockets->take_complaints()) log(LogLevel::warning, complaint);
+    for (const std::string& complaint : replica.take_complaints()) log(LogLevel::warning, complaint);
     service.end_turn(now);
     sockets->write_changed(now);
+    if (ending.has_begun() && ending.is_over(service, *sockets, replica, now)) return {};
   }
 }
 

@@ -85,6 +85,7 @@ void Service::execute_alone() {
   in.number();
   in.number();
   agreed_ = std::max(agreed_, now_.wall);
+  make_room();
   while (!in.is_done() && in.is_good()) execute_entry(in, server_, batch.number);
 }
 
@@ -123,6 +124,7 @@ void Service::submit_batches() {
 void Service::end_turn(Moment now) {
   now_ = now;
   check_limits();
+  look_at_rates();
   stop_late_waits();
   for (const std::uint64_t number : std::exchange(resumed_, {}))
     if (Client* const client = find(number)) execute(*client, now);
@@ -130,6 +132,7 @@ void Service::end_turn(Moment now) {
     agreed_ = std::max(agreed_, now.wall);
     databases_->expire(agreed_, kMostExpired);
     serve_waiters();
+    make_room();
     return;
   }
   if (has_waited_too_long()) give_up(false);
@@ -143,6 +146,8 @@ void Service::end_turn(Moment now) {
     put_varint(tick.bytes, 0);
   }
   forget_departed();
+  propose_limit();
+  order_evictions();
   submit_batches();
   if (!held_.empty() && (is_available() || has_waited_too_long())) {
     resume_held();
@@ -162,10 +167,13 @@ void Service::forget_departed() {
     if (std::ranges::find(servers_, server) == servers_.end()) batch_for(server, EntryKind::server_gone);
 }
 
+bool Service::may_submit_as_main() const {
+  return status_.is_main && status_.is_complete && order_ != nullptr;
+}
+
 /// The main can submit an event that makes keys expire. An event that is on its way does the same.
 bool Service::may_tick() const {
-  return status_.is_main && status_.is_complete && order_ != nullptr && batches_.empty() &&
-         in_flight_.empty();
+  return may_submit_as_main() && batches_.empty() && in_flight_.empty();
 }
 
 std::optional<Milliseconds> Service::next_deadline() const {
@@ -178,6 +186,7 @@ std::optional<Milliseconds> Service::next_deadline() const {
   };
   if (const auto deadline = databases_->earliest_deadline(); deadline && (is_alone() || may_tick()))
     consider(now_.steady + std::max<Milliseconds>(*deadline - now_.wall, 0));
+  if (is_alone() && databases_->is_over_limit() && databases_->evictable() > 0) consider(now_.steady);
   if (unavailable_since_ && !held_.empty()) consider_later(*unavailable_since_ + options_.unavailable_after);
   if (!in_flight_.empty()) consider_later(in_flight_.front().since + options_.unavailable_after);
   if (!unstable_.empty()) consider_later(unstable_.front().since + options_.unavailable_after);
@@ -207,6 +216,7 @@ void Service::give_up(bool has_ended) {
       const bool was_submitted = answer.batch < first_unsubmitted;
       std::string text;
       ReplyWriter reply(text, client->is_resp3);
+      refused_requests_ += answer.requests;
       for (std::uint32_t i = 0; i < answer.requests; ++i)
         reply.error(answer.writes > 0 && was_submitted ? kUncertain : kClusterDown);
       if (answer.is_ready)
@@ -230,6 +240,7 @@ void Service::give_up(bool has_ended) {
   std::erase_if(batches_, [](const Batch& batch) { return batch.submitted == 0; });
   for (const std::uint64_t client : unwatching) batch_for(client, EntryKind::unwatch);
   for (const auto& [client, is_error] : stopping) stop_waiting(client, is_error);
+  is_evicting_ = has_proposed_limit_ = false;
   if (has_ended) {
     batches_.clear();
     in_flight_.clear();

@@ -24,6 +24,7 @@ constexpr std::array kClientCommands = {
     Command{"function", -2, kClient},
     Command{"hello", -1, kClient | kFast | kBeforeAuth},
     Command{"info", -1, kClient},
+    Command{"latency", -2, kClient | kAdmin},
     Command{"memory", -2, kClient},
     Command{"multi", 1, kClient | kFast | kInMulti},
     Command{"ping", -1, kClient | kFast | kWhileSubscribed},
@@ -34,6 +35,7 @@ constexpr std::array kClientCommands = {
     Command{"reset", 1, kClient | kFast | kBeforeAuth | kInMulti | kWhileSubscribed},
     Command{"role", 1, kClient | kFast},
     Command{"select", 2, kClient | kFast},
+    Command{"slowlog", -2, kClient | kAdmin},
     Command{"subscribe", -2, kClient | kPubSub | kWhileSubscribed},
     Command{"time", 1, kClient | kFast},
     Command{"unsubscribe", -1, kClient | kPubSub | kWhileSubscribed},
@@ -59,12 +61,14 @@ const std::unordered_map<std::string_view, Service::ClientCommand>& Service::cli
       {"function", &Service::function},
       {"hello", &Service::hello},
       {"info", &Service::info},
+      {"latency", &Service::latency},
       {"memory", &Service::memory},
       {"ping", &Service::ping},
       {"quit", &Service::quit},
       {"reset", &Service::reset},
       {"role", &Service::role},
       {"select", &Service::select},
+      {"slowlog", &Service::slowlog},
       {"subscribe", &Service::subscribe<PubSub::Kind::channel>},
       {"psubscribe", &Service::subscribe<PubSub::Kind::pattern>},
       {"unsubscribe", &Service::unsubscribe<PubSub::Kind::channel>},
@@ -170,8 +174,9 @@ std::string Service::describe(const Client& client) const {
          " sub=" + number(pubsub_.count(client.number, PubSub::Kind::channel)) +
          " psub=" + number(pubsub_.count(client.number, PubSub::Kind::pattern)) +
          " ssub=0 multi=" + (client.is_in_multi ? number(client.queued.size()) : "-1") +
-         " qbuf=" + number(client.parser.waiting_bytes()) + " obl=" + number(client.output.size()) +
-         " oll=" + number(client.answers.size()) +
+         " qbuf=" + number(client.parser.waiting_bytes()) +
+         " qbuf-free=" + number(client.parser.memory() - client.parser.waiting_bytes()) +
+         " obl=" + number(client.output.size()) + " oll=" + number(client.answers.size()) +
          " omem=" + number(client.output.size() + client.answer_bytes) +
          " tot-mem=" + number(client.parser.memory() + client.output.capacity() + client.answer_bytes) +
          " cmd=" + client.last_command + " user=default redir=-1 resp=" + (client.is_resp3 ? "3" : "2");

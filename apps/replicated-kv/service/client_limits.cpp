@@ -9,6 +9,13 @@ namespace rdmc::kv {
 
 void Service::apply_settings() {
   databases_->shared().limits = settings_.encoding_limits();
+  UsageClock& usage = databases_->shared().usage;
+  usage.log_factor = static_cast<std::uint32_t>(settings_.number("lfu-log-factor"));
+  usage.decay_minutes = static_cast<std::uint32_t>(settings_.number("lfu-decay-time"));
+  slow_after_ = settings_.number("slowlog-log-slower-than");
+  most_slow_ = static_cast<std::size_t>(settings_.number("slowlog-max-len"));
+  slow_log_.cut(most_slow_);
+  if (is_alone()) databases_->set_limit(settings_.memory_limit());
   memory_.set_limit(static_cast<std::size_t>(settings_.number("maxmemory-clients")));
 }
 
@@ -56,6 +63,16 @@ void Service::lose(Client& client) {
   client.is_closing = true;
   ++output_limit_disconnections_;
   list(client);
+}
+
+void Service::received(Client& client, std::size_t bytes) {
+  input_bytes_ += bytes;
+  progress(client, bytes);
+}
+
+void Service::sent(Client& client, std::size_t bytes) {
+  output_bytes_ += bytes;
+  progress(client, bytes);
 }
 
 void Service::progress(Client& client, std::size_t bytes) {

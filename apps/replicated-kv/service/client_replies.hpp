@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,11 @@ inline std::optional<std::int64_t> integer_or_error(std::string_view word, Reply
 inline void unknown_subcommand(ReplyWriter& reply, std::string_view command, std::string_view what) {
   reply.error("ERR unknown subcommand or wrong number of arguments for '" + std::string(what) + "'. Try " +
               std::string(command) + " HELP.");
+}
+
+inline void help(ReplyWriter& reply, std::initializer_list<std::string_view> lines) {
+  reply.array(lines.size());
+  for (const std::string_view line : lines) reply.simple(line);
 }
 
 }  // namespace rdmc::kv

@@ -27,6 +27,13 @@ inline constexpr std::size_t kMostQueuedBytes = 64 << 20, kMostQueued = 1 << 20;
 /// The interval at which the main looks for servers that have departed.
 inline constexpr Milliseconds kLookForDeparted = 500;
 
+/// Keys that one event evicts.
+inline constexpr std::size_t kMostEvicted = 1000;
+/// Requests that need memory wait for evictions while keys and values need this part of the limit more than
+/// it, and at least kLeastExcess bytes.
+inline constexpr std::size_t kExcessPart = 8, kLeastExcess = 64 << 10;
+
+inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view kClusterDown =
     "CLUSTERDOWN This server does not reach the majority of the servers, or has no data";
 

@@ -31,6 +31,7 @@ void Service::end(Moment now) {
 void Service::forget_state() {
   applied_ = stable_ = 0;
   agreed_ = 0;
+  is_evicting_ = has_proposed_limit_ = false;
   parts_.clear();
   loader_.reset();
   databases_ = std::make_unique<Databases>(options_.seed);
@@ -39,6 +40,7 @@ void Service::forget_state() {
 
 void Service::on_status(const ReplicaStatus& status, Moment now) {
   now_ = now;
+  if (!status.is_main) is_evicting_ = has_proposed_limit_ = false;
   status_ = status;
   if (is_available())
     unavailable_since_ = std::nullopt;
@@ -58,6 +60,7 @@ void Service::on_stable(std::uint64_t position) {
 void Service::on_event(const OrderedEvent& event) {
   agreed_ = std::max(agreed_, event.time / 1'000'000);
   random_ = event.random;
+  databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   applied_ = event.position + 1;
   databases_->expire(agreed_, kMostExpired);
   serve_waiters();
@@ -116,7 +119,7 @@ void Service::finish(Client& client, Answer& answer) {
 }
 
 void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch) {
-  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::stop_waiting));
+  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::limit));
   const auto number = in.number();
   if (!in.is_good()) return;
   if (kind == EntryKind::server_gone) {
@@ -125,6 +128,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
     parts_.erase(number);
     return;
   }
+  if (kind == EntryKind::evict) return execute_eviction(in, server);
   Client* const client = server == server_ ? find(number) : nullptr;
   Answer* const answer = answer_of(client, batch);
   const ClientId id{server, number};
@@ -146,7 +150,11 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       const Command* command =
           decoded_.is_local && answer == nullptr ? nullptr : find_command(decoded_.words[0]);
       if (command != nullptr && !fits(*command, decoded_.words.size())) command = nullptr;
-      if (command != nullptr && command->has(flag::kWaits)) {
+      if (decoded_.is_local && command == nullptr) note_use(decoded_);
+      const Executing executing(executing_, answer == nullptr ? nullptr : client);
+      if (command != nullptr && refuses(*command, reply)) {
+        if (answer != nullptr && command->has(flag::kWaits)) resume(*client);
+      } else if (command != nullptr && command->has(flag::kWaits)) {
         if (execute_waiting_command(id, *command, decoded_, random, answer, reply)) return;
       } else if (command != nullptr && command->run != nullptr) {
         run(*command, {decoded_.database, random}, decoded_.words, reply);
@@ -164,6 +172,11 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       execute_watch(in, id);
       reply.ok();
       break;
+    case EntryKind::limit:
+      if (answer != nullptr) reply = writer_for(answer->bytes, false);
+      execute_limit(in);
+      reply.ok();
+      break;
     default: break;
   }
   if (reply.is_cut()) lose(*client);
@@ -173,7 +186,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
 
 // -- The state of another server --
 
-void Service::save(const std::function<void(std::vector<std::byte>)>& write) const {
+void Service::save(const std::function<void(std::vector<std::byte>)>& write, bool with_usage) const {
   Bytes head;
   put_varint(head, agreed_);
   put_varint(head, parts_.size());
@@ -181,7 +194,7 @@ void Service::save(const std::function<void(std::vector<std::byte>)>& write) con
     put_varint(head, server);
     put_bytes(head, {reinterpret_cast<const char*>(part.data()), part.size()});
   }
-  databases_->save(std::move(head), write);
+  databases_->save(std::move(head), write, with_usage);
 }
 
 bool Service::on_load(const LoadState& load) {
@@ -203,6 +216,8 @@ bool Service::on_load(const LoadState& load) {
     parts_[server] = {bytes.begin(), bytes.end()};
   }
   applied_ = load.position;
+  settings_.show(databases_->limit());
+  is_evicting_ = false;
   const bool is_good = head.is_done();
   loader_.reset();
   return is_good;

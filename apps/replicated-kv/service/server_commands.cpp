@@ -88,6 +88,11 @@ void Service::config(Client&, Arguments words, ReplyWriter& reply) {
     return;
   }
   if (what == "set" && words.size() >= 4 && words.size() % 2 == 0) {
+    // Otherwise Service::run_config_set() is called.
+    for (std::size_t i = 2; i < words.size(); i += 2)
+      if (Settings::is_of_service(words[i]) && !is_alone())
+        return reply.error("ERR CONFIG SET failed (possibly related to argument '" + std::string(words[i]) +
+                           "') - this parameter cannot be changed in a transaction");
     Settings changed = settings_;
     for (std::size_t i = 2; i < words.size(); i += 2)
       if (const auto set = changed.set(words[i], words[i + 1]); !set)
@@ -97,7 +102,11 @@ void Service::config(Client&, Arguments words, ReplyWriter& reply) {
     return reply.ok();
   }
   if (what == "resetstat" && words.size() == 2) {
-    requests_ = connections_ = 0;
+    requests_ = connections_ = input_bytes_ = output_bytes_ = local_reads_ = refused_requests_ = 0;
+    rejected_connections_ = evicted_clients_ = 0;
+    output_limit_disconnections_ = query_limit_disconnections_ = 0;
+    databases_->hits = databases_->misses = 0;
+    statistics_.reset();
     return reply.ok();
   }
   unknown_subcommand(reply, "CONFIG", words[1]);
@@ -112,20 +121,6 @@ void Service::debug(Client&, Arguments words, ReplyWriter& reply) {
 void Service::function(Client&, Arguments words, ReplyWriter& reply) {
   if (is_word(words[1], "flush")) return reply.ok();
   reply.error("ERR rdmc_kv has no functions and no scripts");
-}
-
-void Service::memory(Client& client, Arguments words, ReplyWriter& reply) {
-  if (is_word(words[1], "usage") && words.size() >= 3) {
-    const Database::Entry* const entry = databases_->at(client.database).find(words[2], agreed_);
-    if (entry == nullptr) return reply.null();
-    // A value takes about as many bytes as its saved form.
-    Bytes saved;
-    save_value(entry->value, saved);
-    return reply.integer(
-        static_cast<std::int64_t>(sizeof(Database::Entry) + entry->key().size() + saved.size()));
-  }
-  if (is_word(words[1], "doctor")) return reply.verbatim("rdmc_kv has nothing to say about its memory");
-  unknown_subcommand(reply, "MEMORY", words[1]);
 }
 
 void Service::role(Client&, Arguments, ReplyWriter& reply) {
@@ -167,99 +162,6 @@ void Service::wait(Client&, Arguments words, ReplyWriter& reply) {
   if (!timeout) return reply.error("ERR timeout is not an integer or out of range");
   if (*timeout < 0) return reply.error("ERR timeout is negative");
   reply.integer(is_alone() || status_.complete_replicas == 0 ? 0 : status_.complete_replicas - 1);
-}
-
-std::string Service::info_text(std::string_view section) const {
-  const bool is_all = section.empty() || section == "all" || section == "default" || section == "everything";
-  std::string text;
-  const auto begin = [&](std::string_view title, std::string_view name) {
-    if (!is_all && section != name) return false;
-    if (!text.empty()) text += "\r\n";
-    text += "# " + std::string(title) + "\r\n";
-    return true;
-  };
-  const auto add = [&](std::string_view name, const auto& value) {
-    text += std::string(name) + ":";
-    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>)
-      text += std::to_string(value);
-    else
-      text += value;
-    text += "\r\n";
-  };
-  if (begin("Server", "server")) {
-    add("redis_version", kRedisVersion);
-    add("rdmc_version", RDMC_VERSION);
-    add("redis_mode", "standalone");
-    add("process_id", info_.pid);
-    add("tcp_port", info_.port);
-  }
-  if (begin("Clients", "clients")) {
-    add("connected_clients", clients_.size());
-    add("maxclients", settings_.number("maxclients"));
-    add("blocked_clients",
-        held_.size() + static_cast<std::size_t>(std::ranges::count_if(
-                           clients_, [](const auto& one) { return one.second->may_be_waiting; })));
-  }
-  if (begin("Memory", "memory")) {
-    add("used_memory", databases_->memory().used());
-    add("maxmemory", 0);
-    add("mem_allocator", "pools");
-  }
-  if (begin("Persistence", "persistence")) {
-    add("loading", 0);
-    add("async_loading", 0);
-    add("rdb_changes_since_last_save", databases_->changes());
-    add("rdb_bgsave_in_progress", 0);
-    add("aof_enabled", 0);
-    add("aof_rewrite_in_progress", 0);
-  }
-  if (begin("Stats", "stats")) {
-    add("total_connections_received", connections_);
-    add("total_commands_processed", requests_);
-    add("rejected_connections", rejected_connections_);
-    add("expired_keys", databases_->expired());
-    add("evicted_keys", 0);
-    add("evicted_clients", evicted_clients_);
-    add("client_query_buffer_limit_disconnections", query_limit_disconnections_);
-    add("client_output_buffer_limit_disconnections", output_limit_disconnections_);
-  }
-  if (begin("Replication", "replication")) {
-    const bool is_main = is_alone() || status_.is_main;
-    add("role", is_main ? "master" : "slave");
-    if (!is_main) {
-      add("master_host", info_.main.host);
-      add("master_port", info_.main.port);
-      add("master_link_status", status_.is_complete ? "up" : "down");
-      add("master_sync_in_progress", loader_ ? 1 : 0);
-      add("slave_repl_offset", applied_);
-      // A server that is not the main takes writes, too. In Redis' words, it is a replica that is not
-      // read-only.
-      add("slave_read_only", 0);
-    }
-    add("connected_slaves", is_main ? info_.others.size() : 0);
-    const bool are_all_complete = info_.others.size() + 1 == status_.complete_replicas;
-    for (std::size_t i = 0; is_main && i < info_.others.size(); ++i)
-      add("slave" + std::to_string(i),
-          "ip=" + info_.others[i].host + ",port=" + std::to_string(info_.others[i].port) + ",state=" +
-              (are_all_complete ? "online" : "unknown") + ",offset=" + std::to_string(stable_) + ",lag=0");
-    add("master_repl_offset", applied_);
-    add("rdmc_view_epoch", info_.view_epoch);
-    add("rdmc_view_members", is_alone() ? 1 : status_.complete_replicas);
-    add("rdmc_stable_position", stable_);
-  }
-  if (begin("Keyspace", "keyspace"))
-    for (std::uint32_t i = 0; i < Databases::kCount; ++i)
-      if (const Database& database = databases_->at(i); database.size() > 0)
-        add("db" + std::to_string(i), "keys=" + std::to_string(database.size()) + ",expires=" +
-                                          std::to_string(database.keys_with_deadline()) + ",avg_ttl=0");
-  return text;
-}
-
-void Service::info(Client&, Arguments words, ReplyWriter& reply) {
-  if (words.size() == 1) return reply.verbatim(info_text({}));
-  std::string text;
-  for (const std::string_view section : words.subspan(1)) text += info_text(to_lower(section));
-  reply.verbatim(text);
 }
 
 }  // namespace rdmc::kv

@@ -9,7 +9,10 @@
 namespace rdmc::kv {
 
 Service::Service(const ServiceOptions& options)
-    : options_(options), databases_(std::make_unique<Databases>(options.seed)), random_(options.seed) {
+    : options_(options),
+      databases_(std::make_unique<Databases>(options.seed)),
+      victims_(options.seed),
+      random_(options.seed) {
   apply_settings();
 }
 
@@ -71,11 +74,13 @@ bool Service::is_busy(const Client& client) const {
 }
 
 bool Service::may_receive(const Client& client) const {
-  return !is_busy(client) && (memory_.may_send(client.number) || !memory_.waits_for_turn(client.number));
+  return !is_ending_ && !is_busy(client) &&
+         (memory_.may_send(client.number) || !memory_.waits_for_turn(client.number));
 }
 
 void Service::execute(Client& client, Moment now) {
   now_ = now;
+  databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   list(client);
   execute_requests(client);
   account(client);
@@ -106,6 +111,14 @@ void Service::execute_requests(Client& client) {
   }
 }
 
+bool Service::has_answered_all() const {
+  return batches_.empty() && in_flight_.empty() && std::ranges::all_of(clients_, [](const auto& one) {
+           const Client& client = *one.second;
+           return !client.is_held && client.output.empty() &&
+                  (client.answers.empty() || client.has_blocking_request);
+         });
+}
+
 void Service::resume_held() {
   for (const std::uint64_t number : std::exchange(held_, {}))
     if (Client* const client = find(number); client != nullptr && client->is_held) execute(*client, now_);
@@ -130,6 +143,7 @@ const Command* Service::check(Client& client, Arguments words) {
     return refuse("ERR unknown command '" + std::string(words[0].substr(0, kMostShown)) +
                   "', with args beginning with: " + shown);
   }
+  if (!fits(*command, words.size())) statistics_.rejected(command->name);
   if (!fits(*command, words.size()))
     return refuse("ERR wrong number of arguments for '" + std::string(command->name) + "' command");
   return command;
@@ -176,20 +190,30 @@ bool Service::handle(Client& client, Arguments words) {
     unwatch(client);
     return answer(client, "+OK\r\n"), true;
   }
+  if (name == "config" && words.size() >= 4 && words.size() % 2 == 0 && is_word(words[1], "set"))
+    for (std::size_t i = 2; i < words.size(); i += 2)
+      if (Settings::is_of_service(words[i])) return run_config_set(client, words);
   run_client_command(client, *command, words);
   return true;
 }
 
 void Service::reply_error(Client& client, std::string_view error) {
   std::string text;
-  ReplyWriter(text, client.is_resp3).error(error);
+  ReplyWriter reply(text, client.is_resp3);
+  reply.error(error);
+  statistics_.error(reply.error_code());
   answer(client, text);
+}
+
+void Service::refuse(Client& client) {
+  ++refused_requests_;
+  reply_error(client, kClusterDown);
 }
 
 void Service::run_client_command(Client& client, const Command& command, Arguments words) {
   std::string text;
   ReplyWriter reply(text, client.is_resp3);
-  (this->*client_table().at(command.name))(client, words, reply);
+  execute_client_command(client, command, words, reply);
   answer(client, text);
 }
 
@@ -210,23 +234,36 @@ void Service::run(const Command& command, const RunOptions& options, Arguments w
   run(command, call);
 }
 
+/// What other servers have submitted is not counted here.
 void Service::run(const Command& command, Call& call) {
+  if (call.reply.is_muted()) {
+    command.run(call);
+    return deliver_messages();
+  }
+  call.counts_hits = command.has(flag::kRead);
+  const std::uint64_t begun = microseconds();
+  const std::size_t errors = call.reply.errors();
   command.run(call);
+  // A command that waits is counted when it has found something.
+  if (call.waits_for.empty())
+    note_executed(command, call.words, microseconds() - begun, call.reply.errors() != errors, call.reply);
   deliver_messages();
 }
 
 bool Service::run_data_command(Client& client, const Command& command, Arguments words) {
   if (is_alone() && command.has(flag::kWaits)) return run_waiting_command(client, words), true;
+  const Executing executing(executing_, &client);
   if (is_alone()) {
     agreed_ = std::max(agreed_, now_.wall);
+    make_room();
     ReplyWriter reply = writer_for(client.output, client.is_resp3);
-    run(command, {client.database, next_random()}, words, reply);
+    if (!refuses(command, reply)) run(command, {client.database, next_random()}, words, reply);
     if (reply.is_cut()) lose(client);
     serve_waiters();
     return true;
   }
-  if (has_waited_too_long()) return reply_error(client, kClusterDown), true;
-  if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  if (has_waited_too_long()) return refuse(client), true;
+  if (!is_available() || waiting_bytes_ > kMostWaitingBytes || must_wait_for_evictions(command)) return false;
   if (command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const bool is_read = command.has(flag::kRead);
   if (is_read && try_local_read(client, command, words)) return true;
@@ -249,6 +286,7 @@ bool Service::try_local_read(Client& client, const Command& command, Arguments w
     client.output.resize(before);
     return false;
   }
+  ++local_reads_;
   if (applied_ > stable_) {
     put_ready(client, client.answers.end(),
               {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});

@@ -26,9 +26,12 @@
 #include "apps/replicated-kv/service/client.hpp"
 #include "apps/replicated-kv/service/client_memory.hpp"
 #include "apps/replicated-kv/service/events.hpp"
+#include "apps/replicated-kv/service/figures.hpp"
 #include "apps/replicated-kv/service/moment.hpp"
 #include "apps/replicated-kv/service/pubsub.hpp"
 #include "apps/replicated-kv/service/settings.hpp"
+#include "apps/replicated-kv/service/statistics.hpp"
+#include "apps/replicated-kv/service/victims.hpp"
 #include "lib/include/rdmc/replicated_state.hpp"
 
 namespace rdmc::kv {
@@ -41,13 +44,23 @@ class Order {
   virtual bool may_answer(std::uint64_t applied) const = 0;
 };
 
+/// What a process needs, for INFO.
+struct ProcessFacts {
+  std::size_t resident_bytes = 0;
+  std::uint64_t user_microseconds = 0, system_microseconds = 0;
+};
+
 struct ServiceOptions {
   bool is_alone = true;  ///< there are no other servers, and no order
   /// Requests wait for this time while the service cannot execute them. Then they get an error.
   Milliseconds unavailable_after = 2000;
   /// The service answers while this number of servers has the whole state.
   std::size_t least_replicas = 1;
-  std::uint64_t seed = 0;  ///< for hash tables and random choices of reads
+  std::uint64_t seed = 0;       ///< for hash tables and random choices of reads
+  Milliseconds started_at = 0;  ///< on the steady clock, for INFO
+  /// For statistics only: a steady clock, and what the process needs. They may be missing.
+  std::function<std::uint64_t()> microseconds{};
+  std::function<ProcessFacts()> process{};
 };
 
 /// The facts about the other servers that INFO shows.
@@ -85,8 +98,14 @@ class Service {
   void want_to_send(Client& client) { memory_.want_to_send(client.number, now_.steady); }
   /// A connection was refused. For INFO.
   void reject_connection() { ++rejected_connections_; }
-  /// The connection of the client has taken this number of bytes of requests or of output.
-  void progress(Client& client, std::size_t bytes);
+  /// The connection has received this number of bytes from the client, or has sent them to it.
+  void received(Client& client, std::size_t bytes);
+  void sent(Client& client, std::size_t bytes);
+  /// The server ends soon. No more is read from clients, so that those that have sent requests get their
+  /// replies.
+  void begin_to_end() { is_ending_ = true; }
+  /// No reply is missing any more, except for commands that wait for keys.
+  bool has_answered_all() const;
   /// Must be called at the end of each turn. Submits what has been collected.
   void end_turn(Moment now);
   /// The time at which end_turn() must be called next, if nothing else happens, on the steady clock.
@@ -104,8 +123,8 @@ class Service {
   void on_event(const OrderedEvent& event);
   void on_stable(std::uint64_t position);
   void on_status(const ReplicaStatus& status, Moment now);
-  /// Writes the state.
-  void save(const std::function<void(std::vector<std::byte>)>& write) const;
+  /// Writes the state, for another server with what this one knows about the usage of keys.
+  void save(const std::function<void(std::vector<std::byte>)>& write, bool with_usage = false) const;
   /// Returns false if the loaded bytes are wrong.
   bool on_load(const LoadState& load);
   /// The order has ended for this server. Requests wait until begin().
@@ -113,6 +132,13 @@ class Service {
   /// The servers of the newest view. The main forgets the clients of other servers.
   void on_servers(const std::vector<std::uint64_t>& servers);
   void set_info(const ServiceInfo& info) { info_ = info; }
+
+  /// The limit of memory that this server proposes as the first main, in the words of CONFIG SET. A server
+  /// that is alone has this limit. The words must be valid.
+  void set_memory_limit(std::string_view most, std::string_view policy);
+
+  /// What a monitor wants to know.
+  std::vector<Figure> figures() const;
 
   Databases& databases() { return *databases_; }
   Settings& settings() { return settings_; }
@@ -162,7 +188,43 @@ class Service {
   void unwatch(Client& client);
   void leave_multi(Client& client);
 
+  // Statistics: service/accounting.cpp.
+  /// While this exists, the client is the one whose command is executed. For the slow log.
+  class Executing {
+   public:
+    Executing(const Client*& executing, const Client* client)
+        : executing_(executing), before_(std::exchange(executing, client)) {}
+    ~Executing() { executing_ = before_; }
+    Executing(const Executing&) = delete;
+    Executing& operator=(const Executing&) = delete;
+
+   private:
+    const Client*& executing_;
+    const Client* const before_;
+  };
+  std::uint64_t microseconds() const { return options_.microseconds ? options_.microseconds() : 0; }
+  void note_executed(const Command& command, Arguments words, std::uint64_t took, bool has_failed,
+                     const ReplyWriter& reply);
+  void execute_client_command(Client& client, const Command& command, Arguments words, ReplyWriter& reply);
+  void look_at_rates();
+  void refuse(Client& client);
+
+  // The limit of memory: service/eviction.cpp.
+  void set_limit(const MemoryLimit& limit);
+  bool refuses(const Command& command, ReplyWriter& reply);
+  std::vector<Victims::Victim> choose_victims();
+  void make_room();
+  void order_evictions();
+  void propose_limit();
+  void execute_eviction(VarintReader& in, std::uint64_t server);
+  void execute_limit(VarintReader& in);
+  void note_use(const EncodedCommand& read);
+  bool must_wait_for_evictions(const Command& command) const;
+  bool run_config_set(Client& client, Arguments words);
+  bool may_submit_as_main() const;
+
   // Memory of clients: service/client_limits.cpp.
+  void progress(Client& client, std::size_t bytes);
   void account(Client& client);
   void lose(Client& client);
   void check_limits();
@@ -227,17 +289,31 @@ class Service {
   void function(Client&, Arguments, ReplyWriter&);
   void hello(Client&, Arguments, ReplyWriter&);
   void info(Client&, Arguments, ReplyWriter&);
+  void latency(Client&, Arguments, ReplyWriter&);
   void memory(Client&, Arguments, ReplyWriter&);
+  void memory_usage(Client&, Arguments, ReplyWriter&);
   void ping(Client&, Arguments, ReplyWriter&);
   void quit(Client&, Arguments, ReplyWriter&);
   void reset(Client&, Arguments, ReplyWriter&);
   void role(Client&, Arguments, ReplyWriter&);
   void select(Client&, Arguments, ReplyWriter&);
+  void slowlog(Client&, Arguments, ReplyWriter&);
   void time_of_day(Client&, Arguments, ReplyWriter&);
   void wait(Client&, Arguments, ReplyWriter&);
   void unwatch_in_multi(Client&, Arguments, ReplyWriter&);
   std::string describe(const Client& client) const;
-  std::string info_text(std::string_view section) const;
+
+  // Sections of INFO: service/info.cpp.
+  std::string info_text(Arguments sections) const;
+  void info_server(std::string& text) const;
+  void info_clients(std::string& text) const;
+  void info_memory(std::string& text) const;
+  void info_persistence(std::string& text) const;
+  void info_stats(std::string& text) const;
+  void info_replication(std::string& text) const;
+  void info_cpu(std::string& text) const;
+  void info_commands(std::string& text) const;
+  void info_keyspace(std::string& text) const;
 
   const ServiceOptions options_;
   std::unique_ptr<Databases> databases_;
@@ -249,6 +325,18 @@ class Service {
   std::uint64_t last_client_ = 0;
   std::vector<std::uint64_t> changed_, held_;
   ClientMemory memory_;
+  Victims victims_;
+  bool is_evicting_ = false;         // an event of this main that evicts keys is on its way
+  bool has_proposed_limit_ = false;  // an event of this main with its limit is on its way
+  Statistics statistics_;
+  SlowLog slow_log_;
+  std::int64_t slow_after_ = 0;  // in microseconds; -1: no command is slow
+  std::size_t most_slow_ = 0;
+  const Client* executing_ = nullptr;
+  Rate request_rate_, input_rate_, output_rate_;
+  std::uint64_t input_bytes_ = 0, output_bytes_ = 0, local_reads_ = 0, refused_requests_ = 0;
+  std::size_t most_used_ = 0;
+  bool is_ending_ = false;
   Milliseconds next_limit_look_ = 0;
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/replicated-kv/data/collection.hpp"
+#include "apps/replicated-kv/data/memory_limit.hpp"
 #include "apps/replicated-kv/service/output_limits.hpp"
 #include "dataplane/base/error.hpp"
 
@@ -27,6 +28,12 @@ class Settings {
   /// Errors: not_found if there is no such parameter, invalid_argument if the value is wrong,
   /// permission_denied if it cannot be changed while the server runs.
   Result<void> set(std::string_view name, std::string_view value);
+  /// True if the parameter is the same at all servers of a service: its changes are events.
+  static bool is_of_service(std::string_view name);
+  /// The limit of memory that the parameters name.
+  MemoryLimit memory_limit() const;
+  /// Shows the limit that the servers have agreed on.
+  void show(const MemoryLimit& limit);
   /// Sets what the program decides, without a check.
   void fix(std::string_view name, std::string value);
   const std::string& at(std::string_view name) const;
@@ -35,7 +42,7 @@ class Settings {
   const OutputLimits& output_limits() const { return output_limits_; }
 
  private:
-  enum class Kind : std::uint8_t { fixed, number, size, yes_or_no, text, output_limits, other_name };
+  enum class Kind : std::uint8_t { fixed, number, size, yes_or_no, text, policy, output_limits, other_name };
   struct Setting {
     Kind kind;
     std::string value;  // or the name that counts, if this is another name for it

@@ -12,6 +12,11 @@ void Service::queue_command(Client& client, Arguments words) {
     client.has_multi_error = true;
     return reply_error(client, "ERR the transaction is too long");
   }
+  if (is_alone()) make_room();
+  if (find_command(words[0])->has(flag::kGrows) && databases_->is_out_of_memory()) {
+    client.has_multi_error = true;
+    return reply_error(client, kOutOfMemory);
+  }
   client.queued.emplace_back(words.begin(), words.end());
   client.queued_bytes += sizeof(client.queued.back());
   for (const std::string_view word : words) client.queued_bytes += sizeof(std::string) + word.size();
@@ -41,9 +46,13 @@ bool Service::run_exec(Client& client) {
   if (!is_alone() && has_waited_too_long()) {
     leave_multi(client);
     unwatch(client);
-    return reply_error(client, kClusterDown), true;
+    return refuse(client), true;
   }
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  const auto must_wait = [&](const auto& queued) {
+    return must_wait_for_evictions(*find_command(queued[0]));
+  };
+  if (!is_alone() && std::ranges::any_of(client.queued, must_wait)) return false;
   Bytes& batch = batch_for(client.number, EntryKind::transaction);
   put_varint(batch, client.is_resp3);
   put_varint(batch, client.queued.size());
@@ -71,7 +80,7 @@ bool Service::run_exec(Client& client) {
 
 bool Service::run_watch(Client& client, Arguments words) {
   if (client.is_in_multi) return reply_error(client, "ERR WATCH inside MULTI is not allowed"), true;
-  if (!is_alone() && has_waited_too_long()) return reply_error(client, kClusterDown), true;
+  if (!is_alone() && has_waited_too_long()) return refuse(client), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   Bytes& batch = batch_for(client.number, EntryKind::watch);
   put_varint(batch, client.database);
@@ -107,20 +116,39 @@ void Service::execute_transaction(VarintReader& in, const ClientId& id, Client* 
   const bool is_given_up = databases_->watches().has_changed(id);
   databases_->watches().unwatch(id);
   auto commands = in.count();
-  is_given_up ? reply.null_array() : reply.array(commands);
   EncodedCommand next;
+  bool is_refused = false;
+  if (!is_given_up && databases_->is_out_of_memory()) {
+    VarintReader ahead = in;
+    for (auto left = commands; left > 0 && ahead.is_good(); --left) {
+      take_command(ahead, next);
+      const Command* const command = ahead.is_good() ? find_command(next.words[0]) : nullptr;
+      is_refused = is_refused || (command != nullptr && command->has(flag::kGrows));
+    }
+  }
+  if (is_given_up)
+    reply.null_array();
+  else if (is_refused)
+    reply.error("EXECABORT Transaction discarded because of: " + std::string(kOutOfMemory));
+  else
+    reply.array(commands);
+  const Executing executing(executing_, client);
   for (; commands > 0; --commands) {
     take_command(in, next);
     if (!in.is_good()) return;
     const std::uint64_t random = next_random();
-    if (is_given_up || (next.is_local && client == nullptr)) continue;
+    if (is_given_up || is_refused) continue;
+    if (next.is_local && client == nullptr) {
+      note_use(next);
+      continue;
+    }
     const Command* const command = find_command(next.words[0]);
     if (command == nullptr || !fits(*command, next.words.size())) {
       reply.error("ERR unknown command");
     } else if (command->run != nullptr) {
       run(*command, {next.database, random}, next.words, reply);
     } else if (client != nullptr) {
-      (this->*client_table().at(command->name))(*client, next.words, reply);
+      execute_client_command(*client, *command, next.words, reply);
     }
   }
   if (client != nullptr && client->may_be_waiting) resume(*client);

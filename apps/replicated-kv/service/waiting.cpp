@@ -73,6 +73,7 @@ void Service::serve_waiters() {
       if (answer != nullptr) reply = writer_for(answer->bytes, waiter->is_resp3);
       words.assign(waiter->words.begin(), waiter->words.end());
       Call call{*databases_, waiter->database, words, agreed_, next_random(), reply, pubsub_};
+      const Executing executing(executing_, answer == nullptr ? nullptr : find(id.number));
       call.may_wait = true;
       call.ready_key = key->name;
       run(*find_command(words[0]), call);
