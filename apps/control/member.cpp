@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "apps/control/metrics.hpp"
-#include "apps/control/metrics_server.hpp"
 #include "apps/control/view_json.hpp"
+#include "apps/program/metrics_server.hpp"
 #include "controlplane/connect/identity_watch.hpp"
 #include "controlplane/membership/membership.hpp"
 #include "dataplane/base/bytes.hpp"

@@ -1,41 +1,14 @@
 #include "apps/control/metrics.hpp"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 
 #include "apps/control/view_json.hpp"
+#include "apps/program/exposition.hpp"
 
 namespace rdmc::control_app {
 namespace {
 
-/// The metrics of one scrape.
-class Metrics {
- public:
-  /// Every series has `labels`.
-  explicit Metrics(prometheus::Labels labels) : labels_(std::move(labels)) {}
-
-  auto& gauges(const char* name, const char* help) {
-    return prometheus::BuildGauge().Name(name).Help(help).Labels(labels_).Register(registry_);
-  }
-  auto& counters(const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Labels(labels_).Register(registry_);
-  }
-  void gauge(const char* name, const char* help, double value) { gauges(name, help).Add({}).Set(value); }
-  void counter(const char* name, const char* help, std::uint64_t value) {
-    counters(name, help).Add({}).Increment(static_cast<double>(value));
-  }
-  std::string text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
-
- private:
-  const prometheus::Labels labels_;
-  prometheus::Registry registry_;
-};
-
-void expose(Metrics& to, const control::IdentityWatch& identity) {
+void expose(Exposition& to, const control::IdentityWatch& identity) {
   to.gauge("rdmc_identity_readable",
            "0 while the key file, or the certificates, cannot be read and what was read before is in use",
            identity.readable() ? 1 : 0);
@@ -50,7 +23,7 @@ std::string exposition(const std::string& group, const membership::Membership& m
   const view::FailureView::Counters& views = core.counters();
   const membership::Counters links = membership.counters();
   const bool member = core.state() == view::FailureView::State::member;
-  Metrics to({{"group", group}});
+  Exposition to({{"group", group}});
   to.gauge("rdmc_view_epoch", "Epoch of the newest view that is known to be agreed",
            static_cast<double>(value_of(core.view().epoch)));
   to.gauge("rdmc_view_members", "Members of that view", static_cast<double>(core.view().members.size()));
@@ -102,7 +75,7 @@ std::string exposition(const std::string& group, const membership::Membership& m
 std::string exposition(std::size_t node, const Pulse::Latest& pulse, const control::IdentityWatch& identity) {
   const store::NodeStatus& status = pulse.status;
   const bool up = pulse.node_answers;
-  Metrics to({{"node", std::to_string(node)}});
+  Exposition to({{"node", std::to_string(node)}});
   to.gauge("rdmc_node_up", "0 while its thread does not go round, or its disk does not answer", up ? 1 : 0);
   to.gauge("rdmc_node_serves", "1 while it takes part in agreements",
            up && status.stage == store::Stage::serving ? 1 : 0);

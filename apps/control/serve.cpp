@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "apps/control/metrics.hpp"
-#include "apps/control/metrics_server.hpp"
 #include "apps/control/pulse.hpp"
 #include "apps/control/view_json.hpp"
+#include "apps/program/metrics_server.hpp"
 
 namespace rdmc::control_app {
 namespace {

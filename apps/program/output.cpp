@@ -2,10 +2,15 @@
 
 #include <errno.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 
 namespace rdmc {
 namespace {
@@ -63,6 +68,39 @@ void print_results(const Json& object, bool as_json) {
 
 std::string complaint(std::string_view text) {
   return fmt::format("{}: {}\n", program_invocation_short_name, printable(text));
+}
+
+namespace {
+
+/// True if stderr is the stream that systemd has connected to the journal (systemd.exec(5)).
+bool is_journal() {
+  const char* const named = std::getenv("JOURNAL_STREAM");
+  struct stat found {};
+  return named != nullptr && ::fstat(STDERR_FILENO, &found) == 0 &&
+         fmt::format("{}:{}", found.st_dev, found.st_ino) == named;
+}
+
+}  // namespace
+
+std::string log_line(LogLevel level, std::string_view text) {
+  struct Name {
+    std::string_view name;
+    int priority;
+  };
+  constexpr std::array<Name, 3> kNames{{{"info", 6}, {"warning", 4}, {"error", 3}}};
+  const Name& name = kNames[static_cast<std::size_t>(level)];
+  if (is_journal()) return fmt::format("<{}>{}\n", name.priority, printable(text));
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  tm date{};
+  ::gmtime_r(&now.tv_sec, &date);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z {} {}", date.tm_year + 1900, date.tm_mon + 1,
+                     date.tm_mday, date.tm_hour, date.tm_min, date.tm_sec, now.tv_nsec / 1'000'000, name.name,
+                     complaint(text));
+}
+
+void log(LogLevel level, std::string_view text) {
+  fmt::print(stderr, "{}", log_line(level, text));
 }
 
 int complain(std::string_view text, int exit_code) {

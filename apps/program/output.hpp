@@ -2,6 +2,7 @@
 // may come from peers and users, so it can have any bytes. The functions may be called from any thread.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -31,5 +32,14 @@ int complain(std::string_view text, int exit_code = 1);
 inline int complain(const Error& error, int exit_code = 1) {
   return complain(error.what, exit_code);
 }
+
+enum class LogLevel : std::uint8_t { info, warning, error };
+
+/// Returns "TIME LEVEL PROGRAM: TEXT" as one line with a newline. TIME is in UTC, with milliseconds. It is
+/// left out if stderr goes to systemd's journal, which has the time itself. Then the line begins with the
+/// priority that the journal reads (sd-daemon(3)).
+std::string log_line(LogLevel level, std::string_view text);
+/// Prints log_line() on stderr. For programs that run for a long time.
+void log(LogLevel level, std::string_view text);
 
 }  // namespace rdmc

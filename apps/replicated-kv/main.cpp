@@ -5,6 +5,7 @@
 #include "apps/program/stop_signals.hpp"
 #include "apps/replicated-kv/server/options.hpp"
 #include "apps/replicated-kv/server/server.hpp"
+#include "apps/replicated-kv/server/status.hpp"
 
 int main(int argc, char** argv) {
   using namespace rdmc;
@@ -12,6 +13,10 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const auto wanted = kv::parse_command_line(argc, argv);
   if (const auto* const end = std::get_if<kv::EndNow>(&wanted)) return end->code;
+  if (const auto* const status = std::get_if<kv::StatusOptions>(&wanted)) {
+    const auto shown = kv::show_status(*status);
+    return shown ? *shown : complain(shown.error(), kv::kFailed);
+  }
   auto signals = StopSignals::block();
   if (!signals) return complain(signals.error(), kv::kFailed);
   const auto served = kv::serve(std::get<kv::ServeOptions>(wanted), *signals);

@@ -127,7 +127,7 @@ void KvHost::on_load(const LoadState& load) {
 /// The server ends its membership, and joins again later, as rdmc_kv does.
 void KvHost::on_end(const Error&) {
   record(kEnd, value_of(process_->member));
-  service_->end(clock());
+  service_->end(clock(), kv::Service::AtEnd::drop_state);
   world_.leave(process_->member);
   process_ = nullptr;
   waits_until = world_.now() + kJoinAgain;

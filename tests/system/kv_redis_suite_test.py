@@ -26,7 +26,7 @@ STARTED_UNITS = ["unit/auth", "unit/acl", "unit/acl-v2"]
 UNITS = os.environ.get("RDMC_UNITS", "").split() or [
     "unit/" + name for name in
     "type/string type/incr type/list type/list-2 type/list-3 type/set type/zset expire multi keyspace scan pubsub protocol sort bitops "
-    "bitfield dump querybuf hyperloglog limits other type/hash".split()] + STARTED_UNITS
+    "bitfield dump querybuf hyperloglog slowlog info-command latency-monitor limits other type/hash".split()] + STARTED_UNITS
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Fewer would mean that the suite has not really run.
 LEAST_PASSED = 700

@@ -38,6 +38,8 @@ struct Call {
 
   /// The user may read all keys. SORT can name keys that are not among the words.
   bool may_read_all_keys = true;
+  /// The command is a read of a client of this server.
+  bool counts_hits = false;
 
   // For commands that can wait (flag::kWaits).
   bool may_wait = false;  ///< the command may wait
@@ -46,8 +48,20 @@ struct Call {
   Arguments waits_for{};  ///< a result: the keys that it waits for, without a reply
 
   Database& db() const { return databases.at(database); }
-  Database::Entry* find(std::string_view key) const { return db().find(key, now); }
-  Database::Entry& get_or_insert(std::string_view key) const { return db().get_or_insert(key, now); }
+  /// Finds a key. This is a use of the key.
+  Database::Entry* find(std::string_view key) const {
+    Database::Entry* const found = db().find(key, now);
+    if (found != nullptr) databases.use(*found);
+    if (counts_hits) ++(found != nullptr ? databases.hits : databases.misses);
+    return found;
+  }
+  /// Finds a key without using it.
+  Database::Entry* look_at(std::string_view key) const { return db().find(key, now); }
+  Database::Entry& get_or_insert(std::string_view key) const {
+    Database::Entry& entry = db().get_or_insert(key, now);
+    databases.use(entry);
+    return entry;
+  }
   void changed(std::string_view key) const { databases.changed(database, key); }
   void erase(Database::Entry& entry) const { databases.erase(database, entry); }
 };

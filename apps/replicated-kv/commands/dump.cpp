@@ -48,6 +48,7 @@ std::optional<std::string_view> value_in(std::string_view bytes) {
 
 struct RestoreOptions {
   bool replaces = false, is_absolute = false;
+  std::optional<std::uint64_t> idle_seconds, frequency;
 };
 
 std::optional<RestoreOptions> restore_options(Call& call) {
@@ -59,11 +60,13 @@ std::optional<RestoreOptions> restore_options(Call& call) {
     } else if (is_word(call.words[i], "absttl")) {
       options.is_absolute = true;
     } else if (has_value && (is_word(call.words[i], "idletime") || is_word(call.words[i], "freq"))) {
-      // Nothing is evicted here, so these have no effect.
       const bool is_time = is_word(call.words[i], "idletime");
       const auto number = integer(call, call.words[++i]);
       if (!number) return std::nullopt;
-      if (*number >= 0 && (is_time || *number <= 255)) continue;
+      if (*number >= 0 && (is_time || *number <= UsageClock::kMostCount)) {
+        (is_time ? options.idle_seconds : options.frequency) = static_cast<std::uint64_t>(*number);
+        continue;
+      }
       call.reply.error(is_time ? "ERR Invalid IDLETIME value, must be >= 0"
                                : "ERR Invalid FREQ value, must be >= 0 and <= 255");
       return std::nullopt;
@@ -99,6 +102,11 @@ void restore(Call& call) {
   Database::Entry& entry = call.get_or_insert(key);
   entry.value.value = std::move(item.value);
   entry.value.has_grown = item.has_grown;
+  const UsageClock& clock = call.databases.shared().usage;
+  if (options->idle_seconds && !clock.counts_uses)
+    entry.value.usage = clock.with_idle_seconds(*options->idle_seconds) & UsageClock::kMask;
+  if (options->frequency && clock.counts_uses)
+    entry.value.usage = clock.with_count(static_cast<std::uint32_t>(*options->frequency)) & UsageClock::kMask;
   if (*time != 0) call.db().set_deadline(entry, deadline);
   call.changed(key);
   call.reply.ok();

@@ -11,7 +11,7 @@ namespace {
 void del(Call& call) {
   std::int64_t erased = 0;
   for (const std::string_view key : call.words.subspan(1))
-    if (Database::Entry* const entry = call.find(key)) {
+    if (Database::Entry* const entry = call.look_at(key)) {
       call.erase(*entry);
       ++erased;
     }
@@ -21,11 +21,18 @@ void del(Call& call) {
 void exists(Call& call) {
   const auto keys = call.words.subspan(1);
   call.reply.integer(
+      std::ranges::count_if(keys, [&](std::string_view key) { return call.look_at(key) != nullptr; }));
+}
+
+/// As EXISTS, but the keys are used.
+void touch(Call& call) {
+  const auto keys = call.words.subspan(1);
+  call.reply.integer(
       std::ranges::count_if(keys, [&](std::string_view key) { return call.find(key) != nullptr; }));
 }
 
 void type(Call& call) {
-  Database::Entry* const entry = call.find(call.words[1]);
+  Database::Entry* const entry = call.look_at(call.words[1]);
   call.reply.simple(entry == nullptr ? "none" : name(entry->value.type()));
 }
 
@@ -70,7 +77,7 @@ void expire(Call& call) {
   if (!number) return;
   const auto deadline = deadline_of(call, *number, {is_seconds, is_relative}, false);
   if (!deadline) return;
-  Database::Entry* const entry = call.find(call.words[1]);
+  Database::Entry* const entry = call.look_at(call.words[1]);
   if (entry == nullptr) return call.reply.integer(0);
   const auto present = call.db().deadline(*entry);
   // No deadline counts as one that is later than all others.
@@ -89,7 +96,7 @@ void expire(Call& call) {
 
 template <bool is_seconds, bool is_relative>
 void time_to_live(Call& call) {
-  Database::Entry* const entry = call.find(call.words[1]);
+  Database::Entry* const entry = call.look_at(call.words[1]);
   if (entry == nullptr) return call.reply.integer(-2);
   const auto deadline = call.db().deadline(*entry);
   if (!deadline) return call.reply.integer(-1);
@@ -98,7 +105,7 @@ void time_to_live(Call& call) {
 }
 
 void persist(Call& call) {
-  Database::Entry* const entry = call.find(call.words[1]);
+  Database::Entry* const entry = call.look_at(call.words[1]);
   const bool had_one = entry != nullptr && call.db().remove_deadline(*entry);
   if (had_one) call.changed(entry->key());
   call.reply.integer(had_one ? 1 : 0);
@@ -110,7 +117,7 @@ void keys(Call& call) {
   std::vector<std::string_view> found;
   for (std::size_t i = 0; i < call.db().size(); ++i) {
     const std::string_view key = call.db().at(i).key();
-    if ((call.words[1] == "*" || matches(call.words[1], key)) && call.find(key) != nullptr)
+    if ((call.words[1] == "*" || matches(call.words[1], key)) && call.look_at(key) != nullptr)
       found.push_back(key);
   }
   call.reply.array(found.size());
@@ -124,7 +131,7 @@ void scan(Call& call) {
   std::vector<std::string> found;
   const std::size_t next = scan_positions(*options, call.db().size(), [&](std::size_t position) {
     Database::Entry& entry = call.db().at(position);
-    if (!options->matches(entry.key()) || call.find(entry.key()) == nullptr) return;
+    if (!options->matches(entry.key()) || call.look_at(entry.key()) == nullptr) return;
     if (options->type.empty() || name(entry.value.type()) == options->type) found.emplace_back(entry.key());
   });
   reply_scan(call, next, found);
@@ -135,7 +142,7 @@ void randomkey(Call& call) {
   const std::size_t size = call.db().size();
   for (std::size_t i = 0; i < size; ++i) {
     const std::string_view key = call.db().at((call.random + i) % size).key();
-    if (call.find(key) != nullptr) return call.reply.bulk(key);
+    if (call.look_at(key) != nullptr) return call.reply.bulk(key);
   }
   call.reply.null();
 }
@@ -194,6 +201,7 @@ void move_to(Call& call, Database::Entry& entry, std::uint32_t number, std::stri
   Database::Entry& moved = call.databases.at(number).get_or_insert(key, call.now);
   moved.value.value = std::move(value);
   moved.value.has_grown = has_grown;
+  call.databases.use(moved);
   if (deadline) call.databases.at(number).set_deadline(moved, *deadline);
   call.databases.changed(number, key);
 }
@@ -252,6 +260,7 @@ void copy(Call& call) {
   else
     copied.value.value = entry->value.collection()->copy();
   copied.value.has_grown = entry->value.has_grown;
+  call.databases.use(copied);
   if (const auto deadline = call.db().deadline(*entry)) target.set_deadline(copied, *deadline);
   call.databases.changed(number, call.words[2]);
   call.reply.integer(1);
@@ -277,18 +286,32 @@ std::string_view encoding_of(Item& item) {
 void object(Call& call) {
   const std::string what = to_lower(call.words[1]);
   if (what == "help" && call.words.size() == 2) {
-    call.reply.array(2);
+    call.reply.array(4);
     call.reply.simple("OBJECT ENCODING KEY: how the value of the key is kept");
-    return call.reply.simple("OBJECT REFCOUNT|IDLETIME|FREQ KEY: always 1, 0, 0");
+    call.reply.simple("OBJECT IDLETIME KEY: the seconds since the key was used, as far as this server knows");
+    call.reply.simple("OBJECT FREQ KEY: how often the key is used, with a policy for frequency");
+    return call.reply.simple("OBJECT REFCOUNT KEY: always 1");
   }
   if (what != "help" && what != "encoding" && what != "refcount" && what != "idletime" && what != "freq")
     return call.reply.error("ERR unknown subcommand '" + std::string(call.words[1]) + "'. Try OBJECT HELP.");
   if (call.words.size() != 3)
     return call.reply.error("ERR wrong number of arguments for 'object|" + what + "' command");
-  Database::Entry* const entry = call.find(call.words[2]);
+  Database::Entry* const entry = call.look_at(call.words[2]);
   if (entry == nullptr) return call.reply.null();
   if (what == "encoding") return call.reply.bulk(encoding_of(entry->value));
-  call.reply.integer(what == "refcount" ? 1 : 0);
+  if (what == "refcount") return call.reply.integer(1);
+  const UsageClock& clock = call.databases.shared().usage;
+  if (what == "idletime" && clock.counts_uses)
+    return call.reply.error(
+        "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching "
+        "between "
+        "policies at runtime LRU and LFU data will take some time to adjust.");
+  if (what == "freq" && !clock.counts_uses)
+    return call.reply.error(
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when "
+        "switching between policies at runtime LRU and LFU data will take some time to adjust.");
+  call.reply.integer(what == "freq" ? clock.count_of(entry->value.usage)
+                                    : clock.idle_seconds(entry->value.usage));
 }
 
 using namespace flag;
@@ -296,7 +319,7 @@ constexpr std::array kKeyCommands = {
     Command{"del", -2, kWrite, 1, -1, 1, del},
     Command{"unlink", -2, kWrite | kFast, 1, -1, 1, del},
     Command{"exists", -2, kRead | kFast, 1, -1, 1, exists},
-    Command{"touch", -2, kRead | kFast, 1, -1, 1, exists},
+    Command{"touch", -2, kRead | kFast, 1, -1, 1, touch},
     Command{"type", 2, kRead | kFast, 1, 1, 1, type},
     Command{"expire", -3, kWrite | kFast, 1, 1, 1, expire<true, true>},
     Command{"pexpire", -3, kWrite | kFast, 1, 1, 1, expire<false, true>},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/replicated-kv/data/small_memory.hpp"
+#include "apps/replicated-kv/data/usage.hpp"
 
 namespace rdmc::kv {
 
@@ -32,11 +33,15 @@ struct Shared {
   SmallMemory memory;
   std::uint64_t seed = 0;  ///< for hash tables; it may differ between replicas
   EncodingLimits limits;
+  UsageClock usage;
 };
 
 class Collection {
  public:
-  virtual ~Collection() = default;
+  /// What a collection needs beside its elements.
+  static constexpr std::size_t kObjectBytes = 64;
+
+  virtual ~Collection() { shared_->memory.subtract(kObjectBytes); }
   Collection(const Collection&) = delete;
   Collection& operator=(const Collection&) = delete;
 
@@ -49,7 +54,7 @@ class Collection {
   virtual void save(std::vector<std::byte>& out) const = 0;
 
  protected:
-  explicit Collection(Shared& shared) : shared_(&shared) {}
+  explicit Collection(Shared& shared) : shared_(&shared) { shared_->memory.add(kObjectBytes); }
   SmallMemory& memory() const { return shared_->memory; }
   const EncodingLimits& limits() const { return shared_->limits; }
 

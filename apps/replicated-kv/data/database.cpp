@@ -1,5 +1,7 @@
 #include "apps/replicated-kv/data/database.hpp"
 
+#include <queue>
+
 namespace rdmc::kv {
 
 namespace {
@@ -48,6 +50,7 @@ void Database::erase(Entry& entry) {
 }
 
 void Database::clear() {
+  memory_->subtract(expiring_.size() * sizeof(Expiring));
   expiring_ = {};
   entries_.clear();
 }
@@ -66,6 +69,22 @@ std::optional<Milliseconds> Database::earliest_deadline() const {
 
 Database::Entry* Database::expired(Milliseconds now) const {
   return expiring_.empty() || expiring_.front().deadline > now ? nullptr : expiring_.front().entry;
+}
+
+/// In a heap, the keys after the first one are below keys that come before them.
+std::vector<const Database::Entry*> Database::earliest(std::size_t count) const {
+  std::vector<const Entry*> found;
+  const auto is_later = [&](std::size_t a, std::size_t b) { return expiring_[b] < expiring_[a]; };
+  std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(is_later)> next(is_later);
+  if (!expiring_.empty()) next.push(0);
+  while (found.size() < count && !next.empty()) {
+    const std::size_t index = next.top();
+    next.pop();
+    found.push_back(expiring_[index].entry);
+    for (const std::size_t child : {2 * index + 1, 2 * index + 2})
+      if (child < expiring_.size()) next.push(child);
+  }
+  return found;
 }
 
 void Database::put(std::size_t index, const Expiring& expiring) {
@@ -108,6 +127,7 @@ void Database::restore_deadline(Entry& entry, Milliseconds deadline, std::uint64
   if (entry.value.expiry == kNoExpiry) {
     index = expiring_.size();
     expiring_.emplace_back();
+    memory_->add(sizeof(Expiring));
   }
   put(index, {deadline, serial, &entry});
   lift(index);
@@ -119,6 +139,7 @@ bool Database::remove_deadline(Entry& entry) {
   const std::size_t index = std::exchange(entry.value.expiry, kNoExpiry);
   const Expiring last = expiring_.back();
   expiring_.pop_back();
+  memory_->subtract(sizeof(Expiring));
   if (last.entry != &entry) {
     put(index, last);
     lift(index);

@@ -25,7 +25,9 @@ using Milliseconds = std::int64_t;
 struct Item {
   std::variant<Text, std::unique_ptr<Collection>> value;
   std::uint32_t expiry = UINT32_MAX;  ///< for Database
-  bool has_grown = false;  ///< a string that was changed in place; OBJECT ENCODING says "raw" for it
+  std::uint32_t usage : UsageClock::kBits = 0;
+  /// A string that was changed in place. OBJECT ENCODING says "raw" for it.
+  std::uint32_t has_grown : 1 = 0;
 
   Type type() const;
   /// The string, or null if it is something else.
@@ -65,6 +67,10 @@ class Database {
   /// Returns false if the key had no deadline.
   bool remove_deadline(Entry& entry);
   std::size_t keys_with_deadline() const { return expiring_.size(); }
+  /// A key with a deadline. `index` is below keys_with_deadline().
+  const Entry& with_deadline_at(std::size_t index) const { return *expiring_[index].entry; }
+  /// The keys with the earliest deadlines, the earliest one first, and at most `count` of them.
+  std::vector<const Entry*> earliest(std::size_t count) const;
   /// The earliest deadline of all keys.
   std::optional<Milliseconds> earliest_deadline() const;
   /// Returns the key with the earliest deadline if that has come, and otherwise null.

@@ -16,7 +16,18 @@ namespace {
 /// size.
 constexpr std::size_t kPieceBytes = 256 << 10, kLengthBytes = 8;
 /// The kinds of records of a piece.
-enum class Record : std::uint8_t { key = 0, serial = 1, watches = 2, head = 3, end = 4, waiters = 5 };
+enum class Record : std::uint8_t {
+  key = 0,
+  serial = 1,
+  watches = 2,
+  head = 3,
+  end = 4,
+  waiters = 5,
+  limit = 6,
+  usage = 7
+};
+/// A record of usages is for this number of keys.
+constexpr std::size_t kUsages = 4096;
 
 }  // namespace
 
@@ -84,6 +95,34 @@ std::size_t Databases::expire(Milliseconds now, std::size_t most) {
   return removed;
 }
 
+// -- Memory --
+
+void Databases::set_limit(const MemoryLimit& limit) {
+  limit_ = limit;
+  shared_->usage.counts_uses = limit.policy == MemoryLimit::Policy::least_frequent;
+}
+
+std::size_t Databases::keys() const {
+  std::size_t count = 0;
+  for (const Database& database : databases_) count += database.size();
+  return count;
+}
+
+std::size_t Databases::evictable() const {
+  if (limit_.policy == MemoryLimit::Policy::none) return 0;
+  if (!limit_.only_with_deadline) return keys();
+  std::size_t count = 0;
+  for (const Database& database : databases_) count += database.keys_with_deadline();
+  return count;
+}
+
+void Databases::evict(std::uint32_t number, std::string_view key) {
+  Database::Entry* const entry = databases_[number].find(key, INT64_MIN);
+  if (entry == nullptr) return;
+  erase(number, *entry);
+  ++evicted_;
+}
+
 // -- Saved states --
 
 void save_value(const Item& item, std::vector<std::byte>& out) {
@@ -119,11 +158,16 @@ bool load_value(VarintReader& in, Shared& shared, Item& item) {
   return in.is_good();
 }
 
-void Databases::save(std::vector<std::byte> head,
-                     const std::function<void(std::vector<std::byte>)>& write) const {
+void Databases::save(std::vector<std::byte> head, const std::function<void(std::vector<std::byte>)>& write,
+                     bool with_usage) const {
   std::vector<std::byte> piece(kLengthBytes);
   put_varint(piece, static_cast<std::uint8_t>(Record::head));
   put_bytes(piece, {reinterpret_cast<const char*>(head.data()), head.size()});
+  put_varint(piece, static_cast<std::uint8_t>(Record::limit));
+  put_varint(piece, limit_.most);
+  put_varint(piece, static_cast<std::uint8_t>(limit_.policy));
+  put_varint(piece, limit_.only_with_deadline);
+  put_varint(piece, limit_.is_set);
   const auto flush = [&](bool is_end) {
     if (!is_end && piece.size() < kPieceBytes) return;
     const std::uint64_t length = piece.size() - kLengthBytes;
@@ -144,6 +188,16 @@ void Databases::save(std::vector<std::byte> head,
         put_varint(piece, expiry->second);
       }
       save_value(entry.value, piece);
+      flush(false);
+    }
+    for (std::size_t first = 0; with_usage && first < database.size(); first += kUsages) {
+      put_varint(piece, static_cast<std::uint8_t>(Record::usage));
+      put_varint(piece, i);
+      put_varint(piece, first);
+      const std::size_t count = std::min(kUsages, database.size() - first);
+      put_varint(piece, count);
+      for (std::size_t position = first; position < first + count; ++position)
+        put_varint(piece, database.at(position).value.usage);
       flush(false);
     }
     put_varint(piece, static_cast<std::uint8_t>(Record::serial));
@@ -177,7 +231,7 @@ bool Loader::load_piece(std::span<const std::byte> piece) {
   VarintReader in(piece);
   while (!in.is_done()) {
     if (is_complete_) return false;
-    switch (in.number<Record>(static_cast<std::uint64_t>(Record::waiters))) {
+    switch (in.number<Record>(static_cast<std::uint64_t>(Record::usage))) {
       case Record::key: {
         const auto number = in.number<std::uint32_t>(Databases::kCount - 1);
         if (!load_key(in, number)) return false;
@@ -193,6 +247,21 @@ bool Loader::load_piece(std::span<const std::byte> piece) {
       case Record::head: {
         const auto bytes = in.bytes();
         head_.assign(bytes.begin(), bytes.end());
+        break;
+      }
+      case Record::limit: {
+        MemoryLimit limit;
+        limit.most = in.number();
+        limit.policy =
+            in.number<MemoryLimit::Policy>(static_cast<std::uint64_t>(MemoryLimit::Policy::deadline));
+        limit.only_with_deadline = in.number(1) != 0;
+        limit.is_set = in.number(1) != 0;
+        databases_.set_limit(limit);
+        break;
+      }
+      case Record::usage: {
+        const auto number = in.number<std::uint32_t>(Databases::kCount - 1);
+        if (!load_usage(in, number)) return false;
         break;
       }
       case Record::end: is_complete_ = true; break;
@@ -212,6 +281,19 @@ bool Loader::load_key(VarintReader& in, std::uint32_t number) {
   Database::Entry& entry = database.get_or_insert(key, INT64_MIN);
   if (expires) database.restore_deadline(entry, deadline, serial);
   return load_value(in, *databases_.shared_, entry.value);
+}
+
+/// The usages follow the keys of their positions.
+bool Loader::load_usage(VarintReader& in, std::uint32_t number) {
+  if (!in.is_good()) return false;
+  Database& database = databases_.databases_[number];
+  auto position = in.number();
+  for (auto count = in.count(); count > 0 && in.is_good(); --count, ++position) {
+    const auto usage = in.number<std::uint32_t>(UsageClock::kMask);
+    if (position >= database.size()) return false;
+    database.at(position).value.usage = usage & UsageClock::kMask;
+  }
+  return in.is_good();
 }
 
 }  // namespace rdmc::kv

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/replicated-kv/data/database.hpp"
+#include "apps/replicated-kv/data/memory_limit.hpp"
 #include "apps/replicated-kv/data/waiters.hpp"
 #include "apps/replicated-kv/data/watches.hpp"
 
@@ -50,8 +51,30 @@ class Databases {
   /// The keys that expire() has removed so far.
   std::uint64_t expired() const { return expired_; }
 
-  /// Writes everything, in pieces. `head` is what the application adds.
-  void save(std::vector<std::byte> head, const std::function<void(std::vector<std::byte>)>& write) const;
+  // The limit of memory, which all replicas keep alike.
+  const MemoryLimit& limit() const { return limit_; }
+  void set_limit(const MemoryLimit& limit);
+  std::size_t keys() const;
+  /// The number of keys that the policy permits to evict.
+  std::size_t evictable() const;
+  bool is_over_limit() const { return limit_.most != 0 && shared_->memory.used() > limit_.most; }
+  /// True if commands that need memory must be refused.
+  bool is_out_of_memory() const { return is_over_limit() && evictable() == 0; }
+  /// Removes the key, if it exists, to save memory.
+  void evict(std::uint32_t number, std::string_view key);
+  /// The keys that evict() has removed so far.
+  std::uint64_t evicted() const { return evicted_; }
+
+  // What each replica counts for itself.
+  void use(Database::Entry& entry) {
+    entry.value.usage = shared_->usage.used(entry.value.usage) & UsageClock::kMask;
+  }
+  std::uint64_t hits = 0, misses = 0;  ///< of reads of clients of this server
+
+  /// Writes everything, in pieces. `head` is what the application adds. The usage of keys, which replicas do
+  /// not keep alike, is written only if it is asked for.
+  void save(std::vector<std::byte> head, const std::function<void(std::vector<std::byte>)>& write,
+            bool with_usage = false) const;
 
  private:
   friend class Loader;
@@ -59,7 +82,8 @@ class Databases {
   std::vector<Database> databases_;
   Watches watches_;
   Waiters waiters_;
-  std::uint64_t changes_ = 0, expired_ = 0;
+  MemoryLimit limit_;
+  std::uint64_t changes_ = 0, expired_ = 0, evicted_ = 0;
 };
 
 /// Makes empty databases equal to saved ones, from the bytes that save() has written, in pieces of any size.
@@ -76,6 +100,7 @@ class Loader {
  private:
   bool load_piece(std::span<const std::byte> piece);
   bool load_key(VarintReader& in, std::uint32_t number);
+  bool load_usage(VarintReader& in, std::uint32_t number);
 
   Databases& databases_;
   std::vector<std::byte> waiting_, head_;

@@ -38,6 +38,10 @@ class Dictionary {
     std::uint32_t hash_ = 0, position_ = 0, size_ = 0;
   };
 
+  /// What an entry needs beside its key and what its value owns: its places in the table and among the
+  /// positions, too.
+  static constexpr std::size_t kEntryBytes = sizeof(Entry) + 2 * sizeof(void*);
+
   /// `seed` should be random, so that nobody can choose keys with equal hash values.
   Dictionary(SmallMemory& memory, std::uint64_t seed) : memory_(&memory), seed_(seed) {}
   ~Dictionary() { clear(); }
@@ -67,6 +71,7 @@ class Dictionary {
     move_some();
     if (entries_.size() >= table_.size()) grow();
     Entry* const entry = new (memory_->allocate(sizeof(Entry) + key.size())) Entry();
+    memory_->add(kEntryBytes + key.size());
     entry->size_ = static_cast<std::uint32_t>(key.size());
     if (!key.empty()) std::memcpy(static_cast<void*>(entry + 1), key.data(), key.size());
     entry->hash_ = hash_of(key);
@@ -147,9 +152,10 @@ class Dictionary {
   }
 
   void destroy(Entry& entry) {
-    const std::size_t bytes = sizeof(Entry) + entry.size_;
+    const std::size_t key_bytes = entry.size_;
     entry.~Entry();
-    memory_->free(&entry, bytes);
+    memory_->subtract(kEntryBytes + key_bytes);
+    memory_->free(&entry, sizeof(Entry) + key_bytes);
   }
 
   SmallMemory* memory_;

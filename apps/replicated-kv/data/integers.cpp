@@ -72,6 +72,7 @@ bool Integers::insert(SmallMemory& memory, std::int64_t number) {
   auto* const bytes = static_cast<char*>(block_);
   std::memmove(bytes + (index + 1) * width, bytes + index * width, (size_ - index) * width);
   ++size_;
+  memory.add(sizeof(number));
   put(index, number);
   return true;
 }
@@ -81,6 +82,7 @@ bool Integers::erase(SmallMemory& memory, std::int64_t number) {
   if (index == size_ || at(index) != number) return false;
   auto* const bytes = static_cast<char*>(block_);
   --size_;
+  memory.subtract(sizeof(number));
   std::memmove(bytes + index * width_, bytes + (index + 1) * width_, (size_ - index) * width_);
   if (size_ == 0) clear(memory);
   return true;

@@ -18,7 +18,10 @@ class Integers {
   bool insert(SmallMemory& memory, std::int64_t number);
   /// Returns false if there is no such number.
   bool erase(SmallMemory& memory, std::int64_t number);
-  void clear(SmallMemory& memory) { reallocate(memory, 0, width_); }
+  void clear(SmallMemory& memory) {
+    memory.subtract(size_ * sizeof(std::int64_t));
+    reallocate(memory, 0, width_);
+  }
 
  private:
   /// The number of smaller integers.

@@ -105,6 +105,8 @@ char* Packed::splice(SmallMemory& memory, std::size_t offset, std::size_t erased
   if (after > 0 && inserted != erased)
     std::memmove(block_->bytes + offset + inserted, block_->bytes + offset + erased, after);
   if (inserted < erased) resize(memory, total);
+  memory.subtract(bytes_);
+  memory.add(total);
   bytes_ = static_cast<std::uint32_t>(total);
   return block_ == nullptr ? nullptr : block_->bytes + offset;
 }
@@ -126,6 +128,7 @@ void Packed::erase(SmallMemory& memory, std::size_t offset, std::size_t count) {
 }
 
 void Packed::clear(SmallMemory& memory) {
+  memory.subtract(bytes_);
   resize(memory, 0);
   bytes_ = count_ = 0;
 }
@@ -135,6 +138,7 @@ Packed Packed::copy(SmallMemory& memory) const {
   if (bytes_ == 0) return copied;
   copied.resize(memory, bytes_);
   std::memcpy(copied.block_->bytes, block_->bytes, bytes_);
+  memory.add(bytes_);
   copied.bytes_ = bytes_;
   copied.count_ = count_;
   return copied;

@@ -18,6 +18,7 @@ class RankedTree {
  public:
   explicit RankedTree(SmallMemory& memory) : memory_(&memory) {}
   ~RankedTree() {
+    memory_->subtract(size_ * kKeyBytes);
     if (root_ != nullptr) destroy(root_);
   }
   RankedTree(const RankedTree&) = delete;
@@ -28,6 +29,7 @@ class RankedTree {
   /// The key must not be in the tree.
   void insert(const Key& key) {
     ++size_;
+    memory_->add(kKeyBytes);
     if (root_ == nullptr) root_ = create<Leaf>();
     Node* const right = insert(root_, key);
     if (right == nullptr) return;
@@ -41,6 +43,7 @@ class RankedTree {
   /// The key must be in the tree.
   void erase(const Key& key) {
     --size_;
+    memory_->subtract(kKeyBytes);
     erase(root_, key);
     if (size_ == 0) {
       destroy(root_);
@@ -94,6 +97,8 @@ class RankedTree {
   }
 
  private:
+  /// Nodes are about two thirds full.
+  static constexpr std::size_t kKeyBytes = sizeof(Key) * 3 / 2;
   static constexpr std::size_t kKeys = 30, kChildren = 15;
 
   struct Node {

@@ -17,8 +17,11 @@ void Text::assign(SmallMemory& memory, std::string_view bytes) {
     release();
     if (bytes.size() > kInlineBytes)
       heap_ = {static_cast<std::uint32_t>(bytes.size()), allocate(memory, bytes.size())};
+  } else {
+    memory.subtract(kHeadBytes + size_);
   }
   size_ = static_cast<std::uint32_t>(bytes.size());
+  if (!is_inline()) memory.add(kHeadBytes + size_);
   if (!bytes.empty()) std::memcpy(data(), bytes.data(), bytes.size());
 }
 
@@ -36,8 +39,11 @@ void Text::resize(SmallMemory& memory, std::size_t size) {
     std::memcpy(kept, data(), size);
     release();
     std::memcpy(inline_, kept, size);
+  } else if (!is_inline()) {
+    memory.subtract(kHeadBytes + size_);
   }
   size_ = static_cast<std::uint32_t>(size);
+  if (!is_inline()) memory.add(kHeadBytes + size_);
   if (size > before) std::memset(data() + before, 0, size - before);
 }
 

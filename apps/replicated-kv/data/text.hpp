@@ -50,7 +50,10 @@ class Text {
   Block& block() const { return *heap_.block; }
   static Block* allocate(SmallMemory& memory, std::size_t capacity);
   void release() {
-    if (!is_inline()) heap_.block->memory->free(heap_.block, kHeadBytes + heap_.capacity);
+    if (!is_inline()) {
+      heap_.block->memory->subtract(kHeadBytes + size_);
+      heap_.block->memory->free(heap_.block, kHeadBytes + heap_.capacity);
+    }
     size_ = 0;
   }
   void take(Text& other) {

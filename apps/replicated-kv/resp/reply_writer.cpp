@@ -21,7 +21,7 @@ void ReplyWriter::head(char kind, std::size_t count) {
   char* const end = std::to_chars(text.data() + 1, text.data() + text.size() - 2, count).ptr;
   end[0] = '\r';
   end[1] = '\n';
-  out_->append(text.data(), static_cast<std::size_t>(end + 2 - text.data()));
+  line({text.data(), static_cast<std::size_t>(end + 2 - text.data())});
 }
 
 void ReplyWriter::integer(std::int64_t number) {
@@ -31,7 +31,7 @@ void ReplyWriter::integer(std::int64_t number) {
   char* const end = std::to_chars(text.data() + 1, text.data() + text.size() - 2, number).ptr;
   end[0] = '\r';
   end[1] = '\n';
-  out_->append(text.data(), static_cast<std::size_t>(end + 2 - text.data()));
+  line({text.data(), static_cast<std::size_t>(end + 2 - text.data())});
 }
 
 void ReplyWriter::simple(std::string_view text) {
@@ -43,6 +43,8 @@ void ReplyWriter::simple(std::string_view text) {
 void ReplyWriter::error(std::string_view text) {
   ++errors_;
   if (out_ == nullptr) return;
+  code_size_ = std::min({text.find(' '), text.size(), code_.size()});
+  std::copy_n(text.begin(), code_size_, code_.begin());
   out_->push_back('-');
   for (const char c : text) out_->push_back(c == '\r' || c == '\n' ? ' ' : c);
   out_->append("\r\n");

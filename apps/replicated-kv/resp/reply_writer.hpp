@@ -1,8 +1,10 @@
 // Writes replies in RESP2 or RESP3. RESP3's types become their usual RESP2 form for a client that has not
-// asked for RESP3. A muted writer writes nothing: it is for commands whose reply nobody needs here. One
-// thread uses it.
+// asked for RESP3. A muted writer writes nothing: it is for commands whose reply nobody needs here. A reply
+// that gets too long is cut: the writer becomes muted. One thread uses it.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,13 +14,18 @@ namespace rdmc::kv {
 
 class ReplyWriter {
  public:
-  /// Appends to `out`, which must exist longer.
-  ReplyWriter(std::string& out, bool is_resp3) : out_(&out), is_resp3_(is_resp3) {}
+  /// Appends to `out`, which must exist longer, until it has `most` bytes.
+  ReplyWriter(std::string& out, bool is_resp3, std::size_t most = SIZE_MAX)
+      : out_(&out), is_resp3_(is_resp3), most_(most) {}
   /// A muted writer.
   ReplyWriter() = default;
 
   bool is_muted() const { return out_ == nullptr; }
+  /// True if the reply would have been longer than permitted. What was written is of no use.
+  bool is_cut() const { return is_cut_; }
   bool is_resp3() const { return is_resp3_; }
+  /// The first word of the last error reply, for example "ERR".
+  std::string_view error_code() const { return {code_.data(), code_size_}; }
   /// The number of error replies so far.
   std::size_t errors() const { return errors_; }
 
@@ -46,13 +53,22 @@ class ReplyWriter {
 
  private:
   void line(std::string_view text) {
-    if (out_ != nullptr) out_->append(text);
+    if (out_ == nullptr) return;
+    if (text.size() > most_ - std::min(out_->size(), most_)) return cut();
+    out_->append(text);
+  }
+  void cut() {
+    out_ = nullptr;
+    is_cut_ = true;
   }
   void head(char kind, std::size_t count);
 
   std::string* out_ = nullptr;
-  bool is_resp3_ = false;
+  bool is_resp3_ = false, is_cut_ = false;
+  std::size_t most_ = SIZE_MAX;
   std::size_t errors_ = 0;
+  std::array<char, 24> code_{};
+  std::size_t code_size_ = 0;
 };
 
 /// The shortest text that gives `number` again, as Redis writes it: "3", "3.5", "1e+20", "inf", "-inf",

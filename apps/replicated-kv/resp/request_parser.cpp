@@ -10,6 +10,8 @@ namespace {
 
 /// The head of an array or of a word has at most this size.
 constexpr std::size_t kMostHeadBytes = 64 << 10;
+/// A parser keeps memory of this size for the next requests.
+constexpr std::size_t kKeptBytes = 128 << 10, kKeptWords = 1024;
 
 bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
@@ -87,15 +89,29 @@ std::span<char> RequestParser::space(std::size_t bytes) {
       end_ -= begin_;
       begin_ = 0;
     }
-    // The memory of a long word is needed soon. A parser that is empty again gives such memory back.
+    // The memory of a long word is needed soon.
     const std::size_t needed =
         std::max(end_ + bytes,
                  bulk_ > 0 ? std::min(parsed_ + static_cast<std::size_t>(bulk_) + 2, 2 * end_ + bytes) : 0);
-    if (buffer_.size() < needed) buffer_.resize(std::max(needed, 2 * end_));
-  } else if (end_ == 0 && buffer_.size() > 8 * bytes) {
-    buffer_ = std::vector<char>(bytes);
+    // No more is needed than for the longest request and what is read with its end.
+    if (buffer_.size() < needed)
+      buffer_.resize(std::max(needed, std::min(2 * end_, limits_.request_bytes + bytes)));
   }
   return {buffer_.data() + end_, buffer_.size() - end_};
+}
+
+void RequestParser::shrink() {
+  const std::size_t used = end_ - begin_;
+  if (buffer_.size() > kKeptBytes && used < buffer_.size() / 8) {
+    buffer_ = std::vector<char>(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
+                                buffer_.begin() + static_cast<std::ptrdiff_t>(end_));
+    begin_ = 0;
+    end_ = used;
+  }
+  words_.clear();
+  if (missing_ < 0 && ranges_.capacity() > kKeptWords) ranges_ = {};
+  if (words_.capacity() > kKeptWords) words_ = {};
+  if (unquoted_.capacity() > kKeptWords) unquoted_ = {};
 }
 
 void RequestParser::received(std::size_t bytes) {
@@ -174,6 +190,8 @@ RequestParser::Status RequestParser::parse_array() {
       if (!parse_number(line.substr(1), size) || size < 0) return break_with("invalid bulk length");
       if (static_cast<std::size_t>(size) > limits_.bulk_bytes)
         return break_with(limits_.words <= 10 ? "unauthenticated bulk length" : "invalid bulk length");
+      is_too_long_ = parsed_ + static_cast<std::size_t>(size) + 2 > limits_.request_bytes;
+      if (is_too_long_) return break_with("the request is longer than client-query-buffer-limit");
       bulk_ = size;
     }
     const auto size = static_cast<std::size_t>(bulk_);

@@ -18,9 +18,10 @@ using Words = std::vector<std::string_view>;
 class RequestParser {
  public:
   struct Limits {
-    std::size_t bulk_bytes = 512 << 20;  ///< the longest word
-    std::int64_t words = 1 << 20;        ///< the largest number of words of one request
-    std::size_t line_bytes = 64 << 10;   ///< the longest line
+    std::size_t bulk_bytes = 512 << 20;                ///< the longest word
+    std::int64_t words = 1 << 20;                      ///< the largest number of words of one request
+    std::size_t line_bytes = 64 << 10;                 ///< the longest line
+    std::size_t request_bytes = std::size_t{1} << 30;  ///< the longest request
   };
   enum class Status : std::uint8_t {
     incomplete,  ///< more bytes are needed
@@ -39,10 +40,17 @@ class RequestParser {
   const Words& words() const { return words_; }
   /// The text of the error, without "ERR Protocol error: ".
   const std::string& error() const { return error_; }
+  /// True if the error is that the request is longer than Limits::request_bytes.
+  bool is_too_long() const { return is_too_long_; }
   /// The number of bytes that were received and not parsed yet.
   std::size_t waiting_bytes() const { return end_ - begin_; }
+  /// Gives memory back that the bytes which wait do not need. Invalidates words().
+  void shrink();
   /// The number of bytes of memory that the parser keeps.
-  std::size_t memory() const { return buffer_.capacity(); }
+  std::size_t memory() const {
+    return buffer_.capacity() + ranges_.capacity() * sizeof(Range) +
+           words_.capacity() * sizeof(std::string_view);
+  }
   Limits& limits() { return limits_; }
 
  private:
@@ -67,6 +75,7 @@ class RequestParser {
   std::vector<std::string> unquoted_;  // the words of a line
   Words words_;
   std::string error_;
+  bool is_too_long_ = false;
 };
 
 /// Splits a line into words as redis-cli and Redis do: words may be in quotation marks, and "\xHH", "\n",

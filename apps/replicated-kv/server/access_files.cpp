@@ -54,7 +54,9 @@ Result<void> write_synced(const std::string& path, std::string_view content, mod
   return {};
 }
 
-Result<std::string> password_of(const std::string& path) {
+}  // namespace
+
+Result<std::string> read_password(const std::string& path) {
   auto content = read_access_file(path, kMostPasswordBytes);
   if (!content) return std::unexpected(content.error());
   if ((content->mode & 077) != 0)
@@ -64,8 +66,6 @@ Result<std::string> password_of(const std::string& path) {
   if (password.empty()) return fail(Errc::invalid_argument, path + ": there is no password in the file");
   return std::move(password);
 }
-
-}  // namespace
 
 Result<std::string> StoredAclFile::read() {
   auto content = read_access_file(path_, kMostAclFileBytes);
@@ -99,7 +99,7 @@ Result<Users> first_users(const ServeOptions& options, AclFile* file) {
     return std::move(*parsed);
   }
   if (options.requirepass_file.empty()) return users;
-  const auto password = password_of(options.requirepass_file);
+  const auto password = read_password(options.requirepass_file);
   if (!password) return fail(password.error().code, "--requirepass-file: " + password.error().what);
   const std::string rule = "#" + digest_of(*password);
   const auto set = users.set(Users::kDefault, std::to_array<std::string_view>({"resetpass", rule}));

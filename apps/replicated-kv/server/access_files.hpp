@@ -23,6 +23,10 @@ class StoredAclFile final : public AclFile {
   std::string path_;
 };
 
+/// Reads a file with a password, without the end of the line. Errors: permission_denied if others than its
+/// owner have access to it; invalid_argument if it is empty; those of the file.
+Result<std::string> read_password(const std::string& path);
+
 /// Returns the users that the command line gives: those of the ACL file, or the default user with the
 /// password of --requirepass-file, or the default user without a password. `file` is null if there is no
 /// --acl-file. Errors: those of the files; invalid_argument if the content of a file is wrong.

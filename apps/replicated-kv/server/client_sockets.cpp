@@ -1,5 +1,6 @@
 #include "apps/replicated-kv/server/client_sockets.hpp"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -21,6 +22,11 @@ static_assert(kReadBytes >= TlsStream::kMostRecordBytes);
 constexpr int kBacklog = 511;
 /// An output with at most this capacity keeps its memory when it is empty.
 constexpr std::size_t kKeptOutputBytes = 64 << 10;
+constexpr Milliseconds kListenAgain = 1000;
+
+Descriptor open_spare() {
+  return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
 
 }  // namespace
 
@@ -42,6 +48,9 @@ Result<ClientSockets::Listener> ClientSockets::open(const Address& address, int 
   return Listener{std::move(listener), from_socket_address(storage)};
 }
 
+ClientSockets::ClientSockets(Listener plain, int epoll, Service& service)
+    : plain_(std::move(plain)), spare_(open_spare()), epoll_(epoll), service_(&service) {}
+
 Result<ClientSockets> ClientSockets::listen(const Address& address, int epoll, Service& service) {
   auto plain = open(address, epoll, kListenKey);
   if (!plain) return std::unexpected(plain.error());
@@ -57,7 +66,7 @@ Result<void> ClientSockets::listen_tls(const Address& address, TlsContext contex
   return {};
 }
 
-bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Milliseconds now) {
+bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Moment now) {
   if (key < kListenKey) return false;
   if (key < kFirstClientKey) {
     accept_all(key == kListenKey ? plain_ : tls_, now);
@@ -81,7 +90,7 @@ bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Millisecon
   return true;
 }
 
-void ClientSockets::accept_all(const Listener& listener, Milliseconds now) {
+void ClientSockets::accept_all(const Listener& listener, Moment now) {
   const bool is_tls = &listener == &tls_;
   for (;;) {
     sockaddr_storage storage;
@@ -90,10 +99,12 @@ void ClientSockets::accept_all(const Listener& listener, Milliseconds now) {
                             SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
+      if ((errno == EMFILE || errno == ENFILE) && refuse_without_descriptor(listener, errno, now)) continue;
       return;
     }
     if (service_->clients() >= static_cast<std::size_t>(service_->settings().number("maxclients"))) {
       constexpr std::string_view kRefusal = "-ERR max number of clients reached\r\n";
+      service_->reject_connection();
       if (!is_tls)
         static_cast<void>(::send(fd.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
       continue;
@@ -116,6 +127,7 @@ void ClientSockets::accept_all(const Listener& listener, Milliseconds now) {
       service_->disconnect(client);
       return;
     }
+    has_said_no_descriptor_ = false;
     socket.fd = std::move(fd);
     socket.tls = std::move(stream);
     socket.client = &client;
@@ -126,14 +138,14 @@ void ClientSockets::accept_all(const Listener& listener, Milliseconds now) {
 
 // -- Handshakes --
 
-void ClientSockets::begin_handshake(std::uint64_t number, Milliseconds now) {
+void ClientSockets::begin_handshake(std::uint64_t number, Moment now) {
   while (open_handshakes_ >= kMostHandshakes) {
     const auto oldest = sockets_.find(handshakes_.front().second);
     handshakes_.pop_front();
     if (oldest != sockets_.end() && oldest->second.is_in_handshake()) close(oldest->second);
   }
   ++open_handshakes_;
-  handshakes_.emplace_back(now + kLongestHandshake, number);
+  handshakes_.emplace_back(now.steady + kLongestHandshake, number);
 }
 
 bool ClientSockets::continue_handshake(Socket& socket) {
@@ -148,12 +160,12 @@ bool ClientSockets::continue_handshake(Socket& socket) {
   return progress == TlsProgress::done;
 }
 
-void ClientSockets::end_late_handshakes(Milliseconds now) {
+void ClientSockets::end_late_handshakes(Moment now) {
   while (!handshakes_.empty()) {
     const auto [end, number] = handshakes_.front();
     const auto known = sockets_.find(number);
     const bool is_open = known != sockets_.end() && known->second.is_in_handshake();
-    if (is_open && end > now) return;
+    if (is_open && end > now.steady) return;
     handshakes_.pop_front();
     if (is_open) close(known->second);
   }
@@ -202,7 +214,46 @@ ClientSockets::Outcome ClientSockets::send(Socket& socket, std::span<const char>
   return waits ? Outcome::nothing : Outcome::failed;
 }
 
-void ClientSockets::read(Socket& socket, Milliseconds now) {
+/// A connection that cannot be accepted would make the listening socket readable for ever. So the spare
+/// descriptor is used to accept it and to close it. Returns false if no further connection can be refused at
+/// present. Without a spare descriptor, the listening sockets are left alone for a second.
+bool ClientSockets::refuse_without_descriptor(const Listener& listener, int error, Moment now) {
+  bool has_refused = false;
+  if (spare_) {
+    spare_ = {};
+    {
+      const Descriptor refused(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      has_refused = static_cast<bool>(refused);
+    }
+    spare_ = open_spare();
+  }
+  if (has_refused) {
+    service_->reject_connection();
+    if (!std::exchange(has_said_no_descriptor_, true))
+      complaints_.push_back("connections of clients are refused: " + std::string(std::strerror(error)));
+  }
+  if (spare_) return has_refused;
+  listens_again_ = now.steady + kListenAgain;
+  watch_listeners(0);
+  return false;
+}
+
+void ClientSockets::watch_listeners(std::uint32_t events) {
+  epoll_event plain{.events = events, .data = {.u64 = kListenKey}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, plain_.fd.get(), &plain);
+  if (!tls_.fd) return;
+  epoll_event tls{.events = events, .data = {.u64 = kListenTlsKey}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, tls_.fd.get(), &tls);
+}
+
+void ClientSockets::listen_again(Moment now) {
+  if (listens_again_ == 0 || now.steady < listens_again_) return;
+  listens_again_ = 0;
+  if (!spare_) spare_ = open_spare();
+  watch_listeners(EPOLLIN);
+}
+
+void ClientSockets::read(Socket& socket, Moment now) {
   Client& client = *socket.client;
   if (!service_->is_full(client)) {
     std::size_t got = 0;
@@ -212,32 +263,47 @@ void ClientSockets::read(Socket& socket, Milliseconds now) {
     const bool has_ended = outcome == Outcome::ended;
     if (has_ended && (client.answers.empty() || client.may_be_waiting)) return close(socket);
     if (has_ended) client.is_closing = true;
-    client.parser.received(got);
+    if (got > 0) {
+      client.parser.received(got);
+      service_->received(client, got);
+    }
+  } else {
+    service_->want_to_send(client);
   }
   service_->execute(client, now);
 }
 
 bool ClientSockets::write(Socket& socket) {
   std::string& output = socket.client->output;
+  const std::size_t before = socket.written;
   while (socket.written < output.size()) {
     std::size_t sent = 0;
     const Outcome outcome = send(socket, std::span(output).subspan(socket.written), sent);
-    if (outcome == Outcome::nothing) return true;
+    if (outcome == Outcome::nothing) {
+      const std::size_t written = socket.written - before;
+      // What was written is removed now and then, because a client may always be a little late.
+      if (socket.written > std::max(kKeptOutputBytes, output.size() / 2))
+        output.erase(0, std::exchange(socket.written, 0));
+      if (written > 0) service_->sent(*socket.client, written);
+      return true;
+    }
     if (outcome != Outcome::some) return false;
     socket.written += sent;
   }
+  const std::size_t written = socket.written - before;
   socket.written = 0;
   if (output.capacity() > kKeptOutputBytes)
     output = {};
   else
     output.clear();
+  if (written > 0) service_->sent(*socket.client, written);
   return true;
 }
 
 void ClientSockets::watch(Socket& socket) {
   const Client& client = *socket.client;
   const bool reads = socket.is_in_handshake() || socket.write_needs_read ||
-                     !(service_->is_full(client) || client.is_closing);
+                     (service_->may_receive(client) && !client.is_closing);
   const bool writes = socket.read_needs_write || (!client.output.empty() && !socket.write_needs_read);
   const std::uint32_t wanted = (reads ? std::uint32_t{EPOLLIN} : 0) | (writes ? std::uint32_t{EPOLLOUT} : 0);
   if (wanted == socket.events) return;
@@ -255,19 +321,32 @@ void ClientSockets::close(Socket& socket) {
   service_->disconnect(client);
 }
 
-void ClientSockets::write_changed(Milliseconds now) {
+void ClientSockets::stop_listening() {
+  plain_.fd = {};
+  tls_.fd = {};
+  listens_again_ = 0;
+  for (auto& [number, socket] : sockets_) watch(socket);
+}
+
+void ClientSockets::close_all() {
+  while (!sockets_.empty()) close(sockets_.begin()->second);
+}
+
+void ClientSockets::write_changed(Moment now) {
+  listen_again(now);
   for (const std::uint64_t number : service_->take_changed()) {
     const auto known = sockets_.find(number);
     if (known == sockets_.end()) continue;
     Socket& socket = known->second;
-    const bool was_full = service_->is_full(*socket.client);
     if (socket.is_in_handshake() && !socket.client->is_closing) continue;
     if (socket.client->is_lost || socket.is_in_handshake() || !write(socket) ||
         (socket.client->is_closing && socket.client->output.empty() && socket.client->answers.empty())) {
       close(socket);
       continue;
     }
-    if (was_full && !service_->is_full(*socket.client)) service_->execute(*socket.client, now);
+    // Requests may have waited for space.
+    if (socket.client->is_stopped && !service_->is_full(*socket.client))
+      service_->execute(*socket.client, now);
     watch(socket);
   }
 }

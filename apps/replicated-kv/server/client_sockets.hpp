@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "apps/replicated-kv/server/tls.hpp"
@@ -28,13 +30,19 @@ class ClientSockets {
 
   /// Handles an event of a descriptor of this object. `key` is the data of the event. Returns false if it
   /// belongs to somebody else.
-  bool on_event(std::uint64_t key, std::uint32_t events, Milliseconds now);
+  bool on_event(std::uint64_t key, std::uint32_t events, Moment now);
   /// Writes the output of the clients that Service names.
-  void write_changed(Milliseconds now);
+  void write_changed(Moment now);
   /// Closes connections whose TLS handshake takes too long.
-  void end_late_handshakes(Milliseconds now);
-  /// The time at which end_late_handshakes() must be called next.
+  void end_late_handshakes(Moment now);
+  /// The time at which end_late_handshakes() must be called next, on the steady clock.
   std::optional<Milliseconds> next_deadline() const;
+  /// Accepts no more clients.
+  void stop_listening();
+  /// Ends all connections.
+  void close_all();
+  /// What an operator should know since the last call.
+  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// The address on which the clients connect, without and with TLS.
   const Address& address() const { return plain_.address; }
   const Address& tls_address() const { return tls_.address; }
@@ -65,22 +73,28 @@ class ClientSockets {
   enum class Outcome : std::uint8_t { some, nothing, ended, failed };
 
   static Result<Listener> open(const Address& address, int epoll, std::uint64_t key);
-  ClientSockets(Listener plain, int epoll, Service& service)
-      : plain_(std::move(plain)), epoll_(epoll), service_(&service) {}
-  void accept_all(const Listener& listener, Milliseconds now);
-  void begin_handshake(std::uint64_t number, Milliseconds now);
+  ClientSockets(Listener plain, int epoll, Service& service);
+  void accept_all(const Listener& listener, Moment now);
+  bool refuse_without_descriptor(const Listener& listener, int error, Moment now);
+  void watch_listeners(std::uint32_t events);
+  void listen_again(Moment now);
+  void begin_handshake(std::uint64_t number, Moment now);
   /// Returns false if the connection is not ready for requests.
   bool continue_handshake(Socket& socket);
   Outcome receive(Socket& socket, std::span<char> space, std::size_t& got);
   Outcome send(Socket& socket, std::span<const char> bytes, std::size_t& sent);
-  void read(Socket& socket, Milliseconds now);
+  void read(Socket& socket, Moment now);
   bool write(Socket& socket);
   void watch(Socket& socket);
   void close(Socket& socket);
 
-  Listener plain_, tls_;
+  Listener plain_, tls_;  // `tls_` has no descriptor without TLS
   std::optional<TlsContext> tls_context_;
   bool needs_tls_ = false;
+  Descriptor spare_;
+  Milliseconds listens_again_ = 0;  // 0: the listening sockets are watched
+  bool has_said_no_descriptor_ = false;
+  std::vector<std::string> complaints_;
   int epoll_;
   Service* service_;
   std::deque<std::pair<Milliseconds, std::uint64_t>> handshakes_;  // their ends, and the clients

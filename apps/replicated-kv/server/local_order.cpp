@@ -12,7 +12,7 @@ constexpr std::size_t kMostSubmitted = 64;
 
 }  // namespace
 
-void LocalOrder::start(std::uint64_t server, std::uint64_t seed, Milliseconds now) {
+void LocalOrder::start(std::uint64_t server, std::uint64_t seed, Moment now) {
   seed_ = seed;
   position_ = stable_ = log_.place().position;
   time_ = log_.place().time;
@@ -36,8 +36,8 @@ Result<std::uint64_t> LocalOrder::submit(std::span<const std::byte> event) {
   return ++last_number_;
 }
 
-void LocalOrder::work(Milliseconds now) {
-  time_ = std::max(time_, now * kNanosecondsInMillisecond);
+void LocalOrder::work(Moment now) {
+  time_ = std::max(time_, now.wall * kNanosecondsInMillisecond);
   std::uint64_t number = last_number_ - submitted_.size();
   for (const Bytes& bytes : submitted_) {
     const OrderedEvent event{.position = position_++,

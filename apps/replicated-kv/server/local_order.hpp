@@ -17,9 +17,10 @@ class LocalOrder final : public Order {
       : service_(service), log_(log), awaits_disk_(awaits_disk) {}
 
   /// Begins where the log ends. `server` is random, and `seed` is for random choices.
-  void start(std::uint64_t server, std::uint64_t seed, Milliseconds now);
-  /// Hands the service what it has submitted, and what is on disk.
-  void work(Milliseconds now);
+  void start(std::uint64_t server, std::uint64_t seed, Moment now);
+  /// Hands the service what it has submitted, and what is on disk. The events have the time of the wall
+  /// clock.
+  void work(Moment now);
 
   Result<std::uint64_t> submit(std::span<const std::byte> event) override;
   bool may_answer(std::uint64_t) const override { return submitted_.empty(); }
@@ -41,7 +42,7 @@ class LoggedService final : public LoggedState {
   bool load(std::span<const std::byte> piece) override;
   bool end_load(const StoredState& place) override;
   void apply(const OrderedEvent& event) override { service_.on_event(event); }
-  void save(const std::function<void(Bytes)>& write) const override { service_.save(write); }
+  void save(const std::function<void(Bytes)>& write) const override { service_.save(write, true); }
 
  private:
   Service& service_;

@@ -15,9 +15,11 @@ namespace rdmc::kv {
 /// The parameter of CONFIG GET that has describe_service().
 inline constexpr const char* kMembersParameter = "rdmc-members";
 
+inline constexpr char kAfterMembers = ';';
+
 /// The addresses, with commas between them.
 std::string to_string(const std::vector<Address>& members);
-/// What must be the same, as one word.
+/// What must be the same, as one word. It begins with the members, and kAfterMembers follows.
 std::string describe_service(const ServeOptions& options);
 /// Asks the other servers whether they have the same. A server that does not answer within 3 s is left out.
 /// Errors: invalid_argument if a server has something else.

@@ -6,6 +6,7 @@
 
 #include "apps/program/output.hpp"
 #include "apps/replicated-kv/server/member_list.hpp"
+#include "apps/replicated-kv/service/settings.hpp"
 #include "apps/units/identity_options.hpp"
 #include "apps/units/units.hpp"
 #include "controlplane/launch/hostlist.hpp"
@@ -46,6 +47,11 @@ Result<ServeOptions> complete(ServeOptions options, const std::string& listen, c
   options.listen = *address;
   const auto duration = parse_duration(patience);
   if (!duration) return fail(Errc::invalid_argument, "--unavailable-after: " + duration.error().what);
+  Settings known;
+  for (const auto& [name, value] :
+       {std::pair("maxmemory", &options.maxmemory), std::pair("maxmemory-policy", &options.maxmemory_policy)})
+    if (const auto set = known.set(name, *value); !set)
+      return fail(Errc::invalid_argument, "--" + std::string(name) + ": " + set.error().what);
   options.unavailable_after = duration->ns / 1'000'000;
   if (members.empty()) return options;
   auto list = members_of(members);
@@ -112,9 +118,9 @@ Result<void> check_tls(ServeOptions& options, const TlsTexts& texts) {
 
 }  // namespace
 
-std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
+std::variant<ServeOptions, StatusOptions, EndNow> parse_command_line(int argc, char** argv) {
   ServeOptions options;
-  std::string listen = "127.0.0.1:6379", members, patience = "2s";
+  std::string listen = "127.0.0.1:6379", members, patience = "2s", server = "127.0.0.1:6379";
   CLI::App app{"A replicated key-value service that speaks the protocol of Redis.", "rdmc_kv"};
   app.set_version_flag("--version", "rdmc_kv " RDMC_VERSION);
   app.require_subcommand(1);
@@ -122,9 +128,10 @@ std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
   app.add_flag("--json", options.json, "print one JSON object on each line of stdout");
   app.footer(
       "Exit codes:\n"
-      "  0    ended by a signal\n"
+      "  0    ended by a signal; status: the service answers, and all its servers have all data\n"
       "  1    wrong usage\n"
-      "  2    the server cannot listen, or cannot take part in the service");
+      "  2    the server cannot listen, or cannot take part in the service; status: it cannot be asked\n"
+      "  3    status: a server is missing, or does not have all data, or the service does not answer");
   CLI::App* const serve = app.add_subcommand("serve", "runs a server until a signal");
   serve->add_option("--listen", listen, "ADDR:PORT for clients")->capture_default_str();
   serve->add_option(
@@ -159,14 +166,47 @@ std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv) {
                    "a file with the password of the default user; its mode must be 0600")
       ->type_name("FILE")
       ->excludes(acl_file);
+  serve
+      ->add_option(
+          "--maxmemory", options.maxmemory,
+          "the limit for the memory of keys and values, for example 100mb; 0: no limit. The first main "
+          "decides for all servers, and CONFIG SET changes it later")
+      ->capture_default_str();
+  serve
+      ->add_option(
+          "--maxmemory-policy", options.maxmemory_policy,
+          "which keys are evicted at the limit: noeviction, allkeys-lru, allkeys-lfu, allkeys-random, "
+          "volatile-lru, volatile-lfu, volatile-random, volatile-ttl")
+      ->capture_default_str();
+  serve->add_option("--metrics", options.metrics,
+                    "[ADDR:]PORT of the metrics for Prometheus; on loopback by default");
   serve->add_option("--fabric", options.fabric, "the fabric between the servers; default: auto");
   TlsTexts tls;
   declare_tls(*serve, options, tls);
   declare_identity(*serve, options.identity, "run without a key: anyone who reaches a server can be one");
+  StatusOptions asked;
+  CLI::App* const status =
+      app.add_subcommand("status", "shows the servers of a service. It asks them without TLS");
+  status->add_option("server", server, "ADDR:PORT of one of them")->capture_default_str();
+  CLI::Option* const password_file =
+      status
+          ->add_option("--password-file", asked.password_file,
+                       "a file with the password for the servers; its mode must be 0600")
+          ->type_name("FILE");
+  status->add_option("--user", asked.user, "the user with this password, who may give INFO and CONFIG GET")
+      ->capture_default_str()
+      ->needs(password_file);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return EndNow{app.exit(error) == 0 ? kDone : kUsage};
+  }
+  if (status->parsed()) {
+    const auto address = parse_address(server, kDefaultPort);
+    if (!address) return EndNow{complain(address.error(), kUsage)};
+    asked.server = *address;
+    asked.json = options.json;
+    return asked;
   }
   if (auto valid = check_tls(options, tls); !valid) return EndNow{complain(valid.error(), kUsage)};
   auto wanted = complete(std::move(options), listen, members, patience);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "apps/replicated-kv/log/state_log.hpp"
@@ -20,15 +21,24 @@ struct ServeOptions {
   Milliseconds unavailable_after = 2000;
   std::string directory;  ///< where the state is kept; empty if it is only in memory
   Syncs syncs = Syncs::every_second;
+  std::string maxmemory = "0", maxmemory_policy = "noeviction";  ///< as for CONFIG SET
   std::string fabric;
   std::string acl_file, requirepass_file;  ///< empty if there is none
   std::optional<std::uint16_t> tls_port;   ///< nullopt: clients cannot use TLS
   bool tls_only = false;
   TlsOptions tls;
+  std::string metrics;  ///< "[ADDR:]PORT" for Prometheus; empty for none
   control::Identity identity;
   bool json = false;
 
   bool is_alone() const { return members.empty(); }
+};
+
+/// rdmc_kv status.
+struct StatusOptions {
+  Address server;
+  std::string user = "default", password_file;  ///< the file is empty if the servers need no password
+  bool json = false;
 };
 
 /// The end of the program without serving: after --help, or after a mistake.
@@ -36,11 +46,11 @@ struct EndNow {
   int code;
 };
 
-inline constexpr int kDone = 0, kUsage = 1, kFailed = 2;
+inline constexpr int kDone = 0, kUsage = 1, kFailed = 2, kIncomplete = 3;
 /// The control port number of a server is its client port number plus this, as the bus port number of Redis
 /// Cluster is.
 inline constexpr std::uint16_t kControlPortOffset = 10000;
 
-std::variant<ServeOptions, EndNow> parse_command_line(int argc, char** argv);
+std::variant<ServeOptions, StatusOptions, EndNow> parse_command_line(int argc, char** argv);
 
 }  // namespace rdmc::kv

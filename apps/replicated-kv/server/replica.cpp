@@ -29,14 +29,14 @@ void Replica::wake() const {
   ::eventfd_write(wake_.get(), 1);
 }
 
-Result<void> Replica::start(Milliseconds now) {
+Result<void> Replica::start(Moment now) {
   wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno("eventfd", errno);
   if (auto same = check_members(options_); !same) return same;
   return join(now);
 }
 
-Result<void> Replica::join(Milliseconds now) {
+Result<void> Replica::join(Moment now) {
   if (log_ != nullptr) {
     if (auto restored = log_->restore(); !restored) return restored;
     log_->flush();
@@ -71,6 +71,13 @@ Result<void> Replica::join(Milliseconds now) {
     }
     wake();
   };
+  on.removed = [this](const View&) {
+    {
+      const std::lock_guard lock(mutex_);
+      is_removed_ = true;
+    }
+    wake();
+  };
   const auto complain = [this](std::string what) {
     {
       const std::lock_guard lock(mutex_);
@@ -86,6 +93,10 @@ Result<void> Replica::join(Milliseconds now) {
   on.refused = [complain](const Address& process, const Error& cause) {
     complain("refused " + to_string(process) + ": " + cause.what);
   };
+  {
+    const std::lock_guard lock(mutex_);
+    is_removed_ = false;
+  }
   auto membership = Membership::join(options, std::move(on));
   if (!membership) return std::unexpected(membership.error());
   ReplicatedStateOptions state_options;
@@ -107,25 +118,37 @@ Result<void> Replica::join(Milliseconds now) {
   return {};
 }
 
-void Replica::leave(const std::string& why, Milliseconds now) {
+void Replica::leave(const std::string& why, Moment now) {
   complaints_.push_back("this server does not take part any more, and joins again: " + why);
-  service_.end(now);
+  // With a log, the server says to the others that it has this state (join()).
+  service_.end(now, log_ != nullptr ? Service::AtEnd::keep_state : Service::AtEnd::drop_state);
   state_.reset();
   membership_.reset();
-  join_again_ = now + kJoinAgain;
+  join_again_ = now.steady + kJoinAgain;
 }
 
-void Replica::work(Milliseconds now) {
+void Replica::begin_to_leave() {
+  is_leaving_ = true;
+  if (membership_)
+    membership_->leave();
+  else
+    has_left_ = true;
+}
+
+void Replica::work(Moment now) {
   eventfd_t ignored;
   ::eventfd_read(wake_.get(), &ignored);
   {
     const std::lock_guard lock(mutex_);
     std::ranges::move(lost_, std::back_inserter(complaints_));
     lost_.clear();
+    has_left_ = has_left_ || (is_leaving_ && is_removed_);
   }
+  if (is_leaving_ && !state_) has_left_ = true;
+  if (has_left_) return;
   if (!state_) {
-    if (now < join_again_) return;
-    join_again_ = now + kJoinAgain;
+    if (now.steady < join_again_) return;
+    join_again_ = now.steady + kJoinAgain;
     if (auto joined = join(now); !joined) {
       if (last_failure_ != joined.error().what) complaints_.push_back("cannot join: " + joined.error().what);
       last_failure_ = joined.error().what;
@@ -146,11 +169,12 @@ void Replica::work(Milliseconds now) {
       service_.on_status(*status, now);
       update_info();
     } else if (auto* const save = std::get_if<SaveState>(&*change)) {
-      service_.save([&](std::vector<std::byte> piece) { save->to.write(std::move(piece)); });
+      service_.save([&](std::vector<std::byte> piece) { save->to.write(std::move(piece)); }, true);
       save->to.finish();
     } else if (const auto* const load = std::get_if<LoadState>(&*change)) {
       on_load(*load, now);
     } else {
+      if (is_leaving_) return;
       leave(std::get<StateEnded>(*change).cause.what, now);
     }
     if (!state_) return;
@@ -159,11 +183,11 @@ void Replica::work(Milliseconds now) {
   return;
 }
 
-void Replica::on_load(const LoadState& load, Milliseconds now) {
+void Replica::on_load(const LoadState& load, Moment now) {
   if (log_ != nullptr && load.step == LoadState::Step::begin) log_->load_begins();
   if (!service_.on_load(load)) return leave("the state of another server was wrong", now);
   if (log_ != nullptr && load.step == LoadState::Step::end)
-    log_->load_ended({.epoch = load.epoch, .position = load.position, .time = load.time}, now);
+    log_->load_ended({.epoch = load.epoch, .position = load.position, .time = load.time}, now.steady);
 }
 
 void Replica::tell_persisted() {
@@ -174,16 +198,20 @@ void Replica::tell_persisted() {
 
 void Replica::update_info() {
   const std::lock_guard lock(mutex_);
+  const MemberId main_id = service_.status().main;
+  if (!has_new_view_ && main_id == shown_main_) return;
+  shown_main_ = main_id;
   ServiceInfo info;
   info.port = options_.listen.port;
   info.view_epoch = value_of(view_.epoch);
   info.pid = static_cast<std::uint64_t>(::getpid());
-  if (const Member* const main = view_.find(service_.status().main)) {
+  for (const Member& member : view_.members) {
     // The name of a member is its client address.
-    if (const auto address = parse_address(main->name, 0)) {
-      info.main_host = host_string(*address);
-      info.main_port = address->port;
-    }
+    const auto address = parse_address(member.name, 0);
+    if (!address) continue;
+    const ServiceInfo::Server server{host_string(*address), address->port};
+    if (member.id == main_id) info.main = server;
+    if (membership_ && member.id != membership_->id()) info.others.push_back(server);
   }
   service_.set_info(info);
   if (!std::exchange(has_new_view_, false)) return;

@@ -24,13 +24,17 @@ class Replica final : public Order {
 
   /// Takes part in the service. Errors: invalid_argument if another server has another list of members; those
   /// of Membership::join and ReplicatedState::open.
-  Result<void> start(Milliseconds now);
+  Result<void> start(Moment now);
   /// Is readable when work() has something to do.
   int descriptor() const { return wake_.get(); }
   /// Hands all changes to Service, and joins again if that is due.
-  void work(Milliseconds now);
+  void work(Moment now);
   /// Tells the others what the log has on disk.
   void tell_persisted();
+  /// Leaves the service in order, so that the others need not find out that this server is gone.
+  void begin_to_leave();
+  /// True when the others have agreed. Then this object can be destroyed.
+  bool has_left() const { return has_left_; }
   /// The reasons why this server has left the service since the last call, for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
@@ -38,9 +42,9 @@ class Replica final : public Order {
   bool may_answer(std::uint64_t applied) const override { return state_->may_answer(applied); }
 
  private:
-  Result<void> join(Milliseconds now);
-  void on_load(const LoadState& load, Milliseconds now);
-  void leave(const std::string& why, Milliseconds now);
+  Result<void> join(Moment now);
+  void on_load(const LoadState& load, Moment now);
+  void leave(const std::string& why, Moment now);
   void wake() const;
   void update_info();
 
@@ -54,10 +58,14 @@ class Replica final : public Order {
   std::vector<std::string> complaints_;
   std::string last_failure_;     // of joining again
   Milliseconds join_again_ = 0;  // when state_ is null
+  MemberId shown_main_{};        // the main in the facts that Service shows
+
+  bool is_leaving_ = false, has_left_ = false;
 
   std::mutex mutex_;
   View view_;                      // protected by mutex_
   bool has_new_view_ = false;      // protected by mutex_
+  bool is_removed_ = false;        // protected by mutex_
   std::vector<std::string> lost_;  // protected by mutex_; becomes complaints_
 };
 

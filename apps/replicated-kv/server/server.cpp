@@ -9,12 +9,14 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 
 #include "apps/program/output.hpp"
 #include "apps/replicated-kv/server/access_files.hpp"
 #include "apps/replicated-kv/server/client_sockets.hpp"
 #include "apps/replicated-kv/server/local_order.hpp"
 #include "apps/replicated-kv/server/member_list.hpp"
+#include "apps/replicated-kv/server/metrics.hpp"
 #include "apps/replicated-kv/server/replica.hpp"
 #include "controlplane/auth/random.hpp"
 
@@ -23,23 +25,84 @@ namespace rdmc::kv {
 namespace {
 
 /// The keys of the events of epoll that do not belong to clients.
-constexpr std::uint64_t kSignalKey = 0, kReplicaKey = 1, kLogKey = 2;
+constexpr std::uint64_t kSignalKey = 0, kReplicaKey = 1, kLogKey = 2, kMetricsKey = 3;
 /// The loop looks around at least this often, in milliseconds.
 constexpr Milliseconds kLongestWait = 50, kLongestWaitAlone = 1000;
 constexpr int kMostEvents = 256;
+/// A server that ends gives replies for this time, and leaves the service within that time.
+constexpr Milliseconds kAnswerFor = 200, kLeaveWithin = 1000, kLookAtEnd = 5;
+/// A server uses at most this number of descriptors for other things than clients.
+constexpr std::uint64_t kMostClients = 10'000, kOtherDescriptors = 128;
 
-Milliseconds wall_clock() {
-  return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+Moment read_clocks() {
+  const auto since = [](auto time) {
+    return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  };
+  return {since(std::chrono::system_clock::now()), since(std::chrono::steady_clock::now())};
 }
 
-/// Each client needs a descriptor.
-void raise_descriptor_limit() {
+std::uint64_t read_microseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::floor<std::chrono::microseconds>(now).count());
+}
+
+ProcessFacts read_process_facts() {
+  ProcessFacts facts;
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto microseconds = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(time.tv_usec);
+  };
+  facts.user_microseconds = microseconds(usage.ru_utime);
+  facts.system_microseconds = microseconds(usage.ru_stime);
+  std::ifstream pages("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  if (pages >> all >> resident)
+    facts.resident_bytes = resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return facts;
+}
+
+/// Each client needs a descriptor. Returns the number of clients that the server can have.
+std::uint64_t raise_descriptor_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostClients;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<std::uint64_t>(limit.rlim_cur, kOtherDescriptors + 1, kMostClients + kOtherDescriptors) -
+         kOtherDescriptors;
 }
+
+/// The steps of a server that ends: clients get the replies that are on their way. Then they lose their
+/// connections, and the server leaves the service in order. If it is the main, another server becomes the
+/// main at once, because it need not wait until this server is thought to be dead.
+class Ending {
+ public:
+  explicit Ending(bool is_alone) : is_alone_(is_alone) {}
+  bool has_begun() const { return stage_ != Stage::serves; }
+  void begin(Service& service, ClientSockets& sockets, const Moment& now) {
+    ::sd_notify(0, "STOPPING=1");
+    stage_ = Stage::answers;
+    since_ = now.steady;
+    service.begin_to_end();
+    sockets.stop_listening();
+  }
+  bool is_over(const Service& service, ClientSockets& sockets, Replica& replica, const Moment& now) {
+    if (stage_ == Stage::answers) {
+      if (!service.has_answered_all() && now.steady - since_ < kAnswerFor) return false;
+      stage_ = Stage::leaves;
+      since_ = now.steady;
+      sockets.close_all();
+      if (!is_alone_) replica.begin_to_leave();
+    }
+    return is_alone_ || replica.has_left() || now.steady - since_ >= kLeaveWithin;
+  }
+
+ private:
+  enum class Stage : std::uint8_t { serves, answers, leaves };
+  const bool is_alone_;
+  Stage stage_ = Stage::serves;
+  Milliseconds since_ = 0;  // of the stage, on the steady clock
+};
 
 Result<void> watch(int epoll, int fd, std::uint64_t key) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = key}};
@@ -65,7 +128,12 @@ class Disk {
 
   StateLog* log() { return log_.get(); }
 
-  /// Must be called at the end of each turn.
+  /// Waits until the disk has everything. For the end of the server.
+  void flush() {
+    if (log_) log_->flush();
+  }
+
+  /// Must be called at the end of each turn. `now` is on the steady clock.
   void end_turn(Milliseconds now) {
     if (!log_) return;
     log_->set_least_log_bytes(
@@ -82,7 +150,7 @@ class Disk {
                             .is_copying = log_->is_copying(),
                             .bytes = log_->bytes(),
                             .failure = log_->failure() == nullptr ? "" : *log_->failure()});
-    for (const std::string& complaint : log_->take_complaints()) complain(complaint);
+    for (const std::string& complaint : log_->take_complaints()) rdmc::log(LogLevel::warning, complaint);
   }
 
   std::optional<Milliseconds> next_deadline() const { return log_ ? log_->next_deadline() : std::nullopt; }
@@ -93,6 +161,20 @@ class Disk {
   Service* service_ = nullptr;
   int epoll_ = -1, watched_copier_ = -1;
 };
+
+void say_addresses(const ServeOptions& options, const ClientSockets& sockets, const Metrics* metrics) {
+  Json listening{{"event", "listening"}, {"address", to_string(sockets.address())}};
+  if (metrics != nullptr) listening["metrics"] = to_string(metrics->address());
+  if (options.json) print_json(listening);
+  if (options.tls_port) {
+    if (options.json)
+      print_json({{"event", "listening"}, {"address", to_string(sockets.tls_address())}, {"tls", true}});
+    log(LogLevel::info, "clients with TLS connect to " + to_string(sockets.tls_address()));
+  }
+  log(LogLevel::info, "clients connect to " + to_string(sockets.address()));
+  if (metrics != nullptr)
+    log(LogLevel::info, "metrics are at http://" + to_string(metrics->address()) + "/metrics");
+}
 
 Result<void> listen_tls(const ServeOptions& options, ClientSockets& sockets, Service& service) {
   auto context = TlsContext::open(options.tls);
@@ -108,7 +190,7 @@ Result<void> listen_tls(const ServeOptions& options, ClientSockets& sockets, Ser
 }  // namespace
 
 Result<void> serve(const ServeOptions& options, StopSignals& signals) {
-  raise_descriptor_limit();
+  const std::uint64_t most_clients = raise_descriptor_limit();
   std::uint64_t seed = 0;
   if (auto filled = control::fill_random(std::as_writable_bytes(std::span(&seed, 1))); !filled)
     return std::unexpected(filled.error());
@@ -122,15 +204,20 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
        .unavailable_after = options.unavailable_after,
        .least_replicas = options.is_alone() ? 1 : options.least_replicas,
        .seed = seed,
+       .started_at = read_clocks().steady,
+       .microseconds = read_microseconds,
+       .process = read_process_facts,
        .acl_file = has_acl_file,
        .fill_random = [](std::span<std::byte> out) { return control::fill_random(out).has_value(); }});
   service.set_first_users(std::move(*users));
+  service.set_memory_limit(options.maxmemory, options.maxmemory_policy);
   const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1", errno);
   Disk disk;
   if (auto opened = disk.open(options, seed, service, epoll.get()); !opened) return opened;
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
   if (!sockets) return std::unexpected(sockets.error());
+  service.settings().fix("maxclients", std::to_string(most_clients));
   service.settings().fix("port", std::to_string(sockets->address().port));
   if (options.tls_port)
     if (auto listens = listen_tls(options, *sockets, service); !listens) return listens;
@@ -145,48 +232,53 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   Replica replica(options, service, disk.log());
   std::optional<LocalOrder> local;
   if (options.is_alone() && has_log)
-    local.emplace(service, *disk.log(), options.syncs == Syncs::always).start(seed | 1, seed, wall_clock());
+    local.emplace(service, *disk.log(), options.syncs == Syncs::always).start(seed | 1, seed, read_clocks());
   if (!options.is_alone()) {
-    if (auto started = replica.start(wall_clock()); !started) return started;
+    if (auto started = replica.start(read_clocks()); !started) return started;
     if (auto watched = watch(epoll.get(), replica.descriptor(), kReplicaKey); !watched) return watched;
   }
-  if (options.json) print_json({{"event", "listening"}, {"address", to_string(sockets->address())}});
-  if (options.tls_port) {
-    if (options.json)
-      print_json({{"event", "listening"}, {"address", to_string(sockets->tls_address())}, {"tls", true}});
-    complain("clients with TLS connect to " + to_string(sockets->tls_address()));
-  }
-  complain("clients connect to " + to_string(sockets->address()));
+  const auto metrics = Metrics::open(options.metrics, to_string(sockets->address()));
+  if (!metrics) return std::unexpected(metrics.error());
+  if (*metrics)
+    if (auto watched = watch(epoll.get(), (*metrics)->descriptor(), kMetricsKey); !watched) return watched;
+  say_addresses(options, *sockets, metrics->get());
   ::sd_notify(0, "READY=1");
 
   std::array<epoll_event, kMostEvents> events;
+  Ending ending(options.is_alone());
   for (;;) {
-    const Milliseconds longest = options.is_alone() ? kLongestWaitAlone : kLongestWait;
+    const Milliseconds longest = ending.has_begun()   ? kLookAtEnd
+                                 : options.is_alone() ? kLongestWaitAlone
+                                                      : kLongestWait;
     Milliseconds wait = longest;
     for (const auto& deadline : {service.next_deadline(), sockets->next_deadline(), disk.next_deadline()})
-      if (deadline) wait = std::min(wait, std::clamp<Milliseconds>(*deadline - wall_clock(), 0, longest));
+      if (deadline)
+        wait = std::min(wait, std::clamp<Milliseconds>(*deadline - read_clocks().steady, 0, longest));
     const int count = ::epoll_wait(epoll.get(), events.data(), events.size(), static_cast<int>(wait));
-    const Milliseconds now = wall_clock();
+    const Moment now = read_clocks();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.u64 == kSignalKey && signals.take()) {
-        if (has_log) disk.log()->flush();
-        return {};
+        // The second signal ends the server at once.
+        if (ending.has_begun()) return {};
+        ending.begin(service, *sockets, now);
       }
+      if (event.data.u64 == kMetricsKey) (*metrics)->answer(service.figures());
       sockets->on_event(event.data.u64, event.events, now);
     }
-    if (!options.is_alone()) {
-      replica.work(now);
-      for (const std::string& complaint : replica.take_complaints()) complain(complaint);
-    }
+    if (!options.is_alone()) replica.work(now);
+    for (const std::string& complaint : sockets->take_complaints()) log(LogLevel::warning, complaint);
+    for (const std::string& complaint : replica.take_complaints()) log(LogLevel::warning, complaint);
     service.end_turn(now);
     if (local) local->work(now);
-    disk.end_turn(now);
+    disk.end_turn(now.steady);
     if (local) local->work(now);
     replica.tell_persisted();
-    for (const std::string& warning : service.take_warnings()) complain(warning);
+    for (const std::string& warning : service.take_warnings()) log(LogLevel::warning, warning);
     sockets->write_changed(now);
     sockets->end_late_handshakes(now);
+    if (ending.has_begun() && ending.is_over(service, *sockets, replica, now))
+      return disk.flush(), Result<void>();
   }
 }
 

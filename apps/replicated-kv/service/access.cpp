@@ -35,12 +35,16 @@ std::string text_of_denial(Permission permission, std::string_view command, bool
 
 }  // namespace
 
+RequestParser::Limits Service::parser_limits() const {
+  return {.bulk_bytes = static_cast<std::size_t>(settings_.number("proto-max-bulk-len")),
+          .request_bytes = static_cast<std::size_t>(settings_.number("client-query-buffer-limit"))};
+}
+
 void Service::limit_parser(Client& client) const {
   RequestParser::Limits& limits = client.parser.limits();
   const bool is_limited = !is_authenticated(client);
   if (is_limited == (limits.words == kUnauthenticated.words)) return;
-  limits = kUnauthenticated;
-  if (!is_limited) limits = {.bulk_bytes = static_cast<std::size_t>(settings_.number("proto-max-bulk-len"))};
+  limits = is_limited ? kUnauthenticated : parser_limits();
 }
 
 /// Who has acted as the default user without a password goes on as the default user when it gets one.
@@ -55,7 +59,7 @@ const User* Service::user_of(std::uint64_t number) const {
 }
 
 std::optional<std::string> Service::denial(std::uint64_t number, Arguments words, Client* client,
-                                           Moment moment) {
+                                           Occasion occasion) {
   if (users_.permit_everything() && number <= Users::kDefaultNumber) return std::nullopt;
   const User* const user = user_of(number);
   if (user == nullptr) return std::string(kNotAuthenticated);
@@ -71,18 +75,18 @@ std::optional<std::string> Service::denial(std::uint64_t number, Arguments words
   }
   if (result == Permission::granted) return std::nullopt;
   if (client != nullptr) {
-    const bool is_in_multi = moment != Moment::now || client->is_in_multi;
+    const bool is_in_multi = occasion != Occasion::now || client->is_in_multi;
     acl_log_.add({.reason = result == Permission::denied_command ? AclLog::Reason::command
                             : result == Permission::denied_key   ? AclLog::Reason::key
                                                                  : AclLog::Reason::channel,
                   .context = is_in_multi ? AclLog::Context::multi : AclLog::Context::toplevel,
                   .object = result == Permission::denied_command ? name : std::string(words[index]),
                   .user = user->name(),
-                  .time = now_,
+                  .time = now_.steady,
                   .client = describe(*client)},
                  static_cast<std::size_t>(settings_.number("acllog-max-len")));
   }
-  return text_of_denial(result, name, moment == Moment::at_exec);
+  return text_of_denial(result, name, occasion == Occasion::at_exec);
 }
 
 bool Service::may_read_all_keys(const Command& command, std::uint64_t number, Arguments words) const {
@@ -95,7 +99,7 @@ bool Service::may_read_all_keys(const Command& command, std::uint64_t number, Ar
 }
 
 /// Checks a request of a client before it takes its way. Returns true if the request has got an error.
-bool Service::refuse(Client& client, const Command& command, Arguments words) {
+bool Service::deny(Client& client, const Command& command, Arguments words) {
   if (is_alone()) use_default_user(client);
   // Another server asks this one without TLS. It says nothing that must be hidden.
   if (client.needs_tls && command.name != "rdmc.same-members") {
@@ -112,6 +116,7 @@ bool Service::refuse(Client& client, const Command& command, Arguments words) {
       return true;
     }
     if (client.is_in_multi) client.has_multi_error = true;
+    statistics_.rejected(command.name);
     reply_error(client, error);
     return true;
   };
@@ -119,7 +124,7 @@ bool Service::refuse(Client& client, const Command& command, Arguments words) {
   const bool is_queued = client.is_in_multi && !command.has(flag::kInMulti);
   // These are checked where they are executed.
   if (!is_queued && (!command.has(flag::kClient) || command.name == "watch")) return false;
-  const auto denied = denial(client.user, words, &client, is_queued ? Moment::queued : Moment::now);
+  const auto denied = denial(client.user, words, &client, is_queued ? Occasion::queued : Occasion::now);
   return denied && refused(*denied);
 }
 
@@ -138,14 +143,12 @@ void Service::set_first_users(Users users) {
 void Service::put_first_users(Bytes& batch) const {
   put_varint(batch, static_cast<std::uint8_t>(EntryKind::first_users));
   put_varint(batch, 0);
-  Bytes bytes;
-  users_.save(bytes);
-  put_bytes(batch, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  put_bytes(batch, {reinterpret_cast<const char*>(own_users_.data()), own_users_.size()});
 }
 
 void Service::execute_first_users(std::string_view bytes) {
   const std::uint64_t random = next_random();
-  if (users_.are_agreed()) return;
+  if (are_users_agreed()) return;
   VarintReader in(std::as_bytes(std::span(bytes)));
   Users users;
   if (!users.load(in)) return;
@@ -160,6 +163,7 @@ void Service::execute_first_users(std::string_view bytes) {
 void Service::load_users(Users users) {
   const bool is_same_service = users.id() == users_.id() || !users_.are_agreed();
   users_ = std::move(users);
+  has_former_users_ = false;
   if (!is_same_service)
     for (const auto& [number, client] : clients_)
       if (client->user != 0) end_client(*client, nullptr);

@@ -141,16 +141,7 @@ void generate_password(const ServiceOptions& options, Arguments words, ReplyWrit
 
 /// Every server executes this, with the same result. `client` is null at the servers that are not its own.
 void Service::change_users(Arguments words, Client* client, ReplyWriter& reply) {
-  if (is_word(words[0], "config")) {
-    if (is_word(words[2], "requirepass")) {
-      const std::string rule = words[3].empty() ? "nopass" : "#" + std::string(words[3]);
-      const auto set = users_.set(Users::kDefault, std::to_array<std::string_view>({"resetpass", rule}));
-      set ? reply.ok() : reply.error("ERR " + set.error());
-    } else {
-      users_.permit_new_users_all_channels(is_word(words[3], "allchannels"));
-      reply.ok();
-    }
-  } else if (is_word(words[1], "setuser")) {
+  if (is_word(words[1], "setuser")) {
     if (words.size() < 3) return unknown_subcommand(reply, "ACL", words[1]);
     if (!is_plain_name(words[2])) return reply.error("ERR Usernames can't contain spaces or null characters");
     const auto set = users_.set(words[2], words.subspan(3));
@@ -229,7 +220,7 @@ void Service::show_acl_log(Arguments words, ReplyWriter& reply) {
     reply.bulk("username");
     reply.bulk(entry.user);
     reply.bulk("age-seconds");
-    reply.real(static_cast<double>(now_ - entry.time) / 1000);
+    reply.real(static_cast<double>(now_.steady - entry.time) / 1000);
     reply.bulk("client-info");
     reply.bulk(entry.client);
   }

@@ -17,10 +17,12 @@ void Service::answer(Client& client, std::string_view bytes) {
     return;
   }
   Answer& last = client.answers.back();
-  if (last.is_ready && last.batch == 0 && last.requests == 0 && last.position == 0)
+  if (last.is_ready && last.batch == 0 && last.requests == 0 && last.position == 0) {
     last.bytes.append(bytes);
-  else
-    client.answers.push_back({.is_ready = true, .bytes = std::string(bytes)});
+    client.answer_bytes += bytes.size();
+  } else {
+    put_ready(client, client.answers.end(), {.is_ready = true, .bytes = std::string(bytes)});
+  }
 }
 
 Answer& Service::answer_in_batch(Client& client, bool is_write) {
@@ -30,6 +32,7 @@ Answer& Service::answer_in_batch(Client& client, bool is_write) {
   ++answer.requests;
   ++answer.missing;
   answer.writes += is_write;
+  client.reads_in_flight += !is_write;
   return answer;
 }
 
@@ -37,8 +40,10 @@ void Service::flush(Client& client) {
   const std::size_t before = client.output.size();
   for (; !client.answers.empty() && client.answers.front().is_ready &&
          client.answers.front().position <= stable_;
-       client.answers.pop_front())
+       client.answers.pop_front()) {
+    client.answer_bytes -= client.answers.front().bytes.size();
     client.output.append(client.answers.front().bytes);
+  }
   if (client.output.size() != before) list(client);
 }
 
@@ -54,10 +59,10 @@ Bytes& Service::batch_for(std::uint64_t client, EntryKind kind) {
   if (batches_.empty() || batches_.back().submitted != 0) {
     Batch& batch = batches_.emplace_back();
     batch.number = ++last_batch_;
-    batch.since = now_;
+    batch.since = now_.steady;
     put_varint(batch.bytes, server_);
     put_varint(batch.bytes, 0);  // no more parts follow
-    if (!users_.are_agreed()) put_first_users(batch.bytes);
+    if (!are_users_agreed()) put_first_users(batch.bytes);
     waiting_bytes_ += batch.bytes.size();
   }
   Bytes& bytes = batches_.back().bytes;
@@ -75,12 +80,13 @@ void Service::execute_alone() {
   batches_.pop_front();
   waiting_bytes_ = 0;
   OrderedEvent event;
-  event.time = now_ * 1'000'000;
+  event.time = now_.wall * 1'000'000;
   event.random = next_random();
   VarintReader in(batch.bytes);
   in.number();
   in.number();
-  agreed_ = std::max(agreed_, now_);
+  agreed_ = std::max(agreed_, now_.wall);
+  make_room();
   while (!in.is_done() && in.is_good()) execute_entry(in, server_, batch.number);
 }
 
@@ -116,28 +122,33 @@ void Service::submit_batches() {
   for (const Batch& batch : batches_) waiting_bytes_ += batch.bytes.size() - batch.submitted;
 }
 
-void Service::end_turn(Milliseconds now) {
+void Service::end_turn(Moment now) {
   now_ = now;
+  check_limits();
+  look_at_rates();
   stop_late_waits();
   for (const std::uint64_t number : std::exchange(resumed_, {}))
     if (Client* const client = find(number)) execute(*client, now);
   if (is_alone()) {
-    agreed_ = std::max(agreed_, now);
+    agreed_ = std::max(agreed_, now.wall);
     databases_->expire(agreed_, kMostExpired);
     serve_waiters();
+    make_room();
     return;
   }
   if (has_waited_too_long()) give_up(false);
   // The time of an event makes keys expire everywhere.
   const auto deadline = databases_->earliest_deadline();
-  if (status_.is_main && deadline && *deadline <= now && batches_.empty() && in_flight_.empty()) {
+  if (deadline && *deadline <= now.wall && may_tick()) {
     Batch& tick = batches_.emplace_back();
     tick.number = ++last_batch_;
-    tick.since = now;
+    tick.since = now.steady;
     put_varint(tick.bytes, server_);
     put_varint(tick.bytes, 0);
   }
   forget_departed();
+  propose_limit();
+  order_evictions();
   submit_batches();
   if (!held_.empty() && (is_available() || has_waited_too_long())) {
     resume_held();
@@ -148,8 +159,8 @@ void Service::end_turn(Milliseconds now) {
 /// The main makes all servers forget what they keep for the clients of servers that are not in the view any
 /// more.
 void Service::forget_departed() {
-  if (!status_.is_main || servers_.empty() || now_ < next_departed_look_) return;
-  next_departed_look_ = now_ + kLookForDeparted;
+  if (!status_.is_main || servers_.empty() || now_.steady < next_departed_look_) return;
+  next_departed_look_ = now_.steady + kLookForDeparted;
   std::set<std::uint64_t> known = databases_->watches().servers();
   known.merge(databases_->waiters().servers());
   for (const auto& [server, part] : parts_) known.insert(server);
@@ -157,18 +168,35 @@ void Service::forget_departed() {
     if (std::ranges::find(servers_, server) == servers_.end()) batch_for(server, EntryKind::server_gone);
 }
 
+bool Service::may_submit_as_main() const {
+  return status_.is_main && status_.is_complete && order_ != nullptr;
+}
+
+/// The main can submit an event that makes keys expire. An event that is on its way does the same.
+bool Service::may_tick() const {
+  return may_submit_as_main() && batches_.empty() && in_flight_.empty();
+}
+
 std::optional<Milliseconds> Service::next_deadline() const {
   std::optional<Milliseconds> next;
   const auto consider = [&](Milliseconds time) { next = next ? std::min(*next, time) : time; };
-  if (const auto deadline = databases_->earliest_deadline(); deadline && (is_alone() || status_.is_main))
-    consider(*deadline);
-  if (unavailable_since_ && !held_.empty()) consider(*unavailable_since_ + options_.unavailable_after);
-  if (!in_flight_.empty()) consider(in_flight_.front().since + options_.unavailable_after);
-  if (!unstable_.empty()) consider(unstable_.front().since + options_.unavailable_after);
+  // The last end_turn() has done what was due. If something due is left, only an event can change that, and
+  // looking again at once would keep the processor busy for nothing.
+  const auto consider_later = [&](Milliseconds time) {
+    if (time > now_.steady) consider(time);
+  };
+  if (const auto deadline = databases_->earliest_deadline(); deadline && (is_alone() || may_tick()))
+    consider(now_.steady + std::max<Milliseconds>(*deadline - now_.wall, 0));
+  if (is_alone() && databases_->is_over_limit() && databases_->evictable() > 0) consider(now_.steady);
+  if (unavailable_since_ && !held_.empty()) consider_later(*unavailable_since_ + options_.unavailable_after);
+  if (!in_flight_.empty()) consider_later(in_flight_.front().since + options_.unavailable_after);
+  if (!unstable_.empty()) consider_later(unstable_.front().since + options_.unavailable_after);
   if (!waits_.empty()) consider(waits_.begin()->first);
-  if (!resumed_.empty()) consider(now_);
-  // The order takes no more at present.
-  if (!batches_.empty()) consider(now_ + 1);
+  if (!memory_.large().empty()) consider(memory_.has_changed() ? now_.steady : next_limit_look_);
+  if (!resumed_.empty()) consider(now_.steady);
+  // The order takes no more at present. An event comes first if a batch is on its way.
+  if (!batches_.empty() && order_ != nullptr && status_.is_complete && in_flight_.empty())
+    consider(now_.steady + 1);
   return next;
 }
 
@@ -189,8 +217,14 @@ void Service::give_up(bool has_ended) {
       const bool was_submitted = answer.batch < first_unsubmitted;
       std::string text;
       ReplyWriter reply(text, client->is_resp3);
+      refused_requests_ += answer.requests;
       for (std::uint32_t i = 0; i < answer.requests; ++i)
         reply.error(answer.writes > 0 && was_submitted ? kUncertain : kClusterDown);
+      if (answer.is_ready)
+        client->answer_bytes -= answer.bytes.size();
+      else
+        client->reads_in_flight -= answer.requests - answer.writes;
+      client->answer_bytes += text.size();
       answer = {.is_ready = true, .bytes = std::move(text)};
     }
     if (client->may_be_waiting && !waiting_answer({server_, number})) resume(*client);
@@ -207,6 +241,7 @@ void Service::give_up(bool has_ended) {
   std::erase_if(batches_, [](const Batch& batch) { return batch.submitted == 0; });
   for (const std::uint64_t client : unwatching) batch_for(client, EntryKind::unwatch);
   for (const auto& [client, is_error] : stopping) stop_waiting(client, is_error);
+  is_evicting_ = has_proposed_limit_ = false;
   if (has_ended) {
     batches_.clear();
     in_flight_.clear();

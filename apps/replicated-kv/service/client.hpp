@@ -37,6 +37,7 @@ struct Client {
   bool is_closing = false;     ///< after `output`, the connection ends
   bool is_held = false;        ///< the request in the parser waits
   bool is_listed = false;      ///< in the list of the clients that have changed in this turn
+  bool is_stopped = false;     ///< the parser may have a request that waits until the client is not full
 
   /// The connection has no encryption, and the server wants all clients to use some.
   bool needs_tls = false;
@@ -53,7 +54,13 @@ struct Client {
   bool may_be_waiting = false;
   Milliseconds waits_until = 0;  ///< or 0
 
-  std::size_t message_bytes = 0;  ///< of messages of channels that have come since `answers` was empty
+  bool has_blocking_request = false;  ///< that command may wait for a key; otherwise it is EXEC
+  bool is_being_unblocked = false;    ///< CLIENT UNBLOCK has ended the wait
+
+  std::size_t answer_bytes = 0;            ///< of `answers` that are ready
+  Milliseconds over_soft_limit_since = 0;  ///< the output, with `answers`; or 0
+  /// The reads in batches that have no reply yet, and about how long a reply to this client is.
+  std::size_t reads_in_flight = 0, reply_bytes = 256 << 10;
 
   // Transactions.
   bool is_in_multi = false, has_multi_error = false, watches = false;

@@ -27,6 +27,7 @@ constexpr std::array kClientCommands = {
     Command{"function", -2, kClient},
     Command{"hello", -1, kClient | kFast | kBeforeAuth},
     Command{"info", -1, kClient},
+    Command{"latency", -2, kClient | kAdmin},
     Command{"memory", -2, kClient},
     Command{"multi", 1, kClient | kFast | kInMulti},
     Command{"ping", -1, kClient | kFast | kWhileSubscribed},
@@ -38,6 +39,7 @@ constexpr std::array kClientCommands = {
     Command{"reset", 1, kClient | kFast | kBeforeAuth | kInMulti | kWhileSubscribed},
     Command{"role", 1, kClient | kFast},
     Command{"select", 2, kClient | kFast},
+    Command{"slowlog", -2, kClient | kAdmin},
     Command{"subscribe", -2, kClient | kPubSub | kWhileSubscribed},
     Command{"time", 1, kClient | kFast},
     Command{"unsubscribe", -1, kClient | kPubSub | kWhileSubscribed},
@@ -65,6 +67,7 @@ const std::unordered_map<std::string_view, Service::ClientCommand>& Service::cli
       {"function", &Service::function},
       {"hello", &Service::hello},
       {"info", &Service::info},
+      {"latency", &Service::latency},
       {"memory", &Service::memory},
       {"ping", &Service::ping},
       {"quit", &Service::quit},
@@ -72,6 +75,7 @@ const std::unordered_map<std::string_view, Service::ClientCommand>& Service::cli
       {"reset", &Service::reset},
       {"role", &Service::role},
       {"select", &Service::select},
+      {"slowlog", &Service::slowlog},
       {"subscribe", &Service::subscribe<PubSub::Kind::channel>},
       {"psubscribe", &Service::subscribe<PubSub::Kind::pattern>},
       {"unsubscribe", &Service::unsubscribe<PubSub::Kind::channel>},
@@ -133,13 +137,17 @@ std::string Service::name_of_user(const Client& client) const {
 std::string Service::describe(const Client& client) const {
   const auto number = [](auto value) { return std::to_string(value); };
   return "id=" + number(client.number) + " addr=" + client.address + " name=" + client.name +
-         " age=" + number((now_ - client.connected_at) / 1000) +
-         " idle=" + number((now_ - client.last_request) / 1000) +
+         " age=" + number((now_.steady - client.connected_at) / 1000) +
+         " idle=" + number((now_.steady - client.last_request) / 1000) +
          " flags=" + (client.is_in_multi ? "x" : "N") + " db=" + number(client.database) +
          " sub=" + number(pubsub_.count(client.number, PubSub::Kind::channel)) +
          " psub=" + number(pubsub_.count(client.number, PubSub::Kind::pattern)) +
          " ssub=0 multi=" + (client.is_in_multi ? number(client.queued.size()) : "-1") +
-         " qbuf=" + number(client.parser.waiting_bytes()) + " obl=" + number(client.output.size()) +
+         " qbuf=" + number(client.parser.waiting_bytes()) +
+         " qbuf-free=" + number(client.parser.memory() - client.parser.waiting_bytes()) +
+         " obl=" + number(client.output.size()) + " oll=" + number(client.answers.size()) +
+         " omem=" + number(client.output.size() + client.answer_bytes) +
+         " tot-mem=" + number(client.parser.memory() + client.output.capacity() + client.answer_bytes) +
          " cmd=" + client.last_command + " user=" + name_of_user(client) +
          " redir=-1 resp=" + (client.is_resp3 ? "3" : "2");
 }
@@ -189,7 +197,10 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
       if (!matches_all) continue;
       ++killed;
       one->is_closing = true;
-      if (one->may_be_waiting) one->answers.clear();
+      if (one->may_be_waiting) {
+        one->answers.clear();
+        one->answer_bytes = one->reads_in_flight = 0;
+      }
       list(*one);
     }
     if (!is_old) return reply.integer(killed);
@@ -202,8 +213,9 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
     const bool is_error = words.size() == 4 && is_word(words[3], "error");
     if (words.size() == 4 && !is_error && !is_word(words[3], "timeout"))
       return reply.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
-    const Client* const other = find(static_cast<std::uint64_t>(*number));
-    if (other == nullptr || !other->may_be_waiting) return reply.integer(0);
+    Client* const other = find(static_cast<std::uint64_t>(*number));
+    if (other == nullptr || !other->may_be_waiting || std::exchange(other->is_being_unblocked, true))
+      return reply.integer(0);
     stop_waiting(other->number, is_error);
     return reply.integer(1);
   }

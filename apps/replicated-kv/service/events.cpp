@@ -18,6 +18,21 @@ void put_command(Bytes& out, std::uint32_t database, bool is_resp3, bool is_loca
   for (const std::string_view word : words) put_bytes(out, word);
 }
 
+void put_limit(Bytes& out, const MemoryLimit& limit) {
+  put_varint(out, limit.most);
+  put_varint(out, static_cast<std::uint8_t>(limit.policy));
+  put_varint(out, limit.only_with_deadline);
+}
+
+MemoryLimit take_limit(VarintReader& in) {
+  MemoryLimit limit;
+  limit.most = in.number();
+  limit.policy = in.number<MemoryLimit::Policy>(static_cast<std::uint64_t>(MemoryLimit::Policy::deadline));
+  limit.only_with_deadline = in.number(1) != 0;
+  limit.is_set = true;
+  return limit;
+}
+
 void take_command(VarintReader& in, EncodedCommand& command) {
   const auto flags = in.number(kResp3 | kLocal);
   command.is_resp3 = (flags & kResp3) != 0;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/replicated-kv/data/memory_limit.hpp"
 #include "apps/replicated-kv/data/saved.hpp"
 #include "apps/replicated-kv/resp/request_parser.hpp"
 
@@ -28,6 +29,8 @@ enum class EntryKind : std::uint8_t {
   server_gone = 4,   ///< the server whose clients are gone
   stop_waiting = 5,  ///< client, with an error (1) or because it has waited long enough (0)
   first_users = 6,   ///< 0, the users of the command line, as bytes (Users::save)
+  evict = 8,         ///< 0, number of keys, for each one its database and its name
+  first_limit = 9,   ///< 0, the limit of memory that the first main has
 };
 
 /// A command in an entry. The words are valid as long as the memory of the batch.
@@ -41,6 +44,8 @@ struct EncodedCommand {
 
 void put_command(Bytes& out, std::uint32_t database, bool is_resp3, bool is_local,
                  std::span<const std::string_view> words);
+void put_limit(Bytes& out, const MemoryLimit& limit);
+MemoryLimit take_limit(VarintReader& in);
 /// Reads what put_command() has written. `command` keeps its memory.
 void take_command(VarintReader& in, EncodedCommand& command);
 

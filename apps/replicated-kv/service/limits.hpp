@@ -17,13 +17,25 @@ inline constexpr std::size_t kMostWaitingBytes = 8 << 20;
 inline constexpr std::size_t kMostOutputBytes = 1 << 20, kMostAnswers = 4096;
 /// A client that is not authenticated, and has this many bytes that it does not read, loses its connection.
 inline constexpr std::size_t kMostUnreadUnauthenticated = 32 << 10;
+/// A client may have reads in batches whose replies have about this many bytes. A reply counts as at least
+/// kLeastReplyBytes. While all clients together need too much, each may have one such read.
+inline constexpr std::size_t kMostReadBytes = 4 << 20, kLeastReplyBytes = 4 << 10;
+/// Clients that need too much memory are looked for in this interval.
+inline constexpr Milliseconds kLookForVictims = 1000;
 /// While a command of a client waits, this many bytes of later requests are read.
 inline constexpr std::size_t kMostRequestBytes = 1 << 20;
-/// The commands of a transaction may have this many bytes and this number.
+/// The commands of a transaction may need this many bytes of memory, and may have this number.
 inline constexpr std::size_t kMostQueuedBytes = 64 << 20, kMostQueued = 1 << 20;
 /// The interval at which the main looks for servers that have departed.
 inline constexpr Milliseconds kLookForDeparted = 500;
 
+/// Keys that one event evicts.
+inline constexpr std::size_t kMostEvicted = 1000;
+/// Requests that need memory wait for evictions while keys and values need this part of the limit more than
+/// it, and at least kLeastExcess bytes.
+inline constexpr std::size_t kExcessPart = 8, kLeastExcess = 64 << 10;
+
+inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view kClusterDown =
     "CLUSTERDOWN This server does not reach the majority of the servers, or has no data";
 

@@ -14,15 +14,9 @@ namespace rdmc::kv {
 namespace {
 
 constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password pair or user is disabled.";
-/// The parameters that all servers change together.
-constexpr std::array<std::string_view, 2> kParametersOfAll = {"requirepass", "acl-pubsub-default"};
-
-bool is_parameter_of_all(std::string_view name) {
-  return std::ranges::any_of(kParametersOfAll, [&](std::string_view one) { return is_word(name, one); });
-}
 
 bool is_config_set(const Command& command, Arguments words) {
-  return command.name == "config" && words.size() >= 4 && is_word(words[1], "set");
+  return command.name == "config" && words.size() >= 4 && words.size() % 2 == 0 && is_word(words[1], "set");
 }
 
 /// The options of HELLO.
@@ -70,7 +64,9 @@ std::optional<std::pair<std::string_view, std::string_view>> login_of(Arguments 
 // -- The ways of commands --
 
 bool Service::is_for_all_servers(const Command& command, Arguments words) {
-  if (is_config_set(command, words)) return is_parameter_of_all(words[2]);
+  if (is_config_set(command, words))
+    for (std::size_t i = 2; i < words.size(); i += 2)
+      if (Settings::is_of_service(words[i])) return true;
   return command.name == "acl" &&
          (is_word(words[1], "setuser") || is_word(words[1], "deluser") || is_word(words[1], "load"));
 }
@@ -99,20 +95,8 @@ std::expected<std::optional<std::vector<std::string>>, std::string> Service::wit
     for (std::size_t i = 2; i < words.size(); ++i)
       if (words[i].data() == hello->login->second.data()) changed[i] = digest_of(words[i]);
   } else if (is_config_set(command, words)) {
-    bool is_of_all = false;
-    for (std::size_t i = 2; i < words.size(); i += 2) is_of_all = is_of_all || is_parameter_of_all(words[i]);
-    if (!is_of_all) return std::nullopt;
-    const auto refuse = [&](std::string_view why) {
-      return std::unexpected("ERR CONFIG SET failed (possibly related to argument '" + std::string(words[2]) +
-                             "') - " + std::string(why));
-    };
-    if (words.size() != 4)
-      return refuse("all servers change this parameter together, so it must be the only one");
-    if (is_word(words[2], "requirepass")) {
-      if (!words[3].empty()) changed[3] = digest_of(words[3]);
-    } else if (!is_word(words[3], "allchannels") && !is_word(words[3], "resetchannels")) {
-      return refuse("argument(s) must be one of the following: allchannels, resetchannels");
-    }
+    if (!is_for_all_servers(command, words)) return std::nullopt;
+    return checked_config_set(words);
   } else if (command.name == "acl" && is_word(words[1], "setuser") && words.size() > 3) {
     auto rules = with_digests(words.subspan(3));
     if (!rules) return std::unexpected("ERR " + rules.error());
@@ -144,7 +128,7 @@ bool Service::run_in_order(Client& client, const Command& command, Arguments wor
     execute_client_command(command, words, origin, &client, reply);
     return answer(client, text), true;
   }
-  if (has_waited_too_long()) return reply_error(client, kClusterDown), true;
+  if (has_waited_too_long()) return refuse(client), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   Bytes& batch = batch_for(client.number, EntryKind::command);
   put_varint(batch, client.user);
@@ -163,8 +147,10 @@ void Service::execute_client_command(const Command& command, Arguments words, Or
       origin.user = user->number();
       if (client != nullptr) client->user = origin.user;
     }
-  if (is_for_all_servers(command, words)) return change_users(words, client, reply);
-  if (client != nullptr) (this->*client_table().at(command.name))(*client, words, reply);
+  if (client != nullptr)
+    run_for_client(*client, command, words, reply);
+  else if (is_for_all_servers(command, words))
+    change_at_all_servers(words, nullptr, reply);
 }
 
 // -- Logins --
@@ -185,7 +171,7 @@ void Service::log_wrong_password(Client& client, std::string_view command, std::
                 .context = client.is_in_multi ? AclLog::Context::multi : AclLog::Context::toplevel,
                 .object = std::string(command),
                 .user = std::string(user.substr(0, AclLog::kMostNameBytes)),
-                .time = now_,
+                .time = now_.steady,
                 .client = describe(client)},
                static_cast<std::size_t>(settings_.number("acllog-max-len")));
 }

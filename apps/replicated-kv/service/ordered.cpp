@@ -15,25 +15,40 @@ void Service::begin(Order& order, std::uint64_t server) {
   server_ = server;
 }
 
-void Service::end(Milliseconds now) {
+void Service::end(Moment now, AtEnd state) {
   now_ = now;
   order_ = nullptr;
   give_up(true);
   status_ = {};
-  unavailable_since_ = now;
-  applied_ = stable_ = 0;
-  parts_.clear();
+  unavailable_since_ = now.steady;
+  if (state == AtEnd::drop_state) {
+    forget_state();
+    has_former_users_ = users_.are_agreed();
+  }
   for (const auto& [number, client] : clients_)
     if (std::exchange(client->watches, false)) client->has_lost_watches = true;
 }
 
-void Service::on_status(const ReplicaStatus& status, Milliseconds now) {
+/// A server that takes part again without a log has no state, as the order expects. If it kept its data, and
+/// if all servers began again, then it would have other data than the rest of them.
+void Service::forget_state() {
+  applied_ = stable_ = 0;
+  agreed_ = 0;
+  is_evicting_ = has_proposed_limit_ = false;
+  parts_.clear();
+  loader_.reset();
+  databases_ = std::make_unique<Databases>(options_.seed);
+  apply_settings();
+}
+
+void Service::on_status(const ReplicaStatus& status, Moment now) {
   now_ = now;
+  if (!status.is_main) is_evicting_ = has_proposed_limit_ = false;
   status_ = status;
   if (is_available())
     unavailable_since_ = std::nullopt;
   else if (!unavailable_since_)
-    unavailable_since_ = now;
+    unavailable_since_ = now.steady;
 }
 
 void Service::on_servers(const std::vector<std::uint64_t>& servers) {
@@ -48,6 +63,7 @@ void Service::on_stable(std::uint64_t position) {
 void Service::on_event(const OrderedEvent& event) {
   agreed_ = std::max(agreed_, event.time / 1'000'000);
   random_ = event.random;
+  databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   applied_ = event.position + 1;
   databases_->expire(agreed_, kMostExpired);
   serve_waiters();
@@ -95,12 +111,18 @@ void Service::finish(Client& client, Answer& answer) {
   answer.is_ready = true;
   answer.is_waiting = false;
   answer.position = is_alone() ? 0 : applied_;
-  if (!is_alone()) unstable_.push_back({applied_, client.number, now_});
+  client.answer_bytes += answer.bytes.size();
+  if (const std::uint32_t reads = answer.requests - answer.writes; reads > 0) {
+    client.reads_in_flight -= reads;
+    client.reply_bytes = std::max(answer.bytes.size() / answer.requests, client.reply_bytes / 2);
+  }
+  if (!is_alone()) unstable_.push_back({applied_, client.number, now_.steady});
   flush(client);
+  account(client);
 }
 
 void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch) {
-  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::first_users));
+  const auto kind = in.number<EntryKind>(static_cast<std::uint64_t>(EntryKind::first_limit));
   const auto number = in.number();
   if (!in.is_good()) return;
   if (kind == EntryKind::server_gone) {
@@ -114,6 +136,9 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
     if (in.is_good()) execute_first_users(users);
     return;
   }
+  // No user gives these two.
+  if (kind == EntryKind::evict) return execute_eviction(in, server);
+  if (kind == EntryKind::first_limit) return execute_first_limit(in);
   Client* const client = server == server_ ? find(number) : nullptr;
   Answer* const answer = answer_of(client, batch);
   const ClientId id{server, number};
@@ -128,11 +153,11 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
   ReplyWriter reply;
   switch (kind) {
     case EntryKind::command:
-      if (execute_command(in, origin, answered, answer)) return;
+      if (execute_command(in, origin, answered, answer, reply)) return;
       break;
     case EntryKind::transaction: {
       const bool is_resp3 = in.number(1) != 0;
-      if (answer != nullptr) reply = ReplyWriter(answer->bytes, is_resp3);
+      if (answer != nullptr) reply = writer_for(answer->bytes, is_resp3);
       execute_transaction(in, origin, answered, reply);
       break;
     }
@@ -142,26 +167,29 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
       break;
     default: break;
   }
+  if (reply.is_cut()) lose(*client);
   if (answer != nullptr && --answer->missing == 0) finish(*client, *answer);
   serve_waiters();
 }
 
 /// Returns true if there is no reply yet. `client` and `answer` are null if nobody waits for it here.
-bool Service::execute_command(VarintReader& in, Origin origin, Client* client, Answer* answer) {
+bool Service::execute_command(VarintReader& in, Origin origin, Client* client, Answer* answer,
+                              ReplyWriter& reply) {
   take_command(in, decoded_);
   if (!in.is_good()) return true;
   // Servers that leave a command out must draw its number too. Otherwise later numbers would differ.
   const std::uint64_t random = next_random();
-  if (decoded_.is_local && answer == nullptr) return false;
   const Arguments words = decoded_.words;
   const Command* const command = find_command(words[0]);
   if (command == nullptr || !fits(*command, words.size())) return false;
-  ReplyWriter reply;
-  if (answer != nullptr) reply = ReplyWriter(answer->bytes, decoded_.is_resp3);
-  if (const auto denied =
-          command->has(flag::kBeforeAuth) ? std::nullopt : denial(origin.user, words, client, Moment::now)) {
-    reply.error(*denied);
-  } else {
+  if (decoded_.is_local && answer == nullptr) return note_use(decoded_), false;
+  if (answer != nullptr) reply = writer_for(answer->bytes, decoded_.is_resp3);
+  const Executing executing(executing_, client);
+  if (const auto denied = command->has(flag::kBeforeAuth)
+                              ? std::nullopt
+                              : denial(origin.user, words, client, Occasion::now)) {
+    reject(*command, *denied, reply);
+  } else if (!refuses(*command, reply)) {
     if (client != nullptr) use_default_user(*client);
     if (command->has(flag::kWaits))
       return execute_waiting_command(origin, *command, decoded_, random, answer, reply);
@@ -176,7 +204,7 @@ bool Service::execute_command(VarintReader& in, Origin origin, Client* client, A
 
 // -- The state of another server --
 
-void Service::save(const std::function<void(std::vector<std::byte>)>& write) const {
+void Service::save(const std::function<void(std::vector<std::byte>)>& write, bool with_usage) const {
   Bytes head;
   put_varint(head, agreed_);
   put_varint(head, parts_.size());
@@ -185,32 +213,24 @@ void Service::save(const std::function<void(std::vector<std::byte>)>& write) con
     put_bytes(head, {reinterpret_cast<const char*>(part.data()), part.size()});
   }
   // Before the servers have agreed on users, each has its own.
-  put_varint(head, users_.are_agreed());
-  if (users_.are_agreed()) users_.save(head);
-  databases_->save(std::move(head), write);
+  put_varint(head, are_users_agreed());
+  if (are_users_agreed()) users_.save(head);
+  databases_->save(std::move(head), write, with_usage);
 }
 
 void Service::clear_state() {
-  drop_data();
+  forget_state();
   Users users;
   VarintReader in(own_users_);
   if (users.load(in)) users_ = std::move(users);
+  has_former_users_ = false;
   users_have_changed(nullptr);
-}
-
-void Service::drop_data() {
-  databases_ = std::make_unique<Databases>(options_.seed);
-  databases_->shared().limits = settings_.encoding_limits();
-  loader_.reset();
-  parts_.clear();
-  agreed_ = 0;
-  applied_ = 0;
 }
 
 bool Service::on_load(const LoadState& load) {
   switch (load.step) {
     case LoadState::Step::begin:
-      drop_data();
+      forget_state();
       loader_ = std::make_unique<Loader>(*databases_);
       return true;
     case LoadState::Step::bytes: return loader_ && loader_->add(load.bytes);
@@ -231,6 +251,9 @@ bool Service::on_load(const LoadState& load) {
     load_users(std::move(users));
   }
   applied_ = load.position;
+  // Without a limit, this server may still propose that of its command line.
+  if (databases_->limit().is_set) settings_.show(databases_->limit());
+  is_evicting_ = false;
   const bool is_good = head.is_done();
   loader_.reset();
   return is_good;

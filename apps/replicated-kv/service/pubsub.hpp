@@ -40,6 +40,9 @@ class PubSub final : public Publisher {
     return clients_.empty() ? 0 : count(client, Kind::channel) + count(client, Kind::pattern);
   }
 
+  /// The number of clients with subscriptions.
+  std::size_t clients() const { return clients_.size(); }
+
   /// Returns the number of receivers. They get the message through take_publications().
   std::size_t publish(std::string_view channel, std::string_view message) override;
   bool has_publications() const { return !publications_.empty(); }

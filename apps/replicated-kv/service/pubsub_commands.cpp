@@ -8,9 +8,6 @@ namespace rdmc::kv {
 
 namespace {
 
-/// A client that has this many bytes that it does not read gets no more messages: its connection ends.
-constexpr std::size_t kMostMessageBytes = 32 << 20;
-
 /// The confirmation of a subscription, or of its end.
 void confirm(ReplyWriter& reply, std::string_view what, const std::string* name, std::size_t count) {
   reply.push(3);
@@ -78,13 +75,6 @@ void Service::deliver_messages() {
     for (const auto& [number, pattern] : publication.receivers) {
       Client* const client = find(number);
       if (client == nullptr || client->is_closing) continue;
-      if (client->answers.empty()) client->message_bytes = 0;
-      client->message_bytes += publication.message.size();
-      if (client->output.size() + client->message_bytes > kMostMessageBytes) {
-        client->is_closing = client->is_lost = true;
-        list(*client);
-        continue;
-      }
       std::string text;
       ReplyWriter message(text, client->is_resp3);
       message.push(pattern == nullptr ? 3 : 4);
@@ -92,13 +82,28 @@ void Service::deliver_messages() {
       if (pattern != nullptr) message.bulk(*pattern);
       message.bulk(publication.channel);
       message.bulk(publication.message);
-      if (applied_ <= stable_) {
-        answer(*client, text);
-      } else {
-        client->answers.push_back({.position = applied_, .is_ready = true, .bytes = std::move(text)});
-        unstable_.push_back({applied_, number, now_});
-      }
+      deliver(*client, std::move(text));
+      account(*client);
     }
+}
+
+/// A message does not wait for the reply of a command that waits for a key. That command is the last request
+/// of the client, so its answer is the last one that has requests.
+void Service::deliver(Client& client, std::string text) {
+  auto before = client.answers.end();
+  if (client.has_blocking_request) {
+    const auto last = std::ranges::find_if(client.answers.rbegin(), client.answers.rend(),
+                                           [](const Answer& answer) { return answer.requests > 0; });
+    if (last != client.answers.rend() && !last->is_ready) before = std::prev(last.base());
+  }
+  const bool is_stable = applied_ <= stable_;
+  if (before == client.answers.begin() && is_stable) {
+    client.output.append(text);
+    return list(client);
+  }
+  put_ready(client, before,
+            {.position = is_stable ? 0 : applied_, .is_ready = true, .bytes = std::move(text)});
+  if (!is_stable) unstable_.push_back({applied_, client.number, now_.steady});
 }
 
 }  // namespace rdmc::kv

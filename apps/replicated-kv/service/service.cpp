@@ -9,7 +9,11 @@
 namespace rdmc::kv {
 
 Service::Service(const ServiceOptions& options)
-    : options_(options), databases_(std::make_unique<Databases>(options.seed)), random_(options.seed) {
+    : options_(options),
+      databases_(std::make_unique<Databases>(options.seed)),
+      victims_(options.seed),
+      random_(options.seed) {
+  apply_settings();
   settings_.fix("aclfile", options_.acl_file == nullptr ? "" : options_.acl_file->name());
   set_first_users({});
 }
@@ -25,13 +29,11 @@ std::uint64_t Service::next_random() {
 
 // -- The clients --
 
-Client& Service::connect(std::string address, Milliseconds now) {
+Client& Service::connect(std::string address, Moment now) {
   ++connections_;
-  const RequestParser::Limits limits{.bulk_bytes =
-                                         static_cast<std::size_t>(settings_.number("proto-max-bulk-len"))};
   auto& client = clients_[++last_client_];
-  client = std::make_unique<Client>(last_client_, std::move(address), limits);
-  client->connected_at = client->last_request = now;
+  client = std::make_unique<Client>(last_client_, std::move(address), parser_limits());
+  client->connected_at = client->last_request = now.steady;
   if (is_alone()) use_default_user(*client);
   return *client;
 }
@@ -40,6 +42,7 @@ void Service::disconnect(Client& client) {
   pubsub_.forget(client.number);
   unwatch(client);
   waits_.erase({client.waits_until, client.number});
+  memory_.forget(client.number, now_.steady);
   clients_.erase(client.number);
 }
 
@@ -59,25 +62,48 @@ std::vector<std::uint64_t> Service::take_changed() {
 }
 
 bool Service::is_full(const Client& client) const {
-  return client.is_held || client.output.size() > kMostOutputBytes || client.answers.size() > kMostAnswers ||
+  return is_busy(client) || !memory_.may_send(client.number);
+}
+
+/// What the client itself has sent or not read is enough for now.
+bool Service::is_busy(const Client& client) const {
+  return client.is_held || client.output.size() + client.answer_bytes > kMostOutputBytes ||
+         client.answers.size() > kMostAnswers || expected_bytes(client) > kMostReadBytes ||
+         (client.reads_in_flight > 0 && memory_.is_exceeded()) ||
          (client.may_be_waiting && client.parser.waiting_bytes() > kMostRequestBytes);
 }
 
-void Service::execute(Client& client, Milliseconds now) {
+bool Service::may_receive(const Client& client) const {
+  return !is_ending_ && !is_busy(client) &&
+         (memory_.may_send(client.number) || !memory_.waits_for_turn(client.number));
+}
+
+void Service::execute(Client& client, Moment now) {
   now_ = now;
+  databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   list(client);
   // Without this, somebody without a password could make the server keep much.
   if (client.output.size() > kMostUnreadUnauthenticated && !is_authenticated(client)) {
     client.is_closing = client.is_lost = true;
     return;
   }
+  execute_requests(client);
+  account(client);
+}
+
+void Service::execute_requests(Client& client) {
+  client.is_stopped = false;
   while (!client.is_closing && !client.may_be_waiting) {
     if (!client.is_held) {
-      if (is_full(client)) return;
+      if (is_full(client)) {
+        client.is_stopped = true;
+        return;
+      }
       limit_parser(client);
       const auto status = client.parser.next();
-      if (status == RequestParser::Status::incomplete) return;
+      if (status == RequestParser::Status::incomplete) return client.parser.shrink();
       if (status == RequestParser::Status::broken) {
+        query_limit_disconnections_ += client.parser.is_too_long();
         reply_error(client, "ERR Protocol error: " + client.parser.error());
         client.is_closing = true;
         return;
@@ -89,6 +115,14 @@ void Service::execute(Client& client, Milliseconds now) {
     if (std::ranges::find(held_, client.number) == held_.end()) held_.push_back(client.number);
     return;
   }
+}
+
+bool Service::has_answered_all() const {
+  return batches_.empty() && in_flight_.empty() && std::ranges::all_of(clients_, [](const auto& one) {
+           const Client& client = *one.second;
+           return !client.is_held && client.output.empty() &&
+                  (client.answers.empty() || client.has_blocking_request);
+         });
 }
 
 void Service::resume_held() {
@@ -115,20 +149,24 @@ const Command* Service::check(Client& client, Arguments words) {
     return refuse("ERR unknown command '" + std::string(words[0].substr(0, kMostShown)) +
                   "', with args beginning with: " + shown);
   }
-  if (!fits(*command, words.size()))
+  if (!fits(*command, words.size())) {
+    statistics_.rejected(command->name);
     return refuse("ERR wrong number of arguments for '" + std::string(command->name) + "' command");
+  }
   if (command->has(flag::kClient) && words.size() >= 2)
     if (const AclCommand* const called = acl_command_of(words);
         called != nullptr && called->is_subcommand() && !fits(called->arity, words.size()))
       return refuse("ERR wrong number of arguments for '" + std::string(called->name) + "' command");
-  if (!log_.failure.empty() && command->has(flag::kWrite))
+  if (!log_.failure.empty() && command->has(flag::kWrite)) {
+    statistics_.rejected(command->name);
     return refuse("MISCONF Errors writing to the AOF file: " + log_.failure);
+  }
   return command;
 }
 
 bool Service::handle(Client& client, Arguments words) {
   const Command* const command = check(client, words);
-  if (command == nullptr || refuse(client, *command, words)) return true;
+  if (command == nullptr || deny(client, *command, words)) return true;
   std::optional<std::vector<std::string>> changed;
   Words changed_words;
   if (command->has(flag::kClient)) {
@@ -141,7 +179,7 @@ bool Service::handle(Client& client, Arguments words) {
     }
   }
   ++requests_;
-  client.last_request = now_;
+  client.last_request = now_.steady;
   client.last_command = command->name;
   if (!client.is_resp3 && !command->has(flag::kWhileSubscribed) && pubsub_.count(client.number) > 0) {
     reply_error(
@@ -185,14 +223,21 @@ bool Service::handle(Client& client, Arguments words) {
 
 void Service::reply_error(Client& client, std::string_view error) {
   std::string text;
-  ReplyWriter(text, client.is_resp3).error(error);
+  ReplyWriter reply(text, client.is_resp3);
+  reply.error(error);
+  statistics_.error(reply.error_code());
   answer(client, text);
+}
+
+void Service::refuse(Client& client) {
+  ++refused_requests_;
+  reply_error(client, kClusterDown);
 }
 
 void Service::run_client_command(Client& client, const Command& command, Arguments words) {
   std::string text;
   ReplyWriter reply(text, client.is_resp3);
-  (this->*client_table().at(command.name))(client, words, reply);
+  run_for_client(client, command, words, reply);
   answer(client, text);
 }
 
@@ -202,7 +247,7 @@ bool Service::is_available() const {
 }
 
 bool Service::has_waited_too_long() const {
-  const auto is_old = [&](Milliseconds since) { return now_ - since >= options_.unavailable_after; };
+  const auto is_old = [&](Milliseconds since) { return now_.steady - since >= options_.unavailable_after; };
   return (unavailable_since_ && is_old(*unavailable_since_)) ||
          (!in_flight_.empty() && is_old(in_flight_.front().since)) ||
          (!unstable_.empty() && is_old(unstable_.front().since));
@@ -214,24 +259,41 @@ void Service::run(const Command& command, const RunOptions& options, Arguments w
   run(command, call);
 }
 
+/// What other servers have submitted is not counted here.
 void Service::run(const Command& command, Call& call) {
+  if (call.reply.is_muted()) {
+    command.run(call);
+    return deliver_messages();
+  }
+  call.counts_hits = command.has(flag::kRead);
+  const std::uint64_t begun = microseconds();
+  const std::size_t errors = call.reply.errors();
   command.run(call);
+  // A command that waits is counted when it has found something.
+  if (call.waits_for.empty())
+    note_executed(command, call.words, microseconds() - begun, call.reply.errors() != errors, call.reply);
   deliver_messages();
 }
 
 bool Service::run_data_command(Client& client, const Command& command, Arguments words) {
   if (is_alone() && command.has(flag::kWaits)) return run_waiting_command(client, words), true;
+  const Executing executing(executing_, &client);
   if (is_alone()) {
-    if (const auto denied = denial(client.user, words, &client, Moment::now))
-      return reply_error(client, *denied), true;
-    agreed_ = std::max(agreed_, now_);
-    ReplyWriter reply(client.output, client.is_resp3);
-    run(command, {client.database, next_random(), client.user}, words, reply);
+    if (const auto denied = denial(client.user, words, &client, Occasion::now)) {
+      ReplyWriter reply(client.output, client.is_resp3);
+      reject(command, *denied, reply);
+      return true;
+    }
+    agreed_ = std::max(agreed_, now_.wall);
+    make_room();
+    ReplyWriter reply = writer_for(client.output, client.is_resp3);
+    if (!refuses(command, reply)) run(command, {client.database, next_random(), client.user}, words, reply);
+    if (reply.is_cut()) lose(client);
     serve_waiters();
     return true;
   }
-  if (has_waited_too_long()) return reply_error(client, kClusterDown), true;
-  if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  if (has_waited_too_long()) return refuse(client), true;
+  if (!is_available() || waiting_bytes_ > kMostWaitingBytes || must_wait_for_evictions(command)) return false;
   if (command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const bool is_read = command.has(flag::kRead);
   if (is_read && try_local_read(client, command, words)) return true;
@@ -246,28 +308,32 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
 /// of the newest event can be long ago.
 bool Service::try_local_read(Client& client, const Command& command, Arguments words) {
   if (!status_.is_main || !client.answers.empty() || command.has(flag::kUsesTime)) return false;
-  if (!users_.are_agreed()) return false;
-  if (const auto deadline = databases_->earliest_deadline(); deadline && *deadline <= now_) return false;
+  if (!are_users_agreed()) return false;
+  if (const auto deadline = databases_->earliest_deadline(); deadline && *deadline <= now_.wall) return false;
   const std::size_t before = client.output.size();
-  ReplyWriter reply(client.output, client.is_resp3);
-  const auto denied = denial(client.user, words, nullptr, Moment::now);
+  ReplyWriter reply = writer_for(client.output, client.is_resp3);
+  const auto denied = denial(client.user, words, nullptr, Occasion::now);
   if (denied)
     reply.error(*denied);
   else
     run(command, {client.database, next_random(), client.user}, words, reply);
+  if (reply.is_cut()) return lose(client), true;
   if (!order_->may_answer(applied_)) {
     client.output.resize(before);
     return false;
   }
-  if (denied)
-    static_cast<void>(denial(client.user, words, &client, Moment::now));  // for the log
-  else
+  if (denied) {
+    static_cast<void>(denial(client.user, words, &client, Occasion::now));  // for the log
+    note_rejected(command, reply);
+  } else {
     use_default_user(client);
+    ++local_reads_;
+  }
   if (applied_ > stable_) {
-    client.answers.push_back(
-        {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});
+    put_ready(client, client.answers.end(),
+              {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});
     client.output.resize(before);
-    unstable_.push_back({applied_, client.number, now_});
+    unstable_.push_back({applied_, client.number, now_.steady});
   }
   return true;
 }

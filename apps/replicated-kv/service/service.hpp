@@ -27,9 +27,14 @@
 #include "apps/replicated-kv/access/users.hpp"
 #include "apps/replicated-kv/commands/command.hpp"
 #include "apps/replicated-kv/service/client.hpp"
+#include "apps/replicated-kv/service/client_memory.hpp"
 #include "apps/replicated-kv/service/events.hpp"
+#include "apps/replicated-kv/service/figures.hpp"
+#include "apps/replicated-kv/service/moment.hpp"
 #include "apps/replicated-kv/service/pubsub.hpp"
 #include "apps/replicated-kv/service/settings.hpp"
+#include "apps/replicated-kv/service/statistics.hpp"
+#include "apps/replicated-kv/service/victims.hpp"
 #include "lib/include/rdmc/replicated_state.hpp"
 
 namespace rdmc::kv {
@@ -42,25 +47,40 @@ class Order {
   virtual bool may_answer(std::uint64_t applied) const = 0;
 };
 
+/// What a process needs, for INFO.
+struct ProcessFacts {
+  std::size_t resident_bytes = 0;
+  std::uint64_t user_microseconds = 0, system_microseconds = 0;
+};
+
 struct ServiceOptions {
   bool is_alone = true;  ///< there are no other servers, and no order
   /// Requests wait for this time while the service cannot execute them. Then they get an error.
   Milliseconds unavailable_after = 2000;
   /// The service answers while this number of servers has the whole state.
   std::size_t least_replicas = 1;
-  std::uint64_t seed = 0;  ///< for hash tables and random choices of reads
+  std::uint64_t seed = 0;       ///< for hash tables and random choices of reads
+  Milliseconds started_at = 0;  ///< on the steady clock, for INFO
+  /// For statistics only: a steady clock, and what the process needs. They may be missing.
+  std::function<std::uint64_t()> microseconds{};
+  std::function<ProcessFacts()> process{};
   /// The ACL file, or null. It must exist longer than the service.
   AclFile* acl_file = nullptr;
   /// Fills memory with numbers that nobody can guess, for ACL GENPASS. Returns false if it cannot.
-  std::function<bool(std::span<std::byte>)> fill_random;
+  std::function<bool(std::span<std::byte>)> fill_random{};
 };
 
 /// The facts about the other servers that INFO shows.
 struct ServiceInfo {
+  /// The address of a server for clients.
+  struct Server {
+    std::string host;
+    std::uint16_t port = 0;
+  };
   std::uint64_t view_epoch = 0;
-  std::string main_host;  ///< empty if it is not known
-  std::uint16_t main_port = 0;
-  std::uint16_t port = 0;  ///< of this server
+  Server main;                 ///< the host is empty if it is not known
+  std::vector<Server> others;  ///< the other servers of the view
+  std::uint16_t port = 0;      ///< of this server
   std::uint64_t pid = 0;
 };
 
@@ -80,16 +100,30 @@ class Service {
   // -- The clients --
 
   /// A new client. It exists until disconnect().
-  Client& connect(std::string address, Milliseconds now);
+  Client& connect(std::string address, Moment now);
   void disconnect(Client& client);
   /// Executes the requests that the parser of the client has. Output appears in Client::output, perhaps
   /// later.
-  void execute(Client& client, Milliseconds now);
+  void execute(Client& client, Moment now);
   /// True if no more should be read from the client at present.
   bool is_full(const Client& client) const;
+  /// True if the driver should look whether the client sends something. If it does while is_full() is true,
+  /// the driver must call want_to_send().
+  bool may_receive(const Client& client) const;
+  void want_to_send(Client& client) { memory_.want_to_send(client.number, now_.steady); }
+  /// A connection was refused. For INFO.
+  void reject_connection() { ++rejected_connections_; }
+  /// The connection has received this number of bytes from the client, or has sent them to it.
+  void received(Client& client, std::size_t bytes);
+  void sent(Client& client, std::size_t bytes);
+  /// The server ends soon. No more is read from clients, so that those that have sent requests get their
+  /// replies.
+  void begin_to_end() { is_ending_ = true; }
+  /// No reply is missing any more, except for commands that wait for keys.
+  bool has_answered_all() const;
   /// Must be called at the end of each turn. Submits what has been collected.
-  void end_turn(Milliseconds now);
-  /// The time at which end_turn() must be called next, if nothing else happens.
+  void end_turn(Moment now);
+  /// The time at which end_turn() must be called next, if nothing else happens, on the steady clock.
   std::optional<Milliseconds> next_deadline() const;
   /// Returns the clients whose output has changed, and forgets them.
   std::vector<std::uint64_t> take_changed();
@@ -103,15 +137,22 @@ class Service {
   void begin(Order& order, std::uint64_t server);
   void on_event(const OrderedEvent& event);
   void on_stable(std::uint64_t position);
-  void on_status(const ReplicaStatus& status, Milliseconds now);
+  void on_status(const ReplicaStatus& status, Moment now);
   /// Drops the state. It is empty then, and the users are those of set_first_users().
   void clear_state();
-  /// Writes the state.
-  void save(const std::function<void(std::vector<std::byte>)>& write) const;
+  /// Writes the state. With what this server knows about the usage of keys, it is for another server, or for
+  /// the disk of this one.
+  void save(const std::function<void(std::vector<std::byte>)>& write, bool with_usage = false) const;
   /// Returns false if the loaded bytes are wrong.
   bool on_load(const LoadState& load);
-  /// The order has ended for this server. Requests wait until begin().
-  void end(Milliseconds now);
+  /// What becomes of the state when the order ends.
+  enum class AtEnd : std::uint8_t {
+    drop_state,  ///< the server begins again without a state
+    keep_state   ///< the server begins again with this state, because its log has it
+  };
+  /// The order has ended for this server. Requests wait until begin(). After AtEnd::drop_state, the users are
+  /// those of the former state until the servers agree on users again.
+  void end(Moment now, AtEnd state);
   /// The servers of the newest view. The main forgets the clients of other servers.
   void on_servers(const std::vector<std::uint64_t>& servers);
   void set_info(const ServiceInfo& info) { info_ = info; }
@@ -127,6 +168,13 @@ class Service {
   const Users& users() const { return users_; }
   /// What an operator should know, since the last call.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
+
+  /// The limit of memory that this server proposes as the first main, in the words of CONFIG SET. A server
+  /// that is alone has this limit. The words must be valid.
+  void set_memory_limit(std::string_view most, std::string_view policy);
+
+  /// What a monitor wants to know.
+  std::vector<Figure> figures() const;
 
   Databases& databases() { return *databases_; }
   Settings& settings() { return settings_; }
@@ -177,6 +225,55 @@ class Service {
   void unwatch(Client& client);
   void leave_multi(Client& client);
 
+  // Statistics: service/accounting.cpp.
+  /// While this exists, the client is the one whose command is executed. For the slow log.
+  class Executing {
+   public:
+    Executing(const Client*& executing, const Client* client)
+        : executing_(executing), before_(std::exchange(executing, client)) {}
+    ~Executing() { executing_ = before_; }
+    Executing(const Executing&) = delete;
+    Executing& operator=(const Executing&) = delete;
+
+   private:
+    const Client*& executing_;
+    const Client* const before_;
+  };
+  std::uint64_t microseconds() const { return options_.microseconds ? options_.microseconds() : 0; }
+  void note_executed(const Command& command, Arguments words, std::uint64_t took, bool has_failed,
+                     const ReplyWriter& reply);
+  void run_for_client(Client& client, const Command& command, Arguments words, ReplyWriter& reply);
+  void look_at_rates();
+  void note_rejected(const Command& command, const ReplyWriter& reply);
+  void reject(const Command& command, std::string_view error, ReplyWriter& reply);
+  void refuse(Client& client);
+
+  // The limit of memory: service/eviction.cpp.
+  void set_limit(const MemoryLimit& limit);
+  bool refuses(const Command& command, ReplyWriter& reply);
+  std::vector<Victims::Victim> choose_victims();
+  void make_room();
+  void order_evictions();
+  void propose_limit();
+  void execute_eviction(VarintReader& in, std::uint64_t server);
+  void execute_first_limit(VarintReader& in);
+  void note_use(const EncodedCommand& read);
+  bool must_wait_for_evictions(const Command& command) const;
+  bool may_submit_as_main() const;
+
+  // Memory of clients: service/client_limits.cpp.
+  void progress(Client& client, std::size_t bytes);
+  void account(Client& client);
+  void lose(Client& client);
+  void check_limits();
+  void evict(std::uint64_t client);
+  bool is_busy(const Client& client) const;
+  static std::size_t expected_bytes(const Client& client);
+  ReplyWriter writer_for(std::string& out, bool is_resp3) const;
+  void put_ready(Client& client, std::deque<Answer>::iterator before, Answer answer);
+  void apply_settings();
+  void execute_requests(Client& client);
+
   // Answers.
   void answer(Client& client, std::string_view bytes);
   Answer& answer_in_batch(Client& client, bool is_write);
@@ -189,6 +286,8 @@ class Service {
   void give_up(bool has_ended);
   void execute_alone();
   void forget_departed();
+  void forget_state();
+  bool may_tick() const;
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
                      const OrderedEvent& event);
   void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
@@ -197,7 +296,7 @@ class Service {
     ClientId client;
     std::uint64_t user = 0;  ///< the number, or 0
   };
-  bool execute_command(VarintReader& in, Origin origin, Client* client, Answer* answer);
+  bool execute_command(VarintReader& in, Origin origin, Client* client, Answer* answer, ReplyWriter& reply);
   void execute_transaction(VarintReader& in, Origin origin, Client* client, ReplyWriter& reply);
   void execute_watch(VarintReader& in, const Origin& origin, Client* client, ReplyWriter& reply);
   Answer* answer_of(Client* client, std::uint64_t batch);
@@ -222,14 +321,16 @@ class Service {
   static Place place_of(const Command& command, Arguments words);
   static bool is_for_all_servers(const Command& command, Arguments words);
   bool is_authenticated(const Client& client) const { return client.user != 0 || users_.is_open(); }
+  bool are_users_agreed() const { return users_.are_agreed() && !has_former_users_; }
+  RequestParser::Limits parser_limits() const;
   void limit_parser(Client& client) const;
   void use_default_user(Client& client) const;
   const User* user_of(std::uint64_t number) const;
-  bool refuse(Client& client, const Command& command, Arguments words);
+  bool deny(Client& client, const Command& command, Arguments words);
   /// Returns the text of an error if the user may not give the command. `client` gets an entry in the log; it
   /// is null at other servers.
-  enum class Moment : std::uint8_t { now, queued, at_exec };
-  std::optional<std::string> denial(std::uint64_t user, Arguments words, Client* client, Moment moment);
+  enum class Occasion : std::uint8_t { now, queued, at_exec };
+  std::optional<std::string> denial(std::uint64_t user, Arguments words, Client* client, Occasion occasion);
   bool may_read_all_keys(const Command& command, std::uint64_t user, Arguments words) const;
   /// The words without secrets, if the command has some, or the text of an error.
   std::expected<std::optional<std::vector<std::string>>, std::string> without_secrets(const Command& command,
@@ -237,10 +338,15 @@ class Service {
   bool run_in_order(Client& client, const Command& command, Arguments words);
   void execute_client_command(const Command& command, Arguments words, Origin& origin, Client* client,
                               ReplyWriter& reply);
+  // Changes that all servers make: service/parameters.cpp and service/acl_commands.cpp.
+  Result<Settings> changed_settings(Arguments words) const;
+  std::expected<std::optional<std::vector<std::string>>, std::string> checked_config_set(
+      Arguments words) const;
+  void change_parameters(Arguments words, Client* client, ReplyWriter& reply);
   void change_users(Arguments words, Client* client, ReplyWriter& reply);
+  void change_at_all_servers(Arguments words, Client* client, ReplyWriter& reply);
   const User* log_in(Arguments words) const;
   void log_wrong_password(Client& client, std::string_view command, std::string_view user);
-  void drop_data();
   void put_first_users(Bytes& batch) const;
   void execute_first_users(std::string_view bytes);
   void load_users(Users users);
@@ -257,6 +363,7 @@ class Service {
   void unsubscribe(Client&, Arguments, ReplyWriter&);
   void pubsub(Client&, Arguments, ReplyWriter&);
   void deliver_messages();
+  void deliver(Client& client, std::string text);
 
   // Commands of the client: service/client_commands.cpp and service/server_commands.cpp.
   void auth(Client&, Arguments, ReplyWriter&);
@@ -269,18 +376,32 @@ class Service {
   void function(Client&, Arguments, ReplyWriter&);
   void hello(Client&, Arguments, ReplyWriter&);
   void info(Client&, Arguments, ReplyWriter&);
+  void latency(Client&, Arguments, ReplyWriter&);
   void memory(Client&, Arguments, ReplyWriter&);
+  void memory_usage(Client&, Arguments, ReplyWriter&);
   void ping(Client&, Arguments, ReplyWriter&);
   void quit(Client&, Arguments, ReplyWriter&);
   void reset(Client&, Arguments, ReplyWriter&);
   void role(Client&, Arguments, ReplyWriter&);
   void select(Client&, Arguments, ReplyWriter&);
+  void slowlog(Client&, Arguments, ReplyWriter&);
   void time_of_day(Client&, Arguments, ReplyWriter&);
   void wait(Client&, Arguments, ReplyWriter&);
   void unwatch_in_multi(Client&, Arguments, ReplyWriter&);
   std::string describe(const Client& client) const;
   std::string name_of_user(const Client& client) const;
-  std::string info_text(std::string_view section) const;
+
+  // Sections of INFO: service/info.cpp.
+  std::string info_text(Arguments sections) const;
+  void info_server(std::string& text) const;
+  void info_clients(std::string& text) const;
+  void info_memory(std::string& text) const;
+  void info_persistence(std::string& text) const;
+  void info_stats(std::string& text) const;
+  void info_replication(std::string& text) const;
+  void info_cpu(std::string& text) const;
+  void info_commands(std::string& text) const;
+  void info_keyspace(std::string& text) const;
 
   const ServiceOptions options_;
   std::unique_ptr<Databases> databases_;
@@ -291,21 +412,38 @@ class Service {
   std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
   std::uint64_t last_client_ = 0;
   std::vector<std::uint64_t> changed_, held_;
-  std::string scratch_;
   LogInfo log_;
   bool wants_copy_ = false;
+  ClientMemory memory_;
+  Victims victims_;
+  bool is_evicting_ = false;         // an event of this main that evicts keys is on its way
+  bool has_proposed_limit_ = false;  // an event of this main with its limit is on its way
+  Statistics statistics_;
+  SlowLog slow_log_;
+  std::int64_t slow_after_ = 0;  // in microseconds; -1: no command is slow
+  std::size_t most_slow_ = 0;
+  const Client* executing_ = nullptr;
+  Rate request_rate_, input_rate_, output_rate_;
+  std::uint64_t input_bytes_ = 0, output_bytes_ = 0, local_reads_ = 0, refused_requests_ = 0;
+  std::size_t most_used_ = 0;
+  bool is_ending_ = false;
+  Milliseconds next_limit_look_ = 0;
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients
   std::vector<std::uint64_t> resumed_;                      // clients that no longer wait
 
-  Milliseconds now_ = 0;     // the clock of this server, at the beginning of the call
+  Moment now_;               // at the beginning of the call
   Milliseconds agreed_ = 0;  // the time of the newest event, which never goes back
   std::uint64_t random_ = 0;
   std::uint64_t requests_ = 0, connections_ = 0;
+  std::uint64_t rejected_connections_ = 0;
+  std::uint64_t output_limit_disconnections_ = 0, query_limit_disconnections_ = 0, evicted_clients_ = 0;
 
   Users users_;
   Bytes own_users_;          // of the command line, as Users::save() writes them
   std::string first_users_;  // the same, as an ACL file
+  /// The users belong to a state that this server has dropped. They are the users until the next ones come.
+  bool has_former_users_ = false;
   AclLog acl_log_;
   std::vector<std::string> warnings_;
 

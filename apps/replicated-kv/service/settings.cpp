@@ -7,9 +7,6 @@
 
 namespace rdmc::kv {
 
-namespace {
-
-/// Parses a number of bytes with a unit of Redis' configuration, for example "100mb".
 std::optional<std::int64_t> size_of(std::string_view text) {
   struct Unit {
     std::string_view name;
@@ -34,6 +31,14 @@ std::optional<std::int64_t> size_of(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+
+std::string names_of_policies() {
+  std::string names;
+  for (const NamedPolicy& policy : kPolicies) names += (names.empty() ? "" : ", ") + std::string(policy.name);
+  return names;
+}
+
 }  // namespace
 
 Settings::Settings() {
@@ -49,6 +54,20 @@ Settings::Settings() {
   settings_["proto-max-bulk-len"] = {Kind::size, std::to_string(512 << 20), 1 << 20, 512 << 20};
   settings_["auto-aof-rewrite-min-size"] = {Kind::size, std::to_string(64 << 20), 0, INT64_MAX};
   settings_["acllog-max-len"] = {Kind::number, "128", 0, 100'000};
+  settings_["client-query-buffer-limit"] = {Kind::size, std::to_string(1 << 30), 1 << 20, INT64_MAX};
+  settings_["maxmemory-clients"] = {Kind::size, std::to_string(1 << 30), 0, INT64_MAX};
+  // A reply of more than 1 GB is longer than any value. Subscribers cannot be made to wait.
+  settings_["client-output-buffer-limit"] = {Kind::output_limits, ""};
+  constexpr std::size_t kMegabyte = 1 << 20;
+  output_limits_.normal = {.hard = 1024 * kMegabyte};
+  output_limits_.pubsub = {.hard = 32 * kMegabyte, .soft = 8 * kMegabyte, .patience = 60'000};
+  settings_["maxmemory"] = {Kind::size, "0", 0, INT64_MAX};
+  settings_["maxmemory-policy"] = {Kind::policy, "noeviction"};
+  settings_["maxmemory-samples"] = {Kind::number, "5", 1, 64};
+  settings_["lfu-log-factor"] = {Kind::number, "10", 0, INT32_MAX};
+  settings_["lfu-decay-time"] = {Kind::number, "1", 0, INT32_MAX};
+  settings_["slowlog-log-slower-than"] = {Kind::number, "10000", -1, INT64_MAX};
+  settings_["slowlog-max-len"] = {Kind::number, "128", 0, 1'000'000};
   settings_["timeout"] = {Kind::number, "0", 0, INT32_MAX};
   // From these sizes on, OBJECT ENCODING gives other names. They change nothing else.
   const auto limit = [&](const std::string& name, std::string value, std::int64_t least = 0) {
@@ -63,6 +82,7 @@ Settings::Settings() {
   settings_["list-max-listpack-size"] = {Kind::number, "-2", INT32_MIN, INT32_MAX};
   settings_["list-compress-depth"] = {Kind::number, "0", 0, INT32_MAX};
   limit("hll-sparse-max-bytes", "3000");
+  settings_["latency-monitor-threshold"] = {Kind::number, "0", 0, INT64_MAX};
   for (const std::string name :
        {"hash-max-listpack-entries", "hash-max-listpack-value", "list-max-listpack-size",
         "zset-max-listpack-entries", "zset-max-listpack-value"}) {
@@ -77,7 +97,9 @@ std::map<std::string, std::string> Settings::matching(std::span<const std::strin
   for (const auto& [name, setting] : settings_)
     if (std::ranges::any_of(patterns,
                             [&](std::string_view pattern) { return matches(to_lower(pattern), name); }))
-      found.emplace(name, setting.kind == Kind::other_name ? at(setting.value) : setting.value);
+      found.emplace(name, setting.kind == Kind::other_name      ? at(setting.value)
+                          : setting.kind == Kind::output_limits ? output_limits_.text()
+                                                                : setting.value);
   return found;
 }
 
@@ -111,10 +133,43 @@ Result<void> Settings::set(std::string_view name, std::string_view value) {
         return refuse(Errc::invalid_argument, "argument must be 'yes' or 'no'");
       setting.value = to_lower(value);
       return {};
+    case Kind::policy:
+      if (std::ranges::find(kPolicies, to_lower(value), &NamedPolicy::name) == kPolicies.end())
+        return refuse(Errc::invalid_argument,
+                      "argument(s) must be one of the following: " + names_of_policies());
+      setting.value = to_lower(value);
+      return {};
+    case Kind::output_limits: {
+      if (auto set = output_limits_.set(value); !set) return refuse(Errc::invalid_argument, set.error().what);
+      return {};
+    }
     case Kind::text: setting.value = value; return {};
     case Kind::other_name: break;
   }
   return {};
+}
+
+bool Settings::is_of_users(std::string_view name) {
+  return is_word(name, "requirepass") || is_word(name, "acl-pubsub-default");
+}
+
+bool Settings::is_of_memory_limit(std::string_view name) {
+  return is_word(name, "maxmemory") || is_word(name, "maxmemory-policy");
+}
+
+MemoryLimit Settings::memory_limit() const {
+  const auto policy = std::ranges::find(kPolicies, at("maxmemory-policy"), &NamedPolicy::name);
+  return {.most = static_cast<std::size_t>(number("maxmemory")),
+          .policy = policy->policy,
+          .only_with_deadline = policy->only_with_deadline,
+          .is_set = true};
+}
+
+void Settings::show(const MemoryLimit& limit) {
+  settings_["maxmemory"].value = std::to_string(limit.most);
+  for (const NamedPolicy& policy : kPolicies)
+    if (policy.policy == limit.policy && policy.only_with_deadline == limit.only_with_deadline)
+      settings_["maxmemory-policy"].value = policy.name;
 }
 
 void Settings::fix(std::string_view name, std::string value) {

@@ -12,8 +12,14 @@ void Service::queue_command(Client& client, Arguments words) {
     client.has_multi_error = true;
     return reply_error(client, "ERR the transaction is too long");
   }
+  if (is_alone()) make_room();
+  if (find_command(words[0])->has(flag::kGrows) && databases_->is_out_of_memory()) {
+    client.has_multi_error = true;
+    return reply_error(client, kOutOfMemory);
+  }
   client.queued.emplace_back(words.begin(), words.end());
-  for (const std::string_view word : words) client.queued_bytes += word.size();
+  client.queued_bytes += sizeof(client.queued.back());
+  for (const std::string_view word : words) client.queued_bytes += sizeof(std::string) + word.size();
   answer(client, "+QUEUED\r\n");
 }
 
@@ -40,9 +46,13 @@ bool Service::run_exec(Client& client) {
   if (!is_alone() && has_waited_too_long()) {
     leave_multi(client);
     unwatch(client);
-    return reply_error(client, kClusterDown), true;
+    return refuse(client), true;
   }
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  const auto must_wait = [&](const auto& queued) {
+    return must_wait_for_evictions(*find_command(queued[0]));
+  };
+  if (!is_alone() && std::ranges::any_of(client.queued, must_wait)) return false;
   Bytes& batch = batch_for(client.number, EntryKind::transaction);
   put_varint(batch, client.user);
   put_varint(batch, client.is_resp3);
@@ -75,7 +85,7 @@ bool Service::run_exec(Client& client) {
 
 bool Service::run_watch(Client& client, Arguments words) {
   if (client.is_in_multi) return reply_error(client, "ERR WATCH inside MULTI is not allowed"), true;
-  if (!is_alone() && has_waited_too_long()) return reply_error(client, kClusterDown), true;
+  if (!is_alone() && has_waited_too_long()) return refuse(client), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   Bytes& batch = batch_for(client.number, EntryKind::watch);
   put_varint(batch, client.user);
@@ -101,7 +111,8 @@ void Service::execute_watch(VarintReader& in, const Origin& origin, Client* clie
   Words words{"watch"};
   for (auto keys = in.count(); keys > 0 && in.is_good(); --keys) words.push_back(take_text(in));
   if (!in.is_good()) return;
-  if (const auto denied = denial(origin.user, words, client, Moment::now)) return reply.error(*denied);
+  if (const auto denied = denial(origin.user, words, client, Occasion::now))
+    return reject(*find_command(words[0]), *denied, reply);
   for (const std::string_view key : Arguments(words).subspan(1)) {
     databases_->erase_if_expired(database, key, agreed_);
     databases_->watches().watch(origin.client, database, key);
@@ -117,13 +128,32 @@ void Service::execute_transaction(VarintReader& in, Origin origin, Client* clien
   const bool is_given_up = databases_->watches().has_changed(id);
   databases_->watches().unwatch(id);
   auto commands = in.count();
-  is_given_up ? reply.null_array() : reply.array(commands);
   EncodedCommand next;
+  bool is_refused = false;
+  if (!is_given_up && databases_->is_out_of_memory()) {
+    VarintReader ahead = in;
+    for (auto left = commands; left > 0 && ahead.is_good(); --left) {
+      take_command(ahead, next);
+      const Command* const command = ahead.is_good() ? find_command(next.words[0]) : nullptr;
+      is_refused = is_refused || (command != nullptr && command->has(flag::kGrows));
+    }
+  }
+  if (is_given_up)
+    reply.null_array();
+  else if (is_refused)
+    reply.error("EXECABORT Transaction discarded because of: " + std::string(kOutOfMemory));
+  else
+    reply.array(commands);
+  const Executing executing(executing_, client);
   for (; commands > 0; --commands) {
     take_command(in, next);
     if (!in.is_good()) return;
     const std::uint64_t random = next_random();
-    if (is_given_up || (next.is_local && client == nullptr)) continue;
+    if (is_given_up || is_refused) continue;
+    if (next.is_local && client == nullptr) {
+      note_use(next);
+      continue;
+    }
     const Command* const command = find_command(next.words[0]);
     if (command == nullptr || !fits(*command, next.words.size())) {
       reply.error("ERR unknown command");
@@ -131,8 +161,8 @@ void Service::execute_transaction(VarintReader& in, Origin origin, Client* clien
     }
     if (const auto denied = command->has(flag::kBeforeAuth)
                                 ? std::nullopt
-                                : denial(origin.user, next.words, client, Moment::at_exec)) {
-      reply.error(*denied);
+                                : denial(origin.user, next.words, client, Occasion::at_exec)) {
+      reject(*command, *denied, reply);
       continue;
     }
     if (client != nullptr) use_default_user(*client);

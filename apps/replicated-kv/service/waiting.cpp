@@ -17,9 +17,9 @@ void Service::run_waiting_command(Client& client, Arguments words) {
   put_command(batch, client.database, client.is_resp3, false, words);
   // Earlier answers of the batch need not wait for this one.
   client.answers.push_back({.batch = last_batch_, .writes = 1, .requests = 1, .missing = 1});
-  client.may_be_waiting = true;
+  client.may_be_waiting = client.has_blocking_request = true;
   const auto wait = longest_wait(words);
-  client.waits_until = wait && *wait > 0 ? now_ + *wait : 0;
+  client.waits_until = wait && *wait > 0 ? now_.steady + *wait : 0;
   if (client.waits_until != 0) waits_.emplace(client.waits_until, client.number);
   execute_alone();
 }
@@ -51,7 +51,7 @@ bool Service::execute_waiting_command(const Origin& origin, const Command& comma
 }
 
 void Service::resume(Client& client) {
-  client.may_be_waiting = false;
+  client.may_be_waiting = client.has_blocking_request = client.is_being_unblocked = false;
   waits_.erase({client.waits_until, client.number});
   resumed_.push_back(client.number);
 }
@@ -74,19 +74,20 @@ void Service::serve_waiters() {
       const ClientId id = waiter->client;
       Answer* const answer = waiting_answer(id);
       ReplyWriter reply;
-      if (answer != nullptr) reply = ReplyWriter(answer->bytes, waiter->is_resp3);
+      if (answer != nullptr) reply = writer_for(answer->bytes, waiter->is_resp3);
       words.assign(waiter->words.begin(), waiter->words.end());
       // The user may have lost the permission since.
       if (const auto denied =
-              denial(waiter->user, words, answer == nullptr ? nullptr : find(id.number), Moment::now)) {
+              denial(waiter->user, words, answer == nullptr ? nullptr : find(id.number), Occasion::now)) {
         waiters.forget(id);
         if (answer == nullptr) continue;
-        reply.error(*denied);
+        reject(*find_command(words[0]), *denied, reply);
         resume(*find(id.number));
         finish(*find(id.number), *answer);
         continue;
       }
       Call call{*databases_, waiter->database, words, agreed_, next_random(), reply, pubsub_};
+      const Executing executing(executing_, answer == nullptr ? nullptr : find(id.number));
       call.may_wait = true;
       call.ready_key = key->name;
       run(*find_command(words[0]), call);
@@ -95,6 +96,7 @@ void Service::serve_waiters() {
       if (answer == nullptr) continue;
       Client& client = *find(id.number);
       resume(client);
+      if (reply.is_cut()) lose(client);
       finish(client, *answer);
     }
 }
@@ -116,7 +118,7 @@ void Service::stop_waiting(std::uint64_t client, bool is_error) {
 }
 
 void Service::stop_late_waits() {
-  while (!waits_.empty() && waits_.begin()->first <= now_) {
+  while (!waits_.empty() && waits_.begin()->first <= now_.steady) {
     const std::uint64_t client = waits_.begin()->second;
     waits_.erase(waits_.begin());
     stop_waiting(client, false);

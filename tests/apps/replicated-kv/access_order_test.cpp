@@ -46,7 +46,7 @@ class OneOfSeveral final : public Order {
  public:
   explicit OneOfSeveral(std::uint64_t id) {
     service.begin(*this, id);
-    service.on_status({.is_complete = true, .complete_replicas = 3}, kNow);
+    service.on_status({.is_complete = true, .complete_replicas = 3, .stored_replicas = 3}, kNow);
   }
   Result<std::uint64_t> submit(std::span<const std::byte> event) override {
     unordered.emplace_back(event.begin(), event.end());
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(clients_of_a_server_that_comes_back_to_another_service_must
   BOOST_REQUIRE(other.at(0).users().find("alice")->number() == old.at(0).users().find("bob")->number());
   const Bytes state = content_of(other.at(0));
   Service& service = old.at(0);
-  service.end(kNow);
+  service.end(kNow, Service::AtEnd::drop_state);
   BOOST_REQUIRE(service.on_load({.step = LoadState::Step::begin}));
   BOOST_REQUIRE(service.on_load({.step = LoadState::Step::bytes, .bytes = state}));
   BOOST_REQUIRE(service.on_load({.step = LoadState::Step::end, .position = 101}));

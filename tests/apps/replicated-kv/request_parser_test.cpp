@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_parser_gives_back_the_memory_of_a_long_word) {
   Requests got;
   take_all(parser, got);
   BOOST_REQUIRE_EQUAL(got.size(), 1u);
-  parser.space(16 << 10);
+  parser.shrink();
   BOOST_TEST(parser.memory() <= 64u << 10);
 }
 

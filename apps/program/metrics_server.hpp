@@ -11,7 +11,7 @@
 #include "controlplane/connect/control_loop.hpp"
 #include "dataplane/base/address.hpp"
 
-namespace rdmc::control_app {
+namespace rdmc {
 
 class MetricsServer {
  public:
@@ -42,4 +42,4 @@ class MetricsServer {
   const Address address_;
 };
 
-}  // namespace rdmc::control_app
+}  // namespace rdmc

@@ -1,4 +1,4 @@
-#include "apps/control/metrics_server.hpp"
+#include "apps/program/metrics_server.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -13,7 +13,7 @@
 #include "controlplane/connect/loop_core.hpp"
 #include "controlplane/connect/socket.hpp"
 
-namespace rdmc::control_app {
+namespace rdmc {
 
 namespace http = boost::beast::http;
 using boost::asio::ip::tcp;
@@ -141,4 +141,4 @@ MetricsServer::~MetricsServer() {
   loop_.call([this] { impl_->end(); });
 }
 
-}  // namespace rdmc::control_app
+}  // namespace rdmc
