@@ -164,9 +164,13 @@ void Service::load_users(Users users) {
   const bool is_same_service = users.id() == users_.id() || !users_.are_agreed();
   users_ = std::move(users);
   has_former_users_ = false;
+  // Everybody may act as a default user that needs no password.
+  const auto stays = [&](std::uint64_t user) {
+    return user == 0 || (user == Users::kDefaultNumber && users_.is_open());
+  };
   if (!is_same_service)
     for (const auto& [number, client] : clients_)
-      if (client->user != 0) end_client(*client, nullptr);
+      if (!stays(client->user)) end_client(*client, nullptr);
   users_have_changed(nullptr);
 }
 

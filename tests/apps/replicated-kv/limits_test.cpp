@@ -245,6 +245,17 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_part_again_has_no_state_of_its_own) {
   BOOST_TEST(content(ordered.service) == content(fresh.service));
 }
 
+BOOST_AUTO_TEST_CASE(a_server_with_a_log_keeps_the_state_that_its_log_has) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", ordered.now);
+  ordered.done(client, "SET a 1\r\nSETRANGE b 3 x\r\nCONFIG SET maxmemory 1gb\r\n");
+  const Bytes before = content(ordered.service);
+  ordered.service.end(ordered.now, Service::AtEnd::keep_state);
+  BOOST_TEST(content(ordered.service) == before);
+  ordered.take_part(2);
+  BOOST_TEST(ordered.done(client, "GET a\r\n") == "$1\r\n1\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_client_is_unblocked_once) {
   Ordered ordered;
   Client& waiting = ordered.service.connect("test", ordered.now);
