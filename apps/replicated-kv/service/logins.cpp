@@ -96,7 +96,7 @@ std::expected<std::optional<std::vector<std::string>>, std::string> Service::wit
       if (words[i].data() == hello->login->second.data()) changed[i] = digest_of(words[i]);
   } else if (is_config_set(command, words)) {
     if (!is_for_all_servers(command, words)) return std::nullopt;
-    return checked_config_set(words);
+    return config_set_with_digest(words);
   } else if (command.name == "acl" && is_word(words[1], "setuser") && words.size() > 3) {
     auto rules = with_digests(words.subspan(3));
     if (!rules) return std::unexpected("ERR " + rules.error());

@@ -9,54 +9,49 @@
 
 namespace rdmc::kv {
 
-/// The settings after CONFIG SET, without the parameters of the users. Errors: those of Settings::set().
-Result<Settings> Service::changed_settings(Arguments words) const {
-  Settings changed = settings_;
+namespace {
+
+Result<void> check_users_parameter(std::string_view name, std::string_view value) {
+  if (is_word(name, "requirepass") || is_word(value, "allchannels") || is_word(value, "resetchannels"))
+    return {};
+  return fail(Errc::invalid_argument, "CONFIG SET failed (possibly related to argument '" +
+                                          std::string(name) +
+                                          "') - argument(s) must be one of the following: allchannels, "
+                                          "resetchannels");
+}
+
+}  // namespace
+
+/// The words of CONFIG SET with the digest of the password instead of the password.
+std::vector<std::string> Service::config_set_with_digest(Arguments words) {
+  std::vector<std::string> changed(words.begin(), words.end());
   for (std::size_t i = 2; i < words.size(); i += 2)
-    if (!Settings::is_of_users(words[i]))
-      if (const auto set = changed.set(words[i], words[i + 1]); !set) return std::unexpected(set.error());
+    if (is_word(words[i], "requirepass") && !words[i + 1].empty()) changed[i + 1] = digest_of(words[i + 1]);
   return changed;
 }
 
-/// The words of CONFIG SET with the digest of the password, or the text of an error. Everything is checked
-/// here, so that nothing fails when the servers execute the command.
-std::expected<std::optional<std::vector<std::string>>, std::string> Service::checked_config_set(
-    Arguments words) const {
-  if (const auto changed = changed_settings(words); !changed)
-    return std::unexpected("ERR " + changed.error().what);
-  std::vector<std::string> checked(words.begin(), words.end());
-  for (std::size_t i = 2; i < words.size(); i += 2) {
-    const std::string_view value = words[i + 1];
-    if (is_word(words[i], "requirepass")) {
-      if (!value.empty()) checked[i + 1] = digest_of(value);
-    } else if (Settings::is_of_users(words[i]) && !is_word(value, "allchannels") &&
-               !is_word(value, "resetchannels")) {
-      return std::unexpected("ERR CONFIG SET failed (possibly related to argument '" + std::string(words[i]) +
-                             "') - argument(s) must be one of the following: allchannels, resetchannels");
-    }
-  }
-  return checked;
-}
-
 /// Every server executes this, with the same result. `client` is null at the servers that are not its own.
+/// If a value is wrong, nothing changes anywhere. So the values are checked by what all servers know.
 void Service::change_parameters(Arguments words, Client* client, ReplyWriter& reply) {
   Settings agreed;
   agreed.show(databases_->limit());
+  for (std::size_t i = 2; i + 1 < words.size(); i += 2) {
+    const auto set = Settings::is_of_users(words[i]) ? check_users_parameter(words[i], words[i + 1])
+                                                     : agreed.set(words[i], words[i + 1]);
+    if (!set) return reply.error("ERR " + set.error().what);
+  }
   bool has_users = false, has_limit = false;
   for (std::size_t i = 2; i + 1 < words.size(); i += 2) {
     const std::string_view name = words[i], value = words[i + 1];
+    has_users = has_users || Settings::is_of_users(name);
+    has_limit = has_limit || Settings::is_of_memory_limit(name);
     if (is_word(name, "requirepass")) {
       const std::string rule = value.empty() ? "nopass" : "#" + std::string(value);
       const auto set = users_.set(Users::kDefault, std::to_array<std::string_view>({"resetpass", rule}));
       if (!set) return reply.error("ERR " + set.error());
-      has_users = true;
     } else if (Settings::is_of_users(name)) {
       users_.permit_new_users_all_channels(is_word(value, "allchannels"));
-      has_users = true;
-    } else if (Settings::is_of_memory_limit(name)) {
-      static_cast<void>(agreed.set(name, value));
-      has_limit = true;
-    } else if (client != nullptr) {
+    } else if (!Settings::is_of_memory_limit(name) && client != nullptr) {
       static_cast<void>(settings_.set(name, value));
     }
   }

@@ -19,9 +19,11 @@ void Service::config(Client&, Arguments words, ReplyWriter& reply) {
     return;
   }
   if (what == "set" && words.size() >= 4 && words.size() % 2 == 0) {
-    const auto changed = changed_settings(words);
-    if (!changed) return reply.error("ERR " + changed.error().what);
-    settings_ = *changed;
+    Settings changed = settings_;
+    for (std::size_t i = 2; i < words.size(); i += 2)
+      if (const auto set = changed.set(words[i], words[i + 1]); !set)
+        return reply.error("ERR " + set.error().what);
+    settings_ = std::move(changed);
     apply_settings();
     return reply.ok();
   }

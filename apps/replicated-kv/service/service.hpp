@@ -339,9 +339,7 @@ class Service {
   void execute_client_command(const Command& command, Arguments words, Origin& origin, Client* client,
                               ReplyWriter& reply);
   // Changes that all servers make: service/parameters.cpp and service/acl_commands.cpp.
-  Result<Settings> changed_settings(Arguments words) const;
-  std::expected<std::optional<std::vector<std::string>>, std::string> checked_config_set(
-      Arguments words) const;
+  static std::vector<std::string> config_set_with_digest(Arguments words);
   void change_parameters(Arguments words, Client* client, ReplyWriter& reply);
   void change_users(Arguments words, Client* client, ReplyWriter& reply);
   void change_at_all_servers(Arguments words, Client* client, ReplyWriter& reply);

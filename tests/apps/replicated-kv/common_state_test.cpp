@@ -54,6 +54,8 @@ BOOST_AUTO_TEST_CASE(all_servers_change_the_parameters_of_the_service_together) 
   // A wrong value changes nothing, at no server.
   BOOST_TEST(servers.done(0, client, "CONFIG SET maxmemory 5 requirepass x slowlog-max-len no")
                  .starts_with("-ERR "));
+  BOOST_TEST(servers.done(0, client, "MULTI\r\nSET a 1\r\nCONFIG SET maxmemory no\r\nEXEC")
+                 .starts_with("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n-ERR CONFIG SET failed"));
   BOOST_TEST(shown(0, "maxmemory") == "1048576");
   BOOST_TEST(servers.at(0).users().is_open());
   BOOST_TEST(servers.done(0, client, "CONFIG SET requirepass secret maxmemory 2mb") == "+OK\r\n");
