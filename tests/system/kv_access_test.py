@@ -86,6 +86,19 @@ class Access(unittest.TestCase):
             self.refuses(self.connect(server), "NOAUTH", "CONFIG", "GET", "*")
             self.refuses(self.connect(server), "WRONGPASS", "AUTH", "open")
             self.assertEqual(self.connect(server, "open sesame")("SET", "a", "b"), "OK")
+        def status(*login):
+            return subprocess.run([kv_service.KV, "status", service.addresses[0], *login], capture_output=True, text=True, timeout=60,
+                                  check=False)
+        refused = status()
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("NOAUTH", refused.stderr)
+        shown = status("--password-file", str(password))
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertEqual(shown.stdout.count(" all "), 3, shown.stdout)
+        self.connect(service.servers[0], "open sesame")("ACL", "SETUSER", "watcher", "on", ">open sesame", "+info")
+        refused = status("--password-file", str(password), "--user", "watcher")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("NOPERM", refused.stderr)
         # A server with another list is found without a password.
         third = service.servers[2]
         third.kill()

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -135,6 +136,39 @@ class Disk(unittest.TestCase):
         service.wait_until_whole()
         self.assertEqual(connection("APPEND", "a", "c"), 2)
         self.assertEqual(self.connection(service.servers[0])("GET", "a"), "bc")
+
+    def stop(self, server):
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(30), 0)
+        server.process = None
+
+    def test_servers_that_are_stopped_one_after_the_other_have_all_data(self):
+        service = self.service(3, "no")
+        service.wait_until_whole()
+        first, second, third = service.servers
+        self.assertEqual(self.connection(second)("SET", "a", "b"), "OK")
+        self.stop(first)
+        self.assertEqual(wait_until(lambda: self.reply(self.connection(third), "APPEND", "a", "c"), "two servers go on"), 2)
+        self.stop(second)
+        self.stop(third)
+        # The disk of the first server has older data.
+        first.start()
+        second.start()
+        connection = self.connection(service.main())
+        self.assertEqual(wait_until(lambda: self.reply(connection, "GET", "a"), "the data are there"), "bc")
+
+    def test_a_server_that_is_alone_and_is_stopped_has_all_data(self):
+        service = self.service(1, "no")
+        service.wait_until_whole()
+        connection = self.connection(service.servers[0])
+        self.assertEqual(connection("CONFIG", "SET", "maxmemory", "100mb"), "OK")
+        self.assertEqual(connection("SET", "a", "b"), "OK")
+        self.stop(service.servers[0])
+        service.servers[0].start()
+        service.wait_until_whole()
+        connection = self.connection(service.servers[0])
+        self.assertEqual(connection("GET", "a"), "b")
+        self.assertEqual(connection("CONFIG", "GET", "maxmemory"), ["maxmemory", str(100 * MIB)])
 
     @staticmethod
     def reply(connection, *words):
