@@ -63,11 +63,12 @@ Result<void> check_members(const ServeOptions& options) {
     if (member == options.listen) continue;
     const std::string reply = ask(member, own);
     if (reply.empty() || reply == ":1\r\n") continue;
-    return fail(Errc::invalid_argument,
-                "the server " + rdmc::to_string(member) +
-                    " has another list of members, another --min-replicas, or another --dir or --appendfsync than "
-                    "this one: " +
-                    own);
+    return fail(
+        Errc::invalid_argument,
+        "the server " + rdmc::to_string(member) +
+            " has another list of members, another --min-replicas, or another --dir or --appendfsync than "
+            "this one: " +
+            own);
   }
   return {};
 }

@@ -192,6 +192,9 @@ void Service::save(const std::function<void(std::vector<std::byte>)>& write) con
 
 void Service::clear_state() {
   drop_data();
+  parts_.clear();
+  agreed_ = 0;
+  applied_ = 0;
   Users users;
   VarintReader in(own_users_);
   if (users.load(in)) users_ = std::move(users);
@@ -202,9 +205,6 @@ void Service::drop_data() {
   databases_ = std::make_unique<Databases>(options_.seed);
   databases_->shared().limits = settings_.encoding_limits();
   loader_.reset();
-  parts_.clear();
-  agreed_ = 0;
-  applied_ = 0;
 }
 
 bool Service::on_load(const LoadState& load) {

@@ -46,7 +46,7 @@ class OneOfSeveral final : public Order {
  public:
   explicit OneOfSeveral(std::uint64_t id) {
     service.begin(*this, id);
-    service.on_status({.is_complete = true, .complete_replicas = 3}, kNow);
+    service.on_status({.is_complete = true, .complete_replicas = 3, .stored_replicas = 3}, kNow);
   }
   Result<std::uint64_t> submit(std::span<const std::byte> event) override {
     unordered.emplace_back(event.begin(), event.end());
