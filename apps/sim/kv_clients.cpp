@@ -74,7 +74,7 @@ void KvClients::step(const std::function<KvServer&()>& any_server, std::int64_t 
   if (client.server == nullptr) connect(client, any_server());
   if (!client.server->takes_requests()) return;
   read_replies(client);
-  if (!client.awaited.empty()) return;
+  if (client.server == nullptr || !client.awaited.empty()) return;
   if (client.must_reconnect) return close(client);
   if (client.thinks_until > now_) return;
   act(client);
@@ -239,6 +239,8 @@ void KvClients::read_replies(TestClient& client) {
     finish(client, awaited, replies, is_null);
   }
   client.got = std::string(rest);
+  // The server ends the connections of clients whose users are gone with the state of the service.
+  if (client.client->is_closing) close(client);
 }
 
 void KvClients::finish(TestClient& client, Awaited awaited, const std::vector<std::string>& replies,

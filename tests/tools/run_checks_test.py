@@ -19,6 +19,7 @@ LOADER = importlib.machinery.SourceFileLoader("run_checks", str(TOOL))
 run_checks = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_checks", LOADER))
 LOADER.exec_module(run_checks)
 IDLE = ["chrt", "--idle", "0"]  # A task of this policy runs when nothing else would: see sched(7).
+LESS = ["nice", "-n", "5"]  # About a third of the share of other tasks.
 
 
 def report(*records):
@@ -85,7 +86,7 @@ class Runs(unittest.TestCase):
             if run.name != "release":
                 self.assertTrue(units_done.is_set())
                 if not beside.is_set():  # So the tests of the release build have not ended yet.
-                    self.assertEqual(prefix(), IDLE)
+                    self.assertEqual(prefix(), LESS)
                 beside.set()
                 self.prefix = prefix
             elif is_wanted(unit):
@@ -109,18 +110,22 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.prefix(), [])  # The tests of the release build are over.
 
     def test_after_the_release_tests_what_runs_gets_its_normal_share(self):
-        left_over = run_checks.LeftOverTime()
-        with subprocess.Popen([*left_over.prefix(), "sh", "-c", "echo begun; sleep 1000 & wait"], stdout=subprocess.PIPE,
-                              start_new_session=True) as process:
-            try:
-                process.stdout.readline()
-                tasks = lambda: [os.sched_getscheduler(task) for task in left_over._tasks() if task != os.getpid()]
-                self.assertIn(os.SCHED_IDLE, tasks())
-                left_over.end()
-                self.assertTrue(tasks())
-                self.assertNotIn(os.SCHED_IDLE, tasks())
-            finally:
-                os.killpg(process.pid, signal.SIGKILL)
+        usual = (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))
+        for prefix in ("prefix", "prefix_of_tests"):
+            if prefix == "prefix_of_tests" and os.geteuid() != 0:
+                continue  # Only root may give a task more again.
+            left_over = run_checks.LeftOverTime()
+            command = [*getattr(left_over, prefix)(), "sh", "-c", "echo begun; sleep 1000 & wait"]
+            with self.subTest(prefix), subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+                try:
+                    process.stdout.readline()
+                    tasks = lambda: {(os.sched_getscheduler(task), os.getpriority(os.PRIO_PROCESS, task))
+                                     for task in left_over._tasks() if task != os.getpid()}
+                    self.assertNotIn(usual, tasks())
+                    left_over.end()
+                    self.assertEqual(tasks(), {usual})
+                finally:
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def test_quick_leaves_the_sanitizers_out(self):
         self.assertEqual(self.run_main(True, ["--quick"]), (["release", "release"], 0))

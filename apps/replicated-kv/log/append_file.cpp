@@ -172,15 +172,8 @@ class ThreadFile final : public AppendFile {
     }
   }
 
-  static Result<void> perform(Job job) {
-    while (!job.bytes.empty()) {
-      const ssize_t count =
-          ::pwrite(job.file, job.bytes.data(), job.bytes.size(), static_cast<off_t>(job.offset));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return refused(count == 0 ? ENOSPC : errno);
-      job.bytes = job.bytes.subspan(static_cast<std::size_t>(count));
-      job.offset += static_cast<std::uint64_t>(count);
-    }
+  static Result<void> perform(const Job& job) {
+    if (auto written = write_now(job.file, job.offset, job.bytes); !written) return written;
     while (job.syncs && ::fdatasync(job.file) != 0)
       if (errno != EINTR) return refused(errno);
     return {};
@@ -196,6 +189,17 @@ class ThreadFile final : public AppendFile {
 };
 
 }  // namespace
+
+Result<void> AppendFile::write_now(int file, std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return refused(count == 0 ? ENOSPC : errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
 
 void AppendFile::wait() const {
   pollfd one{.fd = descriptor(), .events = POLLIN, .revents = 0};

@@ -25,6 +25,9 @@ class AppendFile {
   /// do. No write must be on its way. The bytes must stay where they are, and the file must stay open, until
   /// the write has finished.
   virtual void begin(int file, std::uint64_t offset, std::span<const std::byte> bytes, bool syncs) = 0;
+  /// Writes the bytes at the offset before it returns. This gives them to the kernel, and usually does not
+  /// wait for the disk. It does not concern what is on its way.
+  static Result<void> write_now(int file, std::uint64_t offset, std::span<const std::byte> bytes);
   /// Returns the result of the write that has finished. An error says what the disk refused.
   virtual std::optional<Result<void>> finished() = 0;
   /// Waits until finished() may have something.

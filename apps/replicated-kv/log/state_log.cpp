@@ -177,23 +177,52 @@ bool StateLog::is_sync_due(Milliseconds now) const {
          (options_.syncs == Syncs::every_second && now - synced_at_ >= kSyncEvery);
 }
 
+void StateLog::take_waiting(Segment& segment) {
+  if (!writing_.empty()) return;
+  writing_.swap(segment.waiting);
+  writing_place_ = segment.place;
+}
+
+/// If nothing waits for the disk, a write by io_uring would only be slower: many file systems let a worker
+/// perform it.
+void StateLog::write_at_once(Segment& segment, Milliseconds now) {
+  take_waiting(segment);
+  if (writing_.empty()) return;
+  reserve(segment, now);
+  const auto written = AppendFile::write_now(segment.file.get(), segment.written, writing_);
+  if (!written) return refuse(written.error(), now);
+  segment.written += writing_.size();
+  written_place_ = writing_place_;
+  writing_.clear();
+  if (!reserves_) failure_.reset();
+}
+
+void StateLog::refuse(const Error& error, Milliseconds now) {
+  failure_ = error.what;
+  retry_at_ = now + kRetryAfter;
+}
+
 void StateLog::write_next(Milliseconds now) {
+  if (now < retry_at_) return;
+  const bool is_lazy = options_.syncs != Syncs::always && !is_flushing_ && segments_.size() == 1;
+  if (is_lazy && on_its_way_ == 0) write_at_once(segments_.front(), now);
   if (file_->is_busy() || now < retry_at_) return;
   const auto is_done = [&](const Segment& segment) {
-    return writing_.empty() && segment.waiting.empty() && !segment.has_unsynced && segment.has_durable_name;
+    return writing_.empty() && segment.waiting.empty() && !segment.has_unsynced() && segment.has_durable_name;
   };
   while (segments_.size() > 1 && is_done(segments_.front())) segments_.pop_front();
   if (segments_.empty()) return;
   Segment& segment = segments_.front();
   is_naming_ = !segment.has_durable_name;
   if (is_naming_) return file_->begin(directory_.descriptor(), 0, {}, true);
-  if (writing_.empty()) {
-    writing_.swap(segment.waiting);
-    writing_place_ = segment.place;
-  }
+  if (!is_lazy) take_waiting(segment);
   is_syncing_ = is_sync_due(now);
-  if (writing_.empty() && !(segment.has_unsynced && is_syncing_)) return;
+  if (writing_.empty() && !(segment.has_unsynced() && is_syncing_)) return;
+  if (writing_.empty()) writing_place_ = written_place_;
   reserve(segment, now);
+  on_its_way_ = writing_.size();
+  syncing_place_ = writing_place_;
+  syncing_end_ = segment.written + on_its_way_;
   file_->begin(segment.file.get(), segment.written, writing_, is_syncing_);
 }
 
@@ -218,26 +247,24 @@ void StateLog::reserve(Segment& segment, Milliseconds now) {
 void StateLog::take_write(Milliseconds now) {
   const auto written = file_->finished();
   if (!written) return;
-  if (!*written) {
-    failure_ = written->error().what;
-    retry_at_ = now + kRetryAfter;
-    return;
-  }
+  const std::uint64_t bytes = std::exchange(on_its_way_, 0);
+  if (!*written) return refuse(written->error(), now);
   if (segments_.empty()) return;
   Segment& segment = segments_.front();
   if (std::exchange(is_naming_, false)) {
     segment.has_durable_name = true;
     return;
   }
-  segment.written += writing_.size();
-  segment.has_unsynced = !is_syncing_;
-  written_place_ = writing_place_;
-  writing_.clear();
-  if (!reserves_) failure_.reset();
+  if (bytes > 0) {
+    segment.written += bytes;
+    written_place_ = syncing_place_;
+    writing_.clear();
+    if (!reserves_) failure_.reset();
+  }
   if (!is_syncing_) return;
   synced_at_ = now;
-  segment.durable = segment.written;
-  durable_place_ = writing_place_;
+  segment.durable = syncing_end_;
+  durable_place_ = syncing_place_;
 }
 
 void StateLog::submit(Milliseconds now) {
@@ -254,7 +281,7 @@ void StateLog::work(Milliseconds now) {
 }
 
 void StateLog::flush() {
-  const auto has_unsynced = [](const Segment& segment) { return segment.has_unsynced; };
+  const auto has_unsynced = [](const Segment& segment) { return segment.has_unsynced(); };
   is_flushing_ = true;
   retry_at_ = 0;
   while (retry_at_ == 0 && (!is_written() || std::ranges::any_of(segments_, has_unsynced))) {
@@ -275,7 +302,7 @@ std::optional<Milliseconds> StateLog::next_deadline() const {
   std::optional<Milliseconds> next;
   const auto consider = [&](Milliseconds time) { next = next ? std::min(*next, time) : time; };
   if (failure_) consider(std::max(retry_at_, reserve_again_));
-  const bool has_unsynced = !segments_.empty() && segments_.front().has_unsynced;
+  const bool has_unsynced = !segments_.empty() && segments_.front().has_unsynced();
   if (options_.syncs == Syncs::every_second && has_unsynced) consider(synced_at_ + kSyncEvery);
   if (is_copy_wanted_ || !has_base_) consider(copy_again_);
   return next;

@@ -91,11 +91,13 @@ class StateLog {
   struct Segment {
     std::uint64_t number = 0, id = 0;
     Descriptor file;
-    bool has_durable_name = false, has_unsynced = false;
+    bool has_durable_name = false;
     std::vector<std::byte> waiting;
     std::uint64_t end = 0;  // of the file, with what waits
     std::uint64_t written = 0, durable = 0, reserved = 0;
     StoredState place;  // after its last event
+
+    bool has_unsynced() const { return written > durable; }
   };
 
   StateLog(const StateLogOptions& options, Directory directory, LoggedState& state)
@@ -108,6 +110,9 @@ class StateLog {
   Result<void> finish_copy(std::uint64_t bytes);
   void take_write(Milliseconds now);
   void write_next(Milliseconds now);
+  void take_waiting(Segment& segment);
+  void write_at_once(Segment& segment, Milliseconds now);
+  void refuse(const Error& error, Milliseconds now);
   void reserve(Segment& segment, Milliseconds now);
   bool is_sync_due(Milliseconds now) const;
   std::uint64_t next_id();
@@ -126,7 +131,9 @@ class StateLog {
 
   // The write that is on its way, or that must be tried again.
   std::vector<std::byte> writing_;
-  StoredState writing_place_, written_place_, durable_place_;
+  StoredState writing_place_, written_place_, syncing_place_, durable_place_;
+  std::uint64_t syncing_end_ = 0;
+  std::uint64_t on_its_way_ = 0;  // the bytes of writing_ that AppendFile has
   bool is_naming_ = false, is_syncing_ = false, is_flushing_ = false;
   Milliseconds synced_at_ = 0;
 
