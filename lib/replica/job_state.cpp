@@ -18,13 +18,6 @@ namespace {
 
 /// The longest time for which a process waits for the start of the run.
 constexpr Duration kJoinPatience = seconds(60);
-/// The longest time that rdmc_run may take to report the death of a process whose link has failed.
-constexpr Duration kDeathPatience = seconds(30);
-
-/// True if a link has failed for a reason that has nothing to do with the life of the peer.
-bool is_fault(Errc code) {
-  return code == Errc::protocol_error || code == Errc::resource_limit;
-}
 
 Result<Messenger::Options> messenger_options(const Assignment& assignment) {
   Messenger::Options options{.is_strict = assignment.option(option::kStrict) == "1",
@@ -255,26 +248,24 @@ void JobState::handle_events() {
   }
 }
 
-// A process whose link has failed is dead in most cases, and rdmc_run will say so. If it is not, this process
-// cannot go on: it would miss messages, while the other replicas get them. If the program has ended
-// everywhere, the other process has only ended its links earlier.
+// If the program has ended everywhere, the other process has only ended its links earlier.
 void JobState::handle_broken_links(Time now) {
-  if (broken_since_ == Time::never()) broken_since_ = now;
-  for (const auto& [process, cause] : std::vector(network_.links->broken())) {
-    if (are_all_done_)
-      network_.links->on_died(process, cause);
-    else if (!end_ && (is_fault(cause.code) || now - broken_since_ > kDeathPatience))
-      end_ = Error{cause.code, "the link to rank " + to_string(assignment_.layout.replica(process)) +
-                                   " has failed: " + cause.what};
+  BrokenLinks& broken = network_.links->broken();
+  if (are_all_done_) {
+    for (const BrokenLinks::Link& link : std::vector(broken.all()))
+      network_.links->on_died(link.process, link.cause);
+  } else if (const BrokenLinks::Link* const fatal = broken.find_fatal(now); fatal && !end_) {
+    end_ =
+        Error{fatal->cause.code, "the link to rank " + to_string(assignment_.layout.replica(fatal->process)) +
+                                     " has failed: " + fatal->cause.what};
   }
-  if (network_.links->broken().empty()) broken_since_ = Time::never();
 }
 
 std::size_t JobState::work(Time now) {
   // The events come after the deaths that the start includes.
   const bool has_events = has_started_ && network_.run->has_events();
   if (has_events) handle_events();
-  if (!network_.links->broken().empty()) handle_broken_links(now);
+  if (!network_.links->broken().is_empty()) handle_broken_links(now);
   if (has_started_ && messenger_->has_differences()) tell_differences();
   return has_events ? 1 : 0;
 }

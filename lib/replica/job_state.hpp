@@ -167,11 +167,10 @@ class JobState : private engine::Poller {
   std::shared_ptr<JobState*> self_pointer_;
   std::uint64_t next_context_ = 0;
   std::optional<Communicator> world_, self_;
-  std::optional<Error> end_;           ///< why nothing can be done any more
-  int told_differences_ = 0;           ///< the number of differences of which rdmc_run was told
-  std::string first_difference_;       ///< the text that describes it
-  bool are_all_done_ = false;          ///< no process needs another one any more
-  Time broken_since_ = Time::never();  ///< when Links::broken() has got its first link
+  std::optional<Error> end_;      ///< why nothing can be done any more
+  int told_differences_ = 0;      ///< the number of differences of which rdmc_run was told
+  std::string first_difference_;  ///< the text that describes it
+  bool are_all_done_ = false;     ///< no process needs another one any more
   StandardStreams streams_ = StandardStreams::now();
   EventNumber recovery_{};  ///< of which this process is the result, or 0
   EventNumber last_event_{};

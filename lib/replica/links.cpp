@@ -114,7 +114,7 @@ void Links::fail(ProcessId process, const Error& cause) {
   if (failed.state == State::failed || failed.state == State::broken) return;
   failed.state = State::broken;
   std::erase(active_, process);
-  broken_.push_back({process, cause});
+  broken_.add(process, cause);
 }
 
 void Links::on_died(ProcessId process, const Error& cause) {
@@ -122,7 +122,7 @@ void Links::on_died(ProcessId process, const Error& cause) {
   if (dead.state == State::failed) return;
   dead.state = State::failed;
   std::erase(active_, process);
-  std::erase_if(broken_, [&](const Broken& link) { return link.process == process; });
+  broken_.remove(process);
   if (perturbation_) perturbation_->release(*messenger_, process);
   messenger_->on_failed(process, cause);
   dead.link.reset();

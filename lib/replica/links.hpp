@@ -13,6 +13,7 @@
 #include "controlplane/peer/fabric_thread.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/fabric/frame_link.hpp"
+#include "lib/replica/broken_links.hpp"
 #include "lib/replica/carrier.hpp"
 #include "lib/replica/messenger.hpp"
 #include "lib/replica/perturbation.hpp"
@@ -87,12 +88,7 @@ class Links final : public Carrier, public engine::Poller {
   void give_up(ProcessId process, const Error& cause);
   /// The process is dead. What depends on it fails with `cause`, or other replicas take its place.
   void on_died(ProcessId process, const Error& cause);
-  /// A link that has failed, though nobody has said that the process is dead.
-  struct Broken {
-    ProcessId process{};
-    Error cause;
-  };
-  const std::vector<Broken>& broken() const { return broken_; }
+  BrokenLinks& broken() { return broken_; }
   /// The other process has ended its side of the link. The link ends when nothing more has arrived.
   void leave(ProcessId process) { entry(process).is_leaving = true; }
   /// Ends all links. After that, no peer reads or writes any memory here.
@@ -150,7 +146,7 @@ class Links final : public Carrier, public engine::Poller {
   /// Links that could not be made. The Messenger learns of them in the next turn, because it must not change
   /// in the middle of a call of room().
   std::vector<std::pair<ProcessId, Error>> failing_;
-  std::vector<Broken> broken_;
+  BrokenLinks broken_;
   Time send_deferred_at_ = Time::never();
   std::optional<std::uint64_t> hold_;  ///< Messenger::oldest_hold() in the last turn
   Time release_at_ = Time::never();    ///< when this hold ends at the latest

@@ -54,6 +54,7 @@ SendComparison::Index SendComparison::channel_of(const ChannelKey& key) {
   if (channel.sent.empty()) {
     channel.sent.resize(due_.size());
     channel.reported.resize(due_.size());
+    channel.unknown = replaced_;
     channel.is_early = true;
     ++early_;
   }
@@ -220,7 +221,7 @@ void SendComparison::judge_waiting() {
              behind = 0;  // The replicas that have a message which this one lacks, and the opposite.
   const auto for_each_gap = [&](auto function) {
     channels_.for_each([&](const ChannelKey&, Index index, const Channel& channel) {
-      for_each_replica(others() & ~channel.unknown, [&](std::uint32_t replica) {
+      for_each_replica(others(), [&](std::uint32_t replica) {
         const bool has_own = !channel.sent[self_].is_empty(), has_other = !channel.sent[replica].is_empty();
         if (has_own != has_other && !channel.is_broken) function(index, replica, has_own);
       });
@@ -279,6 +280,7 @@ void SendComparison::on_died(std::uint32_t replica) {
   living_ &= ~bit;
   ended_ &= ~bit;
   told_end_ &= ~bit;
+  replaced_ &= ~bit;
   due_[replica].clear();
   for_each_index([&](Index index) {
     Channel& channel = channels_[index];
@@ -289,12 +291,15 @@ void SendComparison::on_died(std::uint32_t replica) {
   compare_all();
 }
 
-// The new process has the history of its parent, which this replica does not know. So the first report says
-// where it goes on. All channels are reported in both directions for this.
+// The new process has the history of its parent, which this replica does not know. So its first report in
+// each channel says where it goes on. All channels are reported in both directions for this. The parent may
+// learn of the recovery later than this replica. So it may compare messages of a channel that this replica
+// has only made since then, and the first report of the new process comes after them.
 void SendComparison::on_replaced(std::uint32_t replica) {
   const ReplicaSet bit = set_of(replica);
   ++changes_;
   living_ |= bit;
+  replaced_ |= bit;
   ended_ &= ~bit;
   told_end_ &= ~bit;
   for_each_index([&](Index index) {
@@ -313,6 +318,7 @@ void SendComparison::become(std::uint32_t self) {
   ended_ &= ~(set_of(parent) | set_of(self));
   if (has_ended) ended_ |= set_of(self);
   told_end_ = 0;
+  replaced_ &= ~set_of(self);
   differences_.clear();
   for (auto& due : due_) due.clear();
   for_each_index([&](Index index) {

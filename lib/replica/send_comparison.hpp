@@ -131,7 +131,8 @@ class SendComparison {
  private:
   struct Channel {
     std::vector<SentQueue> sent;  ///< of each replica, from the first message that was not compared on
-    /// The replicas whose next number is not known yet, because they have just replaced a dead one.
+    /// The replicas that have replaced a dead one, and have reported nothing in this channel yet. So the
+    /// number of their next message is not known.
     ReplicaSet unknown = 0;
     std::vector<std::uint32_t> reported;  ///< to each replica: all messages before this one
     ReplicaSet due = 0;                   ///< the replicas in whose list the channel is
@@ -157,6 +158,7 @@ class SendComparison {
   const Rank rank_;
   std::uint32_t self_;
   ReplicaSet living_;
+  ReplicaSet replaced_ = 0;  ///< the living replicas that have replaced a dead one
   ReplicaSet ended_ = 0;     ///< the replicas whose program has ended, as far as this one knows
   ReplicaSet told_end_ = 0;  ///< the replicas to which the end of this one was reported
   ChannelTable<Channel> channels_;

@@ -262,6 +262,35 @@ BOOST_AUTO_TEST_CASE(a_new_replica_may_have_compared_more_than_another_one) {
   }
 }
 
+// The parent of a new process learns of the recovery later than others. Until then, it compares without the
+// new process, also in channels that the others do not have yet when they learn of the recovery.
+BOOST_AUTO_TEST_CASE(a_new_replica_may_have_compared_the_first_messages_of_a_channel) {
+  Replicas replicas(3);
+  for (std::uint32_t i = 0; i < 2; ++i) replicas.all[i].on_died(2);
+  replicas.all[0].on_replaced(2);
+  for (std::uint32_t i = 0; i < 2; ++i)
+    for (int count = 0; count < 2; ++count) replicas.all[i].note_sent(kChannel, {.bytes = 8});
+  replicas.deliver(0, 1);
+  replicas.deliver(1, 0);
+  BOOST_TEST((replicas.all[0].entries() != 0 && replicas.all[1].entries() == 0));
+  replicas.all[1].on_replaced(2);
+  replicas.all.pop_back();
+  replicas.all.push_back(replicas.all[1]);
+  replicas.all[2].become(2);
+  replicas.deliver();
+  BOOST_TEST(replicas.all[0].entries() == 0U);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    replicas.all[i].note_sent(kChannel, {.bytes = i == 2 ? std::uint64_t{9} : std::uint64_t{8}});
+  for (auto& one : replicas.all) one.end();
+  replicas.deliver();
+  for (auto& one : replicas.all) {
+    BOOST_TEST((one.is_over() && one.entries() == 0 && one.uncompared() == 0));
+    const auto found = one.take_differences();
+    BOOST_REQUIRE_EQUAL(found.size(), 1U);
+    BOOST_TEST((found[0].sequence == 2U && found[0].minority() == set_of(2)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(replicas_that_wait_after_different_messages_are_named) {
   ChannelKey other = kChannel;
   other.tag = 4;
@@ -283,6 +312,28 @@ BOOST_AUTO_TEST_CASE(replicas_that_wait_after_different_messages_are_named) {
   BOOST_TEST((first[0].versions[0].sent.has_value() && !first[0].versions[1].sent.has_value()));
   BOOST_TEST((second[0].channel == other && second[0].sequence == 0));
   BOOST_TEST((!second[0].versions[0].sent.has_value() && second[0].versions[1].sent.has_value()));
+}
+
+// What each of the two has sent is in a channel in which the other one has reported nothing.
+BOOST_AUTO_TEST_CASE(replicas_that_have_replaced_dead_ones_and_wait_after_different_messages_are_named) {
+  Replicas replicas(2);
+  for (const std::uint32_t parent : {0U, 1U}) {
+    const std::uint32_t dead = 1 - parent;
+    replicas.all[parent].on_died(dead);
+    replicas.all[parent].on_replaced(dead);
+    const SendComparison copy = replicas.all[parent];
+    std::vector<SendComparison> all;
+    for (std::uint32_t i = 0; i < 2; ++i) all.push_back(i == parent ? replicas.all[parent] : copy);
+    all[dead].become(dead);
+    replicas.all.swap(all);
+    replicas.deliver();
+  }
+  for (std::uint32_t i = 0; i < 2; ++i)
+    replicas.all[i].note_sent({.context = ContextId{0}, .rank = Rank{1}, .tag = static_cast<int>(i)},
+                              {.bytes = 8});
+  replicas.deliver();
+  for (auto& one : replicas.all) one.judge_waiting();
+  for (auto& one : replicas.all) BOOST_TEST(one.take_differences().size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(equal_messages_that_follow_each_other_are_one_entry) {
