@@ -240,7 +240,11 @@ void KvClients::read_replies(TestClient& client) {
   }
   client.got = std::string(rest);
   // The server ends the connections of clients whose users are gone with the state of the service.
-  if (client.client->is_closing) close(client);
+  if (client.client->is_closing) return close(client);
+  // Requests may have waited for space. The sockets of rdmc_kv do the same.
+  kv::Service& service = client.server->service();
+  if (client.client->is_stopped && !service.is_full(*client.client))
+    service.execute(*client.client, client.server->clock());
 }
 
 void KvClients::finish(TestClient& client, Awaited awaited, const std::vector<std::string>& replies,

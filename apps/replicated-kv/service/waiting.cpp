@@ -76,12 +76,13 @@ void Service::serve_waiters() {
       ReplyWriter reply;
       if (answer != nullptr) reply = writer_for(answer->bytes, waiter->is_resp3);
       words.assign(waiter->words.begin(), waiter->words.end());
+      const Command& command = *find_command(words[0]);
       // The user may have lost the permission since.
       if (const auto denied =
               denial(waiter->user, words, answer == nullptr ? nullptr : find(id.number), Occasion::now)) {
-        waiters.forget(id);
+        waiters.forget(id);  // Its words end here.
         if (answer == nullptr) continue;
-        reject(*find_command(words[0]), *denied, reply);
+        reject(command, *denied, reply);
         resume(*find(id.number));
         finish(*find(id.number), *answer);
         continue;
@@ -90,7 +91,7 @@ void Service::serve_waiters() {
       const Executing executing(executing_, answer == nullptr ? nullptr : find(id.number));
       call.may_wait = true;
       call.ready_key = key->name;
-      run(*find_command(words[0]), call);
+      run(command, call);
       if (!call.waits_for.empty()) continue;
       waiters.forget(id);
       if (answer == nullptr) continue;
