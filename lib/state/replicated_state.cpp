@@ -25,8 +25,9 @@ constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << 31) - 1;
 /// See must_reach_. No application has applied so many events.
 constexpr std::uint64_t kBeingOrdered = ~std::uint64_t{};
 
-std::int64_t wall_clock() {
-  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+/// In nanoseconds.
+std::int64_t read(auto clock_now) {
+  return std::chrono::nanoseconds(clock_now.time_since_epoch()).count();
 }
 
 Result<std::uint64_t> random_number() {
@@ -39,11 +40,15 @@ Result<std::uint64_t> random_number() {
 }  // namespace
 
 void ReplicatedState::Impl::go_on() {
-  core_.order(wall_clock(), seed_);
+  const std::int64_t steady = read(std::chrono::steady_clock::now());
+  core_.order(clock_.read(read(std::chrono::system_clock::now()), steady), seed_);
   seed_ = seed_ * 6364136223846793005 + 1442695040888963407;
   core_.take_changes(new_changes_);
   for (Change& one : new_changes_) {
-    if (const auto* const event = std::get_if<OrderedEvent>(&one)) ordered_ = event->position + 1;
+    if (const auto* const event = std::get_if<OrderedEvent>(&one)) {
+      ordered_ = event->position + 1;
+      clock_.observe(event->time, steady);
+    }
     if (const auto* const save = std::get_if<Save>(&one)) donors_[save->serial] = nullptr;
     if (const auto* const over = std::get_if<SaveOver>(&one)) abandon(over->serial);
     if (std::holds_alternative<Fault>(one)) abandon_all();

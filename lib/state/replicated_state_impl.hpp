@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lib/include/rdmc/replicated_state.hpp"
+#include "lib/state/agreed_clock.hpp"
 #include "lib/state/agreed_input.hpp"
 #include "lib/state/inbox.hpp"
 #include "lib/state/transfer.hpp"
@@ -106,6 +107,7 @@ class ReplicatedState::Impl final : public state::Outlet {
   bool is_leaving_ = false;
   std::uint64_t ordered_ = 0;  ///< the position after the last event in the order, or after the loaded state
   std::uint64_t seed_;
+  state::AgreedClock clock_;
   state::AgreedInput core_;
   state::Inbox inbox_{state::kMostMessageBytes};
   std::deque<Queued> changes_;

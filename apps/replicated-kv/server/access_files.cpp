@@ -89,7 +89,7 @@ Result<void> StoredAclFile::write(std::string_view content) {
   return {};
 }
 
-Result<Users> first_users(const ServeOptions& options, AclFile* file) {
+Result<Users> first_users(const ServeOptions& options, AclFile* file, const Users& others) {
   Users users;
   if (file != nullptr) {
     const auto content = file->read();
@@ -98,6 +98,8 @@ Result<Users> first_users(const ServeOptions& options, AclFile* file) {
     if (!parsed) return fail(Errc::invalid_argument, "--acl-file: " + parsed.error());
     return std::move(*parsed);
   }
+  users.replace(others);
+  users.permit_new_users_all_channels(others.permits_new_users_all_channels());
   if (options.requirepass_file.empty()) return users;
   const auto password = read_password(options.requirepass_file);
   if (!password) return fail(password.error().code, "--requirepass-file: " + password.error().what);

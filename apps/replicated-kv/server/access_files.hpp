@@ -27,9 +27,9 @@ class StoredAclFile final : public AclFile {
 /// owner have access to it; invalid_argument if it is empty; those of the file.
 Result<std::string> read_password(const std::string& path);
 
-/// Returns the users that the command line gives: those of the ACL file, or the default user with the
-/// password of --requirepass-file, or the default user without a password. `file` is null if there is no
-/// --acl-file. Errors: those of the files; invalid_argument if the content of a file is wrong.
-Result<Users> first_users(const ServeOptions& options, AclFile* file);
+/// Returns the users that the command line gives: those of the ACL file, or `others` with the password of
+/// --requirepass-file for the default user, or `others`. `file` is null if there is no --acl-file. Errors:
+/// those of the files; invalid_argument if the content of a file is wrong.
+Result<Users> first_users(const ServeOptions& options, AclFile* file, const Users& others);
 
 }  // namespace rdmc::kv

@@ -16,6 +16,7 @@ void LocalOrder::start(std::uint64_t server, std::uint64_t seed, Moment now) {
   seed_ = seed;
   position_ = stable_ = log_.place().position;
   time_ = log_.place().time;
+  clock_.observe(time_ / kNanosecondsInMillisecond, now.steady);
   epoch_ = std::max<std::uint64_t>(log_.place().epoch, 1);
   service_.begin(*this, server);
   service_.on_servers({server});
@@ -37,7 +38,8 @@ Result<std::uint64_t> LocalOrder::submit(std::span<const std::byte> event) {
 }
 
 void LocalOrder::work(Moment now) {
-  time_ = std::max(time_, now.wall * kNanosecondsInMillisecond);
+  time_ = std::max(time_, clock_.read(now.wall, now.steady) * kNanosecondsInMillisecond);
+  clock_.observe(time_ / kNanosecondsInMillisecond, now.steady);
   std::uint64_t number = last_number_ - submitted_.size();
   for (const Bytes& bytes : submitted_) {
     const OrderedEvent event{.position = position_++,

@@ -6,6 +6,7 @@
 
 #include "apps/replicated-kv/log/state_log.hpp"
 #include "apps/replicated-kv/service/service.hpp"
+#include "lib/state/agreed_clock.hpp"
 
 namespace rdmc::kv {
 
@@ -18,8 +19,8 @@ class LocalOrder final : public Order {
 
   /// Begins where the log ends. `server` is random, and `seed` is for random choices.
   void start(std::uint64_t server, std::uint64_t seed, Moment now);
-  /// Hands the service what it has submitted, and what is on disk. The events have the time of the wall
-  /// clock.
+  /// Hands the service what it has submitted, and what is on disk. The events have the time of the
+  /// AgreedClock.
   void work(Moment now);
 
   Result<std::uint64_t> submit(std::span<const std::byte> event) override;
@@ -31,6 +32,7 @@ class LocalOrder final : public Order {
   const bool awaits_disk_;
   std::uint64_t seed_ = 0, epoch_ = 0, position_ = 0, last_number_ = 0, stable_ = 0;
   std::int64_t time_ = 0;
+  state::AgreedClock clock_;  // in milliseconds
   std::vector<Bytes> submitted_;
 };
 

@@ -197,7 +197,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   const bool has_log = !options.directory.empty();
   StoredAclFile acl_file(options.acl_file);
   AclFile* const has_acl_file = options.acl_file.empty() ? nullptr : &acl_file;
-  auto users = first_users(options, has_acl_file);
+  auto users = first_users(options, has_acl_file, {});
   if (!users) return std::unexpected(users.error());
   Service service(
       {.is_alone = options.is_alone() && !has_log,
@@ -215,6 +215,10 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (!epoll) return fail_errno("epoll_create1", errno);
   Disk disk;
   if (auto opened = disk.open(options, seed, service, epoll.get()); !opened) return opened;
+  if (auto replacing = first_users(options, has_acl_file, service.users()); !replacing)
+    return std::unexpected(replacing.error());
+  else
+    service.replace_users(*replacing);
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
   if (!sockets) return std::unexpected(sockets.error());
   service.settings().fix("maxclients", std::to_string(most_clients));

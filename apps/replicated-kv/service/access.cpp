@@ -120,6 +120,7 @@ bool Service::deny(Client& client, const Command& command, Arguments words) {
     reply_error(client, error);
     return true;
   };
+  if (!new_users_.empty()) return refused(std::string(kUsersWait));
   if (!is_authenticated(client)) return refused(std::string(kNotAuthenticated));
   const bool is_queued = client.is_in_multi && !command.has(flag::kInMulti);
   // These are checked where they are executed.
@@ -146,14 +147,36 @@ void Service::put_first_users(Bytes& batch) const {
   put_bytes(batch, {reinterpret_cast<const char*>(own_users_.data()), own_users_.size()});
 }
 
-void Service::execute_first_users(std::string_view bytes) {
+void Service::replace_users(const Users& users) {
+  if (!users_.are_agreed() || acl_file_of(users) == acl_file_of(users_)) return;
+  users.save(new_users_);
+  first_users_ = acl_file_of(users);
+}
+
+/// As soon as this server can, it makes all servers take the users of its command line.
+void Service::propose_users() {
+  if (new_users_.empty() || !status_.is_complete || std::exchange(has_proposed_users_, true)) return;
+  Bytes& batch = batch_for(users_.id(), EntryKind::first_users);
+  put_bytes(batch, {reinterpret_cast<const char*>(new_users_.data()), new_users_.size()});
+}
+
+/// `replaced` is the number of the users that these ones replace, or 0 if the service has none yet.
+void Service::execute_first_users(std::string_view bytes, std::uint64_t replaced) {
   const std::uint64_t random = next_random();
-  if (are_users_agreed()) return;
+  if (are_users_agreed() ? users_.id() != replaced : replaced != 0) return;
   VarintReader in(std::as_bytes(std::span(bytes)));
   Users users;
   if (!users.load(in)) return;
-  users.agree(random);
-  load_users(std::move(users));
+  if (replaced == 0) {
+    users.agree(random);
+    load_users(std::move(users));
+  } else {
+    // The users get new numbers, because entries with the old ones may follow.
+    users_.replace(users);
+    users_.agree(random);
+    users_have_changed(nullptr);
+  }
+  new_users_.clear();
   if (acl_file_of(users_) != first_users_)
     warnings_.emplace_back(
         "the service uses the users of another server's command line, which differ from those of this one");

@@ -85,7 +85,7 @@ void Service::execute_alone() {
   VarintReader in(batch.bytes);
   in.number();
   in.number();
-  agreed_ = std::max(agreed_, now_.wall);
+  pass_time();
   make_room();
   while (!in.is_done() && in.is_good()) execute_entry(in, server_, batch.number);
 }
@@ -122,15 +122,22 @@ void Service::submit_batches() {
   for (const Batch& batch : batches_) waiting_bytes_ += batch.bytes.size() - batch.submitted;
 }
 
+/// The time of a server that needs no agreement.
+void Service::pass_time() {
+  agreed_ = std::max(agreed_, clock_.read(now_.wall, now_.steady));
+  clock_.observe(agreed_, now_.steady);
+}
+
 void Service::end_turn(Moment now) {
   now_ = now;
+  look_at_clocks();
   check_limits();
   look_at_rates();
   stop_late_waits();
   for (const std::uint64_t number : std::exchange(resumed_, {}))
     if (Client* const client = find(number)) execute(*client, now);
   if (is_alone()) {
-    agreed_ = std::max(agreed_, now.wall);
+    pass_time();
     databases_->expire(agreed_, kMostExpired);
     serve_waiters();
     make_room();
@@ -139,7 +146,7 @@ void Service::end_turn(Moment now) {
   if (has_waited_too_long()) give_up(false);
   // The time of an event makes keys expire everywhere.
   const auto deadline = databases_->earliest_deadline();
-  if (deadline && *deadline <= now.wall && may_tick()) {
+  if (deadline && *deadline <= clock_.read(now.wall, now.steady) && may_tick()) {
     Batch& tick = batches_.emplace_back();
     tick.number = ++last_batch_;
     tick.since = now.steady;
@@ -147,6 +154,7 @@ void Service::end_turn(Moment now) {
     put_varint(tick.bytes, 0);
   }
   forget_departed();
+  propose_users();
   propose_limit();
   order_evictions();
   submit_batches();
@@ -154,6 +162,16 @@ void Service::end_turn(Moment now) {
     resume_held();
     submit_batches();
   }
+}
+
+void Service::look_at_clocks() {
+  constexpr Milliseconds kBehind = 1000;
+  const Milliseconds behind = clock_.read(now_.wall, now_.steady) - now_.wall;
+  const bool is_behind = behind > kBehind && (is_alone() || may_submit_as_main());
+  if (!std::exchange(is_behind_, is_behind) && is_behind)
+    warnings_.push_back("the clock of this host is " + std::to_string(behind) +
+                        " ms behind the time of the service, which never goes back: deadlines that are times "
+                        "of day come too early until it has caught up");
 }
 
 /// The main makes all servers forget what they keep for the clients of servers that are not in the view any
@@ -186,7 +204,7 @@ std::optional<Milliseconds> Service::next_deadline() const {
     if (time > now_.steady) consider(time);
   };
   if (const auto deadline = databases_->earliest_deadline(); deadline && (is_alone() || may_tick()))
-    consider(now_.steady + std::max<Milliseconds>(*deadline - now_.wall, 0));
+    consider(now_.steady + std::max<Milliseconds>(*deadline - clock_.read(now_.wall, now_.steady), 0));
   if (is_alone() && databases_->is_over_limit() && databases_->evictable() > 0) consider(now_.steady);
   if (unavailable_since_ && !held_.empty()) consider_later(*unavailable_since_ + options_.unavailable_after);
   if (!in_flight_.empty()) consider_later(in_flight_.front().since + options_.unavailable_after);

@@ -196,12 +196,7 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
       if (skips_me && one.get() == &client) continue;
       if (!matches_all) continue;
       ++killed;
-      one->is_closing = true;
-      if (one->may_be_waiting) {
-        one->answers.clear();
-        one->answer_bytes = one->reads_in_flight = 0;
-      }
-      list(*one);
+      end_client(*one, &client);
     }
     if (!is_old) return reply.integer(killed);
     if (killed == 0) return reply.error("ERR No such client");

@@ -28,7 +28,8 @@ enum class EntryKind : std::uint8_t {
   unwatch = 3,       ///< client; also for a client that is gone
   server_gone = 4,   ///< the server whose clients are gone
   stop_waiting = 5,  ///< client, with an error (1) or because it has waited long enough (0)
-  first_users = 6,   ///< 0, the users of the command line, as bytes (Users::save)
+  first_users = 6,   ///< 0 or the number of the users that these replace (Users::id), and the users of the
+                     ///< command line, as bytes (Users::save)
   evict = 8,         ///< 0, number of keys, for each one its database and its name
   first_limit = 9,   ///< 0, the limit of memory that the first main has
 };

@@ -35,6 +35,8 @@ inline constexpr std::size_t kMostEvicted = 1000;
 /// it, and at least kLeastExcess bytes.
 inline constexpr std::size_t kExcessPart = 8, kLeastExcess = 64 << 10;
 
+inline constexpr std::string_view kUsersWait =
+    "LOADING The users of the command line are not in the service yet";
 inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view kClusterDown =
     "CLUSTERDOWN This server does not reach the majority of the servers, or has no data";

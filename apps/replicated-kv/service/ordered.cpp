@@ -20,6 +20,7 @@ void Service::end(Moment now, AtEnd state) {
   order_ = nullptr;
   give_up(true);
   status_ = {};
+  has_proposed_users_ = false;
   unavailable_since_ = now.steady;
   if (state == AtEnd::drop_state) {
     forget_state();
@@ -34,7 +35,9 @@ void Service::end(Moment now, AtEnd state) {
 void Service::forget_state() {
   applied_ = stable_ = 0;
   agreed_ = 0;
-  is_evicting_ = has_proposed_limit_ = false;
+  clock_.reset();
+  is_evicting_ = has_proposed_limit_ = has_proposed_users_ = false;
+  new_users_.clear();
   parts_.clear();
   loader_.reset();
   databases_ = std::make_unique<Databases>(options_.seed);
@@ -62,6 +65,7 @@ void Service::on_stable(std::uint64_t position) {
 
 void Service::on_event(const OrderedEvent& event) {
   agreed_ = std::max(agreed_, event.time / 1'000'000);
+  clock_.observe(agreed_, now_.steady);
   random_ = event.random;
   databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   applied_ = event.position + 1;
@@ -133,7 +137,7 @@ void Service::execute_entry(VarintReader& in, std::uint64_t server, std::uint64_
   }
   if (kind == EntryKind::first_users) {
     const std::string_view users = take_text(in);
-    if (in.is_good()) execute_first_users(users);
+    if (in.is_good()) execute_first_users(users, number);
     return;
   }
   // No user gives these two.
@@ -239,6 +243,7 @@ bool Service::on_load(const LoadState& load) {
   if (!loader_ || !loader_->is_complete()) return false;
   VarintReader head(loader_->head());
   agreed_ = head.number<Milliseconds>();
+  clock_.observe(agreed_, now_.steady);
   parts_.clear();
   for (auto count = head.count(); count > 0 && head.is_good(); --count) {
     const auto server = head.number();

@@ -284,7 +284,7 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
       reject(command, *denied, reply);
       return true;
     }
-    agreed_ = std::max(agreed_, now_.wall);
+    pass_time();
     make_room();
     ReplyWriter reply = writer_for(client.output, client.is_resp3);
     if (!refuses(command, reply)) run(command, {client.database, next_random(), client.user}, words, reply);

@@ -36,6 +36,7 @@
 #include "apps/replicated-kv/service/statistics.hpp"
 #include "apps/replicated-kv/service/victims.hpp"
 #include "lib/include/rdmc/replicated_state.hpp"
+#include "lib/state/agreed_clock.hpp"
 
 namespace rdmc::kv {
 
@@ -165,6 +166,9 @@ class Service {
   /// The users of this server's command line, before it has clients. The servers of a service agree on those
   /// of one of them.
   void set_first_users(Users users);
+  /// Must be called after the state was read from the disk, if the command line gives users: they replace the
+  /// users of the state, also at the other servers. Until then, requests get the error LOADING.
+  void replace_users(const Users& users);
   const Users& users() const { return users_; }
   /// What an operator should know, since the last call.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
@@ -346,7 +350,10 @@ class Service {
   const User* log_in(Arguments words) const;
   void log_wrong_password(Client& client, std::string_view command, std::string_view user);
   void put_first_users(Bytes& batch) const;
-  void execute_first_users(std::string_view bytes);
+  void pass_time();
+  void look_at_clocks();
+  void propose_users();
+  void execute_first_users(std::string_view bytes, std::uint64_t replaced);
   void load_users(Users users);
   void users_have_changed(const Client* issuer);
   void end_client(Client& client, const Client* issuer);
@@ -432,6 +439,8 @@ class Service {
 
   Moment now_;               // at the beginning of the call
   Milliseconds agreed_ = 0;  // the time of the newest event, which never goes back
+  state::AgreedClock clock_;
+  bool is_behind_ = false;  // the wall clock is behind the time of the events
   std::uint64_t random_ = 0;
   std::uint64_t requests_ = 0, connections_ = 0;
   std::uint64_t rejected_connections_ = 0;
@@ -442,6 +451,8 @@ class Service {
   std::string first_users_;  // the same, as an ACL file
   /// The users belong to a state that this server has dropped. They are the users until the next ones come.
   bool has_former_users_ = false;
+  Bytes new_users_;  // of replace_users(), until the servers have them
+  bool has_proposed_users_ = false;
   AclLog acl_log_;
   std::vector<std::string> warnings_;
 
