@@ -130,8 +130,10 @@ void StateWorld::check_disks_have(const StateProcess& one, std::uint64_t positio
   if (after == one.applied.begin()) return;
   const AppliedEvent& last = *std::prev(after);
   const auto has = [&](const auto& other) {
+    const StateDisk& disk = other->disk;
     return !replaced_.contains(other->member) &&
-           std::ranges::binary_search(other->disk.applied, last.position, {}, &AppliedEvent::position);
+           (disk.wiped.contains(last.position) ||
+            std::ranges::binary_search(disk.applied, last.position, {}, &AppliedEvent::position));
   };
   if (std::ranges::count_if(processes, has) < static_cast<std::ptrdiff_t>(least_))
     violation("an event is stable, and too few disks have it");

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct AppliedEvent {
 struct StateDisk {
   StoredState stored;
   std::vector<AppliedEvent> applied;
+  std::set<std::uint64_t> wiped;  // the positions of the events that it had when it was wiped
 };
 
 class StateProcess final : public state::Outlet {

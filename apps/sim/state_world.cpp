@@ -30,9 +30,12 @@ StateProcess& StateWorld::add(StateDisk disk, StateApplication* application) {
 
 StateProcess& StateWorld::restart(MemberId id) {
   ++restarts;
+  if ((*this)[id].is_alive) kill(id);
   replaced_.insert(id);
   StateProcess& one = add(std::exchange((*this)[id].disk, {}), nullptr);
   one.begun_anew = (*this)[id].begun_anew;
+  // As applications do, also if the state of another replica will take the place of the stored one.
+  one.core.persisted(one.disk.stored.position);
   install();
   return one;
 }
@@ -98,6 +101,13 @@ StateProcess& StateWorld::join(StateApplication* application) {
   return one;
 }
 
+void StateWorld::wipe(MemberId id) {
+  StateDisk& disk = (*this)[id].disk;
+  for (const AppliedEvent& event : disk.applied) disk.wiped.insert(event.position);
+  disk.stored = {};
+  disk.applied.clear();
+}
+
 void StateWorld::repair() {
   const auto waits = [&](MemberId id) {
     const StateProcess& one = (*this)[id];
@@ -110,7 +120,7 @@ void StateWorld::repair() {
   if (disks != Disks::none && alive_in_group().empty()) return begin_group();
   std::vector<MemberId> members;
   for (const MemberId id : members_)
-    if (!was_left_out_.contains(id)) members.push_back(id);
+    if (!was_left_out_.contains(id) && !(*this)[id].has_ended) members.push_back(id);
   if ((members != group_ || wish_) && !members.empty()) begin_epoch(members);
 }
 
@@ -227,7 +237,7 @@ void StateWorld::install() {
 /// that they give.
 void StateWorld::begin_group() {
   auto members = alive_in_view();
-  std::erase_if(members, [&](MemberId id) { return was_left_out_.contains(id); });
+  std::erase_if(members, [&](MemberId id) { return was_left_out_.contains(id) || (*this)[id].has_ended; });
   std::size_t least = 1;
   for (const MemberId id : members) {
     const StateProcess& one = (*this)[id];

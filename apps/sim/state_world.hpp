@@ -63,7 +63,7 @@ class StateWorld {
   /// Starts a process again that has died, with what its disk has. Only in a world with disks.
   StateProcess& restart(MemberId id);
   /// Removes everything from the disk of a process that has died.
-  void wipe(MemberId id) { (*this)[id].disk = {}; }
+  void wipe(MemberId id);
   /// True if the process was started again.
   bool is_replaced(MemberId id) const { return replaced_.contains(id); }
   /// The view and the group follow the deaths and the joins. Nothing happens while a member that takes part

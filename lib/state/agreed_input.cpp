@@ -100,6 +100,11 @@ std::size_t AgreedInput::stored() const {
 
 // -- The disk --
 
+/// During a transfer, this is about what the application had before. That counts for nothing any more.
+void AgreedInput::persisted(std::uint64_t position) {
+  if (!loading_) app_persisted_ = std::max(app_persisted_, position);
+}
+
 bool AgreedInput::is_stored() const {
   return is_complete_ && (!config_.awaits_disk || app_persisted_ >= loaded_);
 }
@@ -125,9 +130,12 @@ void AgreedInput::advance_durable() {
   if (count >= config_.least_replicas) durable_ = std::max(durable_, least);
 }
 
-/// The replica whose stored state the others get, if no replica has the state in memory.
+/// The replica whose stored state the others get, if no replica has the state in memory. A replica whose
+/// transfer is not over may have the latest state on its disk, but does not know it in memory any more. It
+/// begins again when the transfer has failed.
 std::optional<MemberId> AgreedInput::choose_stored() const {
-  if (!config_.stored) return std::nullopt;
+  const auto loads = [](const auto& one) { return one.second.loads_from != ReplicaId{}; };
+  if (!config_.stored || std::ranges::any_of(hellos_, loads)) return std::nullopt;
   const auto is_later = [](const StoredState& a, const StoredState& b) {
     return std::tuple(a.position / kRange, a.epoch, a.position) >
            std::tuple(b.position / kRange, b.epoch, b.position);
@@ -366,7 +374,7 @@ bool AgreedInput::fits(const Batch& batch) {
   else if (is_complete_)
     fail({Errc::peer_failed, "the others have begun the state anew, without what this replica has"});
   else
-    drop_loading();
+    give_up_loading();
   return is_anew && !is_complete_;
 }
 
@@ -386,6 +394,7 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
       ends_.clear();
       stable_ = 0;
       stored_ = {};
+      app_persisted_ = 0;
       const auto donor = std::ranges::find(replicas_, order->from, &Replica::id);
       changes_.push_back(Load{donor == replicas_.end() ? MemberId{} : donor->member, next.position,
                               group_of(next.position, *order)});
@@ -399,6 +408,9 @@ void AgreedInput::take(const std::shared_ptr<const Bytes>& message) {
       // The state begins from stored ones, and this replica has stored the same as the main.
       const auto own = std::ranges::find(list->replicas, config_.id, &Replica::id);
       is_complete_ = told_stored_ = own != list->replicas.end() && own->is_complete;
+      if (is_complete_) depart_all_others();
+      // The main of a later epoch may have got a Hello that says otherwise.
+      if (is_complete_ && list->epoch != group_->epoch) tell_hello();
       apply(next);
     }
     position_ = ++next.position;
@@ -494,9 +506,16 @@ bool AgreedInput::loaded(std::uint64_t serial, const SnapshotHead& head) {
 
 bool AgreedInput::load_failed(std::uint64_t serial) {
   if (has_failed_ || !loading_ || loading_->serial != serial) return false;
-  drop_loading();
+  give_up_loading();
   tell_hello();
   return true;
+}
+
+/// The memory has no state any more, but the disk may have one that is needed. So this replica ends, and its
+/// application begins with another one.
+void AgreedInput::give_up_loading() {
+  drop_loading();
+  if (config_.stored) fail({Errc::peer_failed, "the state of another replica has not arrived"});
 }
 
 /// The lists of replicas are needed without the state, too: they say which replicas have departed.

@@ -128,12 +128,13 @@ class AgreedInput {
   /// The state of a Load has arrived. The events after it follow as changes. Returns false, without any
   /// effect, if the transfer is over, or if `head` does not fit to it; then another transfer follows.
   bool loaded(std::uint64_t serial, const SnapshotHead& head);
-  /// The transfer to this replica has failed. Returns false, without any effect, if the transfer is over.
+  /// The transfer to this replica has failed. Returns false, without any effect, if the transfer is over. If
+  /// the application has a disk, a Fault follows: it must read the disk again before it opens a new replica.
   bool load_failed(std::uint64_t serial);
   /// The replica cannot take part any more, because its group has ended.
   void end(Error cause) { fail(std::move(cause)); }
   /// The application has everything below the position on disk.
-  void persisted(std::uint64_t position) { app_persisted_ = std::max(app_persisted_, position); }
+  void persisted(std::uint64_t position);
   /// No replica has the whole state, and the application has decided that the state goes on from what this
   /// replica has. Errors: invalid_argument if the state is not lost, or if this replica is not the main.
   Result<void> begin_anew();
@@ -181,6 +182,7 @@ class AgreedInput {
   Hello own_hello() const;
   void tell_hello();
   void drop_loading();
+  void give_up_loading();
   bool fits(const Batch& batch);
   void take_hello(MemberId from, const Hello& hello);
   bool has_all_hellos() const;

@@ -184,7 +184,10 @@ void Replica::work(Moment now) {
 }
 
 void Replica::on_load(const LoadState& load, Moment now) {
-  if (log_ != nullptr && load.step == LoadState::Step::begin) log_->load_begins();
+  if (log_ != nullptr && load.step == LoadState::Step::begin) {
+    log_->load_begins();
+    told_persisted_ = 0;
+  }
   if (!service_.on_load(load)) return leave("the state of another server was wrong", now);
   if (log_ != nullptr && load.step == LoadState::Step::end)
     log_->load_ended({.epoch = load.epoch, .position = load.position, .time = load.time}, now.steady);

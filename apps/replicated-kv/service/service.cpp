@@ -13,6 +13,7 @@ Service::Service(const ServiceOptions& options)
       databases_(std::make_unique<Databases>(options.seed)),
       victims_(options.seed),
       random_(options.seed) {
+  now_.steady = options.started_at;  // The events of a log can come before the first turn.
   apply_settings();
   settings_.fix("aclfile", options_.acl_file == nullptr ? "" : options_.acl_file->name());
   set_first_users({});

@@ -194,6 +194,51 @@ BOOST_AUTO_TEST_CASE(the_users_that_come_first_in_the_order_count) {
   BOOST_TEST(servers.at(1).take_warnings().empty());
 }
 
+BOOST_AUTO_TEST_CASE(the_users_of_the_command_line_replace_those_of_a_stored_state_once) {
+  Several before(1), servers(3);
+  Client& earlier = before.at(0).connect("earlier", kNow);
+  before.done(0, earlier, "SET a 1\r\nACL SETUSER bob on >secret +@all ~*");
+  const Bytes state = content_of(before.at(0));
+  for (std::size_t i = 0; i < 3; ++i) {
+    BOOST_REQUIRE(servers.at(i).on_load({.step = LoadState::Step::begin}));
+    BOOST_REQUIRE(servers.at(i).on_load({.step = LoadState::Step::bytes, .bytes = state}));
+    BOOST_REQUIRE(servers.at(i).on_load({.step = LoadState::Step::end, .position = before.position}));
+  }
+  servers.position = before.position;
+  const auto with_password = [&](const char* password) {
+    Users users;
+    users.replace(servers.at(0).users());
+    const auto rules = with_digests(std::to_array<std::string_view>({"resetpass", password}));
+    BOOST_REQUIRE(users.set(Users::kDefault, std::vector<std::string_view>(rules->begin(), rules->end())));
+    return users;
+  };
+  servers.at(0).replace_users(with_password(">one"));
+  servers.at(1).replace_users(with_password(">two"));
+  std::vector<Client*> clients;
+  for (std::size_t i = 0; i < 3; ++i) clients.push_back(&servers.at(i).connect("client", kNow));
+  BOOST_TEST(send(servers.at(0), *clients[0], "GET a").starts_with("-LOADING "));
+  BOOST_TEST(send(servers.at(1), *clients[1], "GET a").starts_with("-LOADING "));
+  servers.order_all();
+  for (std::size_t i = 0; i < 3; ++i) {
+    BOOST_TEST(servers.done(i, *clients[i], "GET a") == "-NOAUTH Authentication required.\r\n");
+    BOOST_TEST(servers.done(i, *clients[i], "AUTH two").starts_with("-WRONGPASS "));
+    BOOST_TEST(servers.done(i, *clients[i], "AUTH one\r\nGET a") == "+OK\r\n$1\r\n1\r\n");
+    BOOST_TEST(servers.done(i, *clients[i], "AUTH bob secret") == "+OK\r\n");
+    BOOST_TEST((content_of(servers.at(i)) == content_of(servers.at(0))));
+    BOOST_TEST(servers.at(i).take_warnings().size() == (i == 0 ? 0u : 1u));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_client_can_end_its_own_connection_in_a_transaction) {
+  Several servers(2);
+  Client& client = servers.at(0).connect("client", kNow);
+  const std::uint64_t number = client.number;
+  const std::string kill = "CLIENT KILL ID " + std::to_string(number) + " SKIPME no";
+  send(servers.at(0), client, "MULTI\r\nSELECT 0\r\nECHO a\r\n" + kill + "\r\nECHO b\r\nEXEC");
+  servers.order_all();
+  BOOST_TEST((servers.at(0).find(number) == nullptr));
+}
+
 BOOST_AUTO_TEST_CASE(a_password_is_never_in_an_event) {
   Several servers(1);
   Client& client = servers.at(0).connect("client", kNow);

@@ -277,4 +277,34 @@ BOOST_AUTO_TEST_CASE(the_limits_of_output_have_the_text_of_redis) {
     BOOST_TEST(!limits.set(wrong).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(the_events_of_a_log_say_nothing_about_the_clock_of_this_run) {
+  constexpr Milliseconds kStart = 5'000'000;
+  Service service({.started_at = kStart});
+  service.on_event({.position = 0, .time = kNow * 1'000'000, .random = 1, .bytes = {}});
+  service.end_turn({kNow + 10, kStart + 10});
+  BOOST_TEST(service.take_warnings().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_has_jumped_ahead_and_back_does_not_keep_keys_alive) {
+  constexpr Milliseconds kDay = 86'400'000;
+  Service service({.is_alone = true});
+  Client& client = service.connect("client", Moment{kNow, 0});
+  const auto reply_to = [&](std::string_view line, Moment now) {
+    const auto space = client.parser.space(line.size() + 2);
+    std::ranges::copy(line, space.data());
+    std::memcpy(space.data() + line.size(), "\r\n", 2);
+    client.parser.received(line.size() + 2);
+    service.execute(client, now);
+    service.end_turn(now);
+    return std::exchange(client.output, {});
+  };
+  BOOST_TEST(reply_to("SET a 1", {kNow, 0}) == "+OK\r\n");
+  BOOST_TEST(reply_to("SET b 1", {kNow + kDay, 10}) == "+OK\r\n");
+  BOOST_TEST(reply_to("SET c 1 EX 2", {kNow + 20, 20}) == "+OK\r\n");
+  BOOST_TEST(service.take_warnings().size() == 1u);
+  BOOST_TEST(reply_to("GET c", {kNow + 1000, 1000}) == "$1\r\n1\r\n");
+  BOOST_TEST(reply_to("GET c", {kNow + 2200, 2200}) == "$-1\r\n");
+  BOOST_TEST(service.take_warnings().empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

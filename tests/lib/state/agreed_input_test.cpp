@@ -142,26 +142,26 @@ BOOST_AUTO_TEST_CASE(what_was_on_disks_survives_the_death_of_all) {
       const std::size_t machines = 2 + seed % 4, least = machines / 2 + 1;
       StateWorld world(seed, least, Disks::awaited, machines);
       begin(world, machines);
-      std::size_t empty_disks = 0;
       for (int i = 0; i < 150; ++i) {
         std::vector<MemberId> now, dead;
         for (const auto& one : world.processes) {
           if (world.is_replaced(one->member)) continue;
-          (one->is_alive ? now : dead).push_back(one->member);
+          (one->is_alive && !one->has_ended ? now : dead).push_back(one->member);
         }
         if (world.chance(40)) {
           ++cuts;
           for (const MemberId id : now) world.kill(id);
-          empty_disks = static_cast<std::size_t>(std::ranges::count_if(world.processes, [&](const auto& one) {
-            return !world.is_replaced(one->member) && one->disk.stored.position == 0;
-          }));
           dead.insert(dead.end(), now.begin(), now.end());
-          if (world.chance(3) && empty_disks + 1 < least) {
-            world.wipe(dead[world.below(dead.size())]);
-            ++wiped;
-          }
         } else if (!now.empty() && world.chance(10)) {
           world.kill(now[world.below(now.size())]);
+        }
+        const auto is_empty = [&](const auto& one) {
+          return !world.is_replaced(one->member) && one->disk.stored.position == 0;
+        };
+        if (!dead.empty() && world.chance(10) &&
+            static_cast<std::size_t>(std::ranges::count_if(world.processes, is_empty)) + 1 < least) {
+          world.wipe(dead[world.below(dead.size())]);
+          ++wiped;
         }
         if (!dead.empty() && world.chance(3))
           world.restart(dead[world.below(dead.size())]).clock_ahead =
@@ -177,11 +177,21 @@ BOOST_AUTO_TEST_CASE(what_was_on_disks_survives_the_death_of_all) {
         for (auto steps = world.below(100); steps > 0; --steps) world.step();
         check_violations(world);
       }
-      const std::size_t so_far = world.processes.size();
-      for (std::size_t i = 0; i < so_far; ++i) {
-        const MemberId id = world.processes[i]->member;
-        if (world[id].is_alive && !world.is_in_group(id)) world.kill(id);
-        if (!world[id].is_alive && !world.is_replaced(id)) world.restart(id);
+      world.transfers_fail_one_in = 0;
+      // A replica whose transfer fails because its donor dies begins once more.
+      const auto is_out = [&](const auto& one) {
+        return !world.is_replaced(one->member) &&
+               (!one->is_alive || one->has_ended || !world.is_in_group(one->member));
+      };
+      const auto is_unready = [&](const auto& one) {
+        return !world.is_replaced(one->member) && (is_out(one) || one->load || !one->status.is_complete);
+      };
+      for (int rounds = 0; rounds < 50 && std::ranges::any_of(world.processes, is_unready); ++rounds) {
+        const std::size_t so_far = world.processes.size();
+        for (std::size_t i = 0; i < so_far; ++i)
+          if (is_out(world.processes[i])) world.restart(world.processes[i]->member);
+        world.repair();
+        for (int steps = 0; steps < 1000; ++steps) world.step();
       }
       world.repair();
       world.settle();
