@@ -40,7 +40,8 @@ std::expected<Hello, std::string> parse_hello(Arguments words) {
       i += 2;
     } else if (is_word(words[i], "setname") && i + 1 < words.size()) {
       hello.client_name = words[++i];
-      if (!is_client_name(*hello.client_name)) return std::unexpected(std::string(kWrongClientName));
+      if (const auto error = error_in_client_name(*hello.client_name); !error.empty())
+        return std::unexpected(std::string(error));
     } else {
       return std::unexpected("ERR Syntax error in HELLO option '" + std::string(words[i]) + "'");
     }
