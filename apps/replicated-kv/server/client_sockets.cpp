@@ -293,7 +293,7 @@ bool ClientSockets::write(Socket& socket) {
   const std::size_t written = socket.written - before;
   socket.written = 0;
   if (output.capacity() > kKeptOutputBytes)
-    output = {};
+    std::string().swap(output);  // An assignment would keep the memory.
   else
     output.clear();
   if (written > 0) service_->sent(*socket.client, written);

@@ -16,6 +16,8 @@ void Service::apply_settings() {
   most_slow_ = static_cast<std::size_t>(settings_.number("slowlog-max-len"));
   slow_log_.cut(most_slow_);
   if (is_alone()) databases_->set_limit(settings_.memory_limit());
+  parser_limits_ = {.bulk_bytes = static_cast<std::size_t>(settings_.number("proto-max-bulk-len")),
+                    .request_bytes = static_cast<std::size_t>(settings_.number("client-query-buffer-limit"))};
   memory_.set_limit(static_cast<std::size_t>(settings_.number("maxmemory-clients")));
 }
 

@@ -32,7 +32,7 @@ std::uint64_t Service::next_random() {
 Client& Service::connect(std::string address, Moment now) {
   ++connections_;
   auto& client = clients_[++last_client_];
-  client = std::make_unique<Client>(last_client_, std::move(address), parser_limits());
+  client = std::make_unique<Client>(last_client_, std::move(address), parser_limits_);
   client->connected_at = client->last_request = now.steady;
   if (is_alone()) use_default_user(*client);
   return *client;
@@ -97,7 +97,7 @@ void Service::execute_requests(Client& client) {
     if (!client.is_held) {
       if (is_full(client)) {
         client.is_stopped = true;
-        return;
+        return client.parser.shrink();
       }
       limit_parser(client);
       const auto status = client.parser.next();
@@ -115,6 +115,8 @@ void Service::execute_requests(Client& client) {
     if (std::ranges::find(held_, client.number) == held_.end()) held_.push_back(client.number);
     return;
   }
+  // It may wait for long.
+  client.parser.shrink();
 }
 
 bool Service::has_answered_all() const {
@@ -157,16 +159,21 @@ const Command* Service::check(Client& client, Arguments words) {
     if (const AclCommand* const called = acl_command_of(words);
         called != nullptr && called->is_subcommand() && !fits(called->arity, words.size()))
       return refuse("ERR wrong number of arguments for '" + std::string(called->name) + "' command");
-  if (!log_.failure.empty() && command->has(flag::kWrite)) {
-    statistics_.rejected(command->name);
-    return refuse("MISCONF Errors writing to the AOF file: " + log_.failure);
-  }
   return command;
+}
+
+/// Returns true if the request has got an error because the log cannot take writes at present.
+bool Service::refuses_writes(Client& client, const Command& command) {
+  if (log_.failure.empty() || !command.has(flag::kWrite)) return false;
+  if (client.is_in_multi) client.has_multi_error = true;
+  statistics_.rejected(command.name);
+  reply_error(client, "MISCONF Errors writing to the AOF file: " + log_.failure);
+  return true;
 }
 
 bool Service::handle(Client& client, Arguments words) {
   const Command* const command = check(client, words);
-  if (command == nullptr || deny(client, *command, words)) return true;
+  if (command == nullptr || deny(client, *command, words) || refuses_writes(client, *command)) return true;
   std::optional<std::vector<std::string>> changed;
   Words changed_words;
   if (command->has(flag::kClient)) {

@@ -207,6 +207,7 @@ class Service {
   /// Returns false if the request must wait.
   bool handle(Client& client, Arguments words);
   const Command* check(Client& client, Arguments words);
+  bool refuses_writes(Client& client, const Command& command);
   void reply_error(Client& client, std::string_view error);
   void resume_held();
   void run_client_command(Client& client, const Command& command, Arguments words);
@@ -322,7 +323,6 @@ class Service {
   static bool is_for_all_servers(const Command& command, Arguments words);
   bool is_authenticated(const Client& client) const { return client.user != 0 || users_.is_open(); }
   bool are_users_agreed() const { return users_.are_agreed() && !has_former_users_; }
-  RequestParser::Limits parser_limits() const;
   void limit_parser(Client& client) const;
   void use_default_user(Client& client) const;
   const User* user_of(std::uint64_t number) const;
@@ -413,6 +413,7 @@ class Service {
   LogInfo log_;
   bool wants_copy_ = false;
   ClientMemory memory_;
+  RequestParser::Limits parser_limits_;  // of clients that are authenticated
   Victims victims_;
   bool is_evicting_ = false;         // an event of this main that evicts keys is on its way
   bool has_proposed_limit_ = false;  // an event of this main with its limit is on its way

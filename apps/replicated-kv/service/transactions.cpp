@@ -25,7 +25,7 @@ void Service::queue_command(Client& client, Arguments words) {
 
 void Service::leave_multi(Client& client) {
   client.is_in_multi = client.has_multi_error = false;
-  client.queued = {};
+  client.queued = decltype(client.queued)();  // An assignment of {} would keep the memory.
   client.queued_bytes = 0;
 }
 
