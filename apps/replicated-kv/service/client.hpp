@@ -56,6 +56,7 @@ struct Client {
 
   bool has_blocking_request = false;  ///< that command may wait for a key; otherwise it is EXEC
   bool is_being_unblocked = false;    ///< CLIENT UNBLOCK has ended the wait
+  std::size_t waiter_bytes = 0;       ///< about the memory of the command that waits for a key
 
   std::size_t answer_bytes = 0;            ///< of `answers` that are ready
   Milliseconds over_soft_limit_since = 0;  ///< the output, with `answers`; or 0

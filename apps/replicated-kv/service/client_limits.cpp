@@ -41,15 +41,18 @@ std::size_t Service::expected_bytes(const Client& client) {
 /// Must be called when the client needs more or less memory.
 void Service::account(Client& client) {
   const std::size_t output = client.output.size() + client.answer_bytes;
+  const std::size_t subscriptions = pubsub_.bytes_of(client.number);
+  const std::size_t watched = client.watches ? databases_->watches().bytes_of({server_, client.number}) : 0;
   const bool waits_for_us = client.is_held || (!client.answers.empty() && !client.may_be_waiting);
-  memory_.update(client.number,
-                 {.bytes = client.parser.memory() + client.queued_bytes + output + expected_bytes(client) +
-                           client.answers.size() * sizeof(Answer),
-                  .is_sending = client.parser.waiting_bytes() > 0 || client.is_in_multi,
-                  .waits_for_us = waits_for_us},
-                 now_.steady);
+  memory_.update(
+      client.number,
+      {.bytes = client.parser.memory() + client.queued_bytes + output + expected_bytes(client) +
+                client.answers.size() * sizeof(Answer) + subscriptions + watched + client.waiter_bytes,
+       .is_sending = client.parser.waiting_bytes() > 0 || client.is_in_multi,
+       .waits_for_us = waits_for_us},
+      now_.steady);
   const OutputLimits& limits = settings_.output_limits();
-  const OutputLimits::Class& limit = pubsub_.count(client.number) > 0 ? limits.pubsub : limits.normal;
+  const OutputLimits::Class& limit = subscriptions > 0 ? limits.pubsub : limits.normal;
   if (limit.soft == 0 || output <= limit.soft)
     client.over_soft_limit_since = 0;
   else if (client.over_soft_limit_since == 0)

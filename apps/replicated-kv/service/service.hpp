@@ -130,6 +130,8 @@ class Service {
   /// Returns null if there is no such client.
   Client* find(std::uint64_t number);
   std::size_t clients() const { return clients_.size(); }
+  /// The bytes that the clients with much memory need (ClientMemory::total()).
+  std::size_t memory_of_clients() const { return memory_.total(); }
 
   // -- The order, for a server that is not alone --
 

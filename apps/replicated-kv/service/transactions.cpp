@@ -113,6 +113,13 @@ void Service::execute_watch(VarintReader& in, const Origin& origin, Client* clie
   if (!in.is_good()) return;
   if (const auto denied = denial(origin.user, words, client, Occasion::now))
     return reject(*find_command(words[0]), *denied, reply);
+  // Every server keeps these keys, so all of them must take or refuse them at this point.
+  std::size_t bytes = databases_->watches().bytes_of(origin.client);
+  const auto& known = databases_->watches().keys_of(origin.client);
+  for (const std::string_view key : Arguments(words).subspan(1))
+    if (!known.contains({database, std::string(key)})) bytes += Watches::bytes_of_key(key);
+  if (bytes > Watches::kMostClientBytes)
+    return reject(*find_command(words[0]), "ERR the client watches too many keys", reply);
   for (const std::string_view key : Arguments(words).subspan(1)) {
     databases_->erase_if_expired(database, key, agreed_);
     databases_->watches().watch(origin.client, database, key);

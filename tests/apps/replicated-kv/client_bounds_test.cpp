@@ -13,6 +13,12 @@ using namespace rdmc;
 using namespace rdmc::kv;
 using namespace rdmc::kv::testing;
 
+namespace {
+
+constexpr std::size_t kMegabyte = 1 << 20;
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(names_of_clients_and_users_are_short) {
   Alone alone;
   const std::string longest(1024, 'n');
@@ -83,6 +89,88 @@ BOOST_AUTO_TEST_CASE(limits_of_requests_reach_clients_that_are_connected) {
   const std::string word = "$1000000\r\n" + std::string(1'000'000, 'x') + "\r\n";
   BOOST_TEST(alone(other, "*4\r\n$4\r\nMGET\r\n" + word + word + "$1000000") ==
              "-ERR Protocol error: the request is longer than client-query-buffer-limit\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(watched_keys_are_counted_and_bounded_alike_at_all_servers) {
+  Several servers(2);
+  Client& client = servers.at(0).connect("test", kNow);
+  const auto watch = [&](int first, int last) {
+    std::string line = "WATCH";
+    for (int i = first; i < last; ++i) line += " " + std::to_string(i) + std::string(50, 'k');
+    return servers.done(0, client, line);
+  };
+  const std::size_t before = servers.at(0).memory_of_clients();
+  int watched = 0;
+  while (watch(watched, watched + 500) == "+OK\r\n") watched += 500;
+  BOOST_TEST(watched > 5000);
+  BOOST_TEST(watched < 20'000);
+  BOOST_TEST(servers.at(0).memory_of_clients() - before > 3 * kMegabyte);
+  BOOST_TEST(watch(watched, watched + 500) == "-ERR the client watches too many keys\r\n");
+  BOOST_TEST(watch(0, 500) == "+OK\r\n");
+  for (const auto& one : servers.all) {
+    auto& watches = one->service.databases().watches();
+    BOOST_TEST(watches.keys_of({1, client.number}).size() == static_cast<std::size_t>(watched));
+    BOOST_TEST(watches.bytes_of({1, client.number}) <= Watches::kMostClientBytes);
+  }
+  BOOST_TEST(content_of(servers.at(0)) == content_of(servers.at(1)));
+  // What a server gets from another one counts as much there.
+  Service fresh({.is_alone = false});
+  fresh.on_load({.step = LoadState::Step::begin});
+  BOOST_TEST(fresh.on_load({.step = LoadState::Step::bytes, .bytes = content_of(servers.at(0))}));
+  BOOST_TEST(fresh.on_load({.step = LoadState::Step::end}));
+  BOOST_TEST(fresh.databases().watches().bytes_of({1, client.number}) ==
+             servers.at(0).databases().watches().bytes_of({1, client.number}));
+  servers.done(0, client, "UNWATCH");
+  servers.done(0, client, "PING");
+  BOOST_TEST(servers.at(0).memory_of_clients() < 100'000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_waits_for_keys_is_counted_and_bounded_alike_at_all_servers) {
+  Several servers(2);
+  Client& client = servers.at(0).connect("test", kNow);
+  Client& other = servers.at(1).connect("test", kNow);
+  const auto wait_for = [&](int keys, const std::string& command) {
+    std::string line = command;
+    for (int i = 0; i < keys; ++i) line += " " + std::to_string(i);
+    return servers.done(0, client, line + " 0");
+  };
+  BOOST_TEST(wait_for(10'000, "BLPOP") == "");
+  BOOST_TEST(client.may_be_waiting);
+  BOOST_TEST(servers.at(0).memory_of_clients() > 10'000 * 250u);
+  BOOST_TEST(servers.done(1, other, "RPUSH 9999 x") == ":1\r\n");
+  BOOST_TEST(std::exchange(client.output, {}) == "*2\r\n$4\r\n9999\r\n$1\r\nx\r\n");
+  BOOST_TEST(servers.at(0).memory_of_clients() == 0u);
+  std::string line = "*20002\r\n$5\r\nBLPOP\r\n";
+  for (int i = 0; i < 20'000; ++i) line += "$5\r\n" + std::to_string(10'000 + i) + "\r\n";
+  BOOST_TEST(servers.done(0, client, line + "$1\r\n0") == "-ERR the command waits for too many keys\r\n");
+  BOOST_TEST(!client.may_be_waiting);
+  for (const auto& one : servers.all) BOOST_TEST(one->service.databases().waiters().is_empty());
+  // It does not wait if it finds something.
+  servers.done(1, other, "RPUSH 10001 x");
+  BOOST_TEST(servers.done(0, client, line + "$1\r\n0") == "*2\r\n$5\r\n10001\r\n$1\r\nx\r\n");
+}
+
+BOOST_AUTO_TEST_CASE(subscriptions_are_counted_and_bounded) {
+  Alone alone;
+  Client& client = alone.connect();
+  std::string line = "*10001\r\n$9\r\nSUBSCRIBE\r\n";
+  for (int i = 0; i < 10'000; ++i) line += "$5\r\n" + std::to_string(10'000 + i) + "\r\n";
+  alone(client, line);
+  BOOST_TEST(alone.service.memory_of_clients() > 10'000 * 250u);
+  const std::string large = std::string(1000, 'p');
+  std::string last;
+  for (int i = 0; i < 40 && !last.starts_with("-"); ++i) {
+    line = "*1001\r\n$10\r\nPSUBSCRIBE\r\n";
+    for (int k = 0; k < 1000; ++k)
+      line += "$1007\r\n" + std::to_string(100 + i) + std::to_string(1000 + k) + large + "\r\n";
+    last = alone(client, line);
+  }
+  BOOST_TEST(last == "-ERR the client has too many subscriptions\r\n");
+  BOOST_TEST(alone.service.memory_of_clients() < 34 * kMegabyte);
+  BOOST_TEST(alone(client, "SUBSCRIBE 10000").starts_with("*3\r\n$9\r\nsubscribe"));
+  alone(client, "UNSUBSCRIBE\r\nPUNSUBSCRIBE");
+  BOOST_TEST(alone(client, "PING") == "+PONG\r\n");
+  BOOST_TEST(alone.service.memory_of_clients() == 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
