@@ -24,6 +24,19 @@ constexpr int kBacklog = 511;
 constexpr std::size_t kKeptOutputBytes = 64 << 10;
 constexpr Milliseconds kListenAgain = 1000;
 
+/// Lets the kernel ask whether the client still exists when nothing has come for `seconds`, with three
+/// questions in the same time again, as Redis does. 0 means never.
+void keep_alive(int socket, std::int64_t seconds) {
+  if (seconds == 0) return;
+  constexpr int kQuestions = 3, kMostSeconds = 32'767;  // Linux takes no more seconds.
+  const int idle = static_cast<int>(std::min<std::int64_t>(seconds, kMostSeconds));
+  const int interval = std::max(idle / kQuestions, 1), on = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kQuestions, sizeof(kQuestions));
+}
+
 Descriptor open_spare() {
   return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
@@ -111,7 +124,7 @@ void ClientSockets::accept_all(const Listener& listener, Moment now) {
     }
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    keep_alive(fd.get(), service_->settings().number("tcp-keepalive"));
     TlsStream stream;
     if (is_tls) {
       auto accepted = tls_context_->accept(fd.get());

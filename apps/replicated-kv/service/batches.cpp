@@ -125,6 +125,7 @@ void Service::submit_batches() {
 void Service::end_turn(Moment now) {
   now_ = now;
   check_limits();
+  end_idle_clients();
   look_at_rates();
   stop_late_waits();
   for (const std::uint64_t number : std::exchange(resumed_, {}))
@@ -193,6 +194,7 @@ std::optional<Milliseconds> Service::next_deadline() const {
   if (!unstable_.empty()) consider_later(unstable_.front().since + options_.unavailable_after);
   if (!waits_.empty()) consider(waits_.begin()->first);
   if (!memory_.large().empty()) consider(memory_.has_changed() ? now_.steady : next_limit_look_);
+  if (idle_after_ != 0 && !clients_.empty()) consider(next_idle_look_);
   if (!resumed_.empty()) consider(now_.steady);
   // The order takes no more at present. An event comes first if a batch is on its way.
   if (!batches_.empty() && order_ != nullptr && status_.is_complete && in_flight_.empty())

@@ -47,7 +47,11 @@ struct Client {
   /// The number of the user that the client has proved to be, or 0. A client without a user acts as the
   /// default user if that one needs no password.
   std::uint64_t user = 0;
+  std::uint32_t failed_logins = 0;  ///< since the last one that has succeeded
+  /// The words of AUTH or HELLO while its event is on its way, with the digest of the password.
+  std::vector<std::string> login;
   Milliseconds connected_at = 0, last_request = 0;
+  Milliseconds active_at = 0;  ///< when the client has sent or read something
   std::string last_command;
 
   /// The last request is a command that may wait. The requests after it stay in the parser.

@@ -18,6 +18,7 @@ void Service::apply_settings() {
   if (is_alone()) databases_->set_limit(settings_.memory_limit());
   parser_limits_ = {.bulk_bytes = static_cast<std::size_t>(settings_.number("proto-max-bulk-len")),
                     .request_bytes = static_cast<std::size_t>(settings_.number("client-query-buffer-limit"))};
+  idle_after_ = settings_.number("timeout") * 1000;
   memory_.set_limit(static_cast<std::size_t>(settings_.number("maxmemory-clients")));
 }
 
@@ -81,6 +82,7 @@ void Service::sent(Client& client, std::size_t bytes) {
 }
 
 void Service::progress(Client& client, std::size_t bytes) {
+  client.active_at = now_.steady;
   memory_.progress(client.number, bytes, now_.steady);
   account(client);
 }
@@ -99,6 +101,18 @@ void Service::check_limits() {
   if (!memory_.take_change()) return;
   for (const auto& [number, large] : memory_.large())
     if (Client* const client = find(number)) list(*client);
+}
+
+/// The parameter "timeout". Clients that have subscribed or that wait for something may do nothing.
+void Service::end_idle_clients() {
+  if (idle_after_ == 0 || now_.steady < next_idle_look_) return;
+  next_idle_look_ = now_.steady + kLookForIdle;
+  for (const auto& [number, client] : clients_) {
+    const bool waits = client->is_held || client->may_be_waiting || !client->answers.empty();
+    if (waits || pubsub_.count(number) > 0 || now_.steady - client->active_at <= idle_after_) continue;
+    client->is_closing = client->is_lost = true;
+    list(*client);
+  }
 }
 
 /// The client needs much, and does nothing, while all clients together need too much.

@@ -33,7 +33,7 @@ Client& Service::connect(std::string address, Moment now) {
   ++connections_;
   auto& client = clients_[++last_client_];
   client = std::make_unique<Client>(last_client_, std::move(address), parser_limits_);
-  client->connected_at = client->last_request = now.steady;
+  client->connected_at = client->last_request = client->active_at = now.steady;
   if (is_alone()) use_default_user(*client);
   return *client;
 }
@@ -186,7 +186,7 @@ bool Service::handle(Client& client, Arguments words) {
     }
   }
   ++requests_;
-  client.last_request = now_.steady;
+  client.last_request = client.active_at = now_.steady;
   client.last_command = command->name;
   if (!client.is_resp3 && !command->has(flag::kWhileSubscribed) && pubsub_.count(client.number) > 0) {
     reply_error(

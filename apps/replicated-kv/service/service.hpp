@@ -269,6 +269,7 @@ class Service {
   void account(Client& client);
   void lose(Client& client);
   void check_limits();
+  void end_idle_clients();
   void evict(std::uint64_t client);
   bool is_busy(const Client& client) const;
   static std::size_t expected_bytes(const Client& client);
@@ -429,6 +430,7 @@ class Service {
   std::size_t most_used_ = 0;
   bool is_ending_ = false;
   Milliseconds next_limit_look_ = 0;
+  Milliseconds idle_after_ = 0, next_idle_look_ = 0;  // idle_after_ is 0 if clients may be idle for ever
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients
   std::vector<std::uint64_t> resumed_;                      // clients that no longer wait

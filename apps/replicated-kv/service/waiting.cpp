@@ -63,6 +63,7 @@ bool Service::execute_waiting_command(const Origin& origin, const Command& comma
 void Service::resume(Client& client) {
   client.may_be_waiting = client.has_blocking_request = client.is_being_unblocked = false;
   client.waiter_bytes = 0;
+  client.login.clear();
   waits_.erase({client.waits_until, client.number});
   resumed_.push_back(client.number);
 }

@@ -173,4 +173,68 @@ BOOST_AUTO_TEST_CASE(subscriptions_are_counted_and_bounded) {
   BOOST_TEST(alone.service.memory_of_clients() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(somebody_without_a_password_puts_nothing_of_his_own_into_events) {
+  Several servers(2);
+  Client& operator_ = servers.at(0).connect("test", kNow);
+  servers.done(0, operator_, "ACL SETUSER bob on >secret +@all ~*\r\nCONFIG SET requirepass open");
+  Client& client = servers.at(0).connect("test", kNow);
+  const std::string name(16'000, 'n');
+  for (const std::string& login : {"AUTH " + name + " " + name, "HELLO 3 AUTH " + name + " " + name +
+                                                                    " SETNAME " + name.substr(0, 1024)}) {
+    BOOST_TEST(send(servers.at(0), client, login) == "");
+    BOOST_TEST(servers.all[0]->unordered.front().size() < 32u);
+    servers.order_all();
+    BOOST_TEST(std::exchange(client.output, {}).starts_with("-WRONGPASS"));
+  }
+  BOOST_TEST(servers.done(0, client, "HELLO 3 AUTH bob secret SETNAME me").starts_with("%7\r\n"));
+  BOOST_TEST(servers.done(0, client, "CLIENT GETNAME") == "$2\r\nme\r\n");
+  BOOST_TEST(servers.done(0, client, "ACL WHOAMI") == "$3\r\nbob\r\n");
+  // Another user from here on, also in a transaction, which all servers execute.
+  servers.done(0, client, "AUTH open\r\nMULTI\r\nAUTH bob secret\r\nSET a 1\r\nACL SETUSER carl\r\nEXEC");
+  BOOST_TEST(servers.done(0, client, "ACL WHOAMI") == "$3\r\nbob\r\n");
+  BOOST_TEST(content_of(servers.at(0)) == content_of(servers.at(1)));
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_ends_when_its_logins_have_failed_often) {
+  Several servers(2);
+  Client& operator_ = servers.at(0).connect("test", kNow);
+  servers.done(0, operator_, "CONFIG SET requirepass open");
+  Client& client = servers.at(0).connect("test", kNow);
+  const std::uint64_t number = client.number;
+  for (int i = 0; i < 15; ++i) BOOST_TEST(servers.done(0, client, "AUTH wrong").starts_with("-WRONGPASS"));
+  BOOST_TEST(servers.done(0, client, "AUTH open") == "+OK\r\n");
+  for (int i = 0; i < 15; ++i) BOOST_TEST(servers.done(0, client, "AUTH wrong").starts_with("-WRONGPASS"));
+  BOOST_TEST(!client.is_closing);
+  // Only one is on its way at a time, whatever the client sends.
+  BOOST_TEST(send(servers.at(0), client, "AUTH wrong\r\nAUTH open\r\nAUTH open") == "");
+  BOOST_TEST(servers.all[0]->unordered.size() == 1u);
+  servers.order_all();
+  BOOST_TEST(servers.at(0).find(number) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(clients_that_are_idle_for_longer_than_the_timeout_lose_their_connection) {
+  Alone alone;
+  Client& idle = alone.connect();
+  Client& subscriber = alone.connect();
+  Client& waiting = alone.connect();
+  Client& reading = alone.connect();
+  alone(subscriber, "SUBSCRIBE news");
+  alone(waiting, "BLPOP nothing 0");
+  alone.pass(10'000);
+  alone("PING");
+  alone.service.received(reading, 1);
+  BOOST_TEST(alone("CONFIG SET timeout 5") == "+OK\r\n");
+  BOOST_TEST(idle.is_lost);
+  for (int i = 0; i < 20; ++i) {
+    alone.pass(1000);
+    BOOST_TEST(alone("PING") == "+PONG\r\n");
+    alone.service.received(reading, 1);
+    BOOST_TEST(alone.service.next_deadline().has_value());
+  }
+  BOOST_TEST(!alone.client().is_lost);
+  BOOST_TEST(!reading.is_lost);
+  BOOST_TEST(!subscriber.is_lost);
+  BOOST_TEST(!waiting.is_lost);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
