@@ -88,7 +88,9 @@ bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Moment now
   const auto known = sockets_.find(key - kFirstClientKey);
   if (known == sockets_.end()) return true;
   Socket& socket = known->second;
-  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return close(socket), true;
+  const bool has_ended =
+      (events & (EPOLLHUP | EPOLLERR)) != 0 || ((events & EPOLLRDHUP) != 0 && socket.client->waits_for_space);
+  if (has_ended) return close(socket), true;
   if (socket.is_in_handshake() && !continue_handshake(socket)) return true;
   const bool can_read = (events & EPOLLIN) != 0, can_write = (events & EPOLLOUT) != 0;
   if (can_write || (can_read && socket.write_needs_read)) {
@@ -318,7 +320,10 @@ void ClientSockets::watch(Socket& socket) {
   const bool reads = socket.is_in_handshake() || socket.write_needs_read ||
                      (service_->may_receive(client) && !client.is_closing);
   const bool writes = socket.read_needs_write || (!client.output.empty() && !socket.write_needs_read);
-  const std::uint32_t wanted = (reads ? std::uint32_t{EPOLLIN} : 0) | (writes ? std::uint32_t{EPOLLOUT} : 0);
+  // A request that waits for space may wait for long. Its client may be gone.
+  const bool looks_for_end = client.waits_for_space;
+  const std::uint32_t wanted = (looks_for_end ? std::uint32_t{EPOLLRDHUP} : 0) |
+                               (reads ? std::uint32_t{EPOLLIN} : 0) | (writes ? std::uint32_t{EPOLLOUT} : 0);
   if (wanted == socket.events) return;
   socket.events = wanted;
   epoll_event event{.events = wanted, .data = {.u64 = client.number + kFirstClientKey}};

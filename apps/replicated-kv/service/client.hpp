@@ -31,13 +31,14 @@ struct Client {
   const std::uint64_t number;
   const std::string address;
   RequestParser parser;
-  std::string output;          ///< replies that may leave
-  std::deque<Answer> answers;  ///< replies that must wait, in the order of the requests
-  bool is_lost = false;        ///< the connection ends at once, without what it has not sent
-  bool is_closing = false;     ///< after `output`, the connection ends
-  bool is_held = false;        ///< the request in the parser waits
-  bool is_listed = false;      ///< in the list of the clients that have changed in this turn
-  bool is_stopped = false;     ///< the parser may have a request that waits until the client is not full
+  std::string output;            ///< replies that may leave
+  std::deque<Answer> answers;    ///< replies that must wait, in the order of the requests
+  bool is_lost = false;          ///< the connection ends at once, without what it has not sent
+  bool is_closing = false;       ///< after `output`, the connection ends
+  bool is_held = false;          ///< the request in the parser waits
+  bool waits_for_space = false;  ///< the request in the parser waits because its reply is long
+  bool is_listed = false;        ///< in the list of the clients that have changed in this turn
+  bool is_stopped = false;       ///< the parser may have a request that waits until the client is not full
 
   /// The connection has no encryption, and the server wants all clients to use some.
   bool needs_tls = false;
@@ -66,6 +67,7 @@ struct Client {
   Milliseconds over_soft_limit_since = 0;  ///< the output, with `answers`; or 0
   /// The reads in batches that have no reply yet, and about how long a reply to this client is.
   std::size_t reads_in_flight = 0, reply_bytes = 256 << 10;
+  std::size_t long_reply_bytes = 0;  ///< about the bytes of those replies that are known to be long
 
   // Transactions.
   bool is_in_multi = false, has_multi_error = false, watches = false;

@@ -36,7 +36,7 @@ void Service::put_ready(Client& client, std::deque<Answer>::iterator before, Ans
 
 /// About how many bytes the replies will have that the client waits for.
 std::size_t Service::expected_bytes(const Client& client) {
-  return client.reads_in_flight * std::max(client.reply_bytes, kLeastReplyBytes);
+  return client.reads_in_flight * std::max(client.reply_bytes, kLeastReplyBytes) + client.long_reply_bytes;
 }
 
 /// Must be called when the client needs more or less memory.
@@ -49,6 +49,7 @@ void Service::account(Client& client) {
       client.number,
       {.bytes = client.parser.memory() + client.queued_bytes + output + expected_bytes(client) +
                 client.answers.size() * sizeof(Answer) + subscriptions + watched + client.waiter_bytes,
+       .unread = client.output.size(),
        .is_sending = client.parser.waiting_bytes() > 0 || client.is_in_multi,
        .waits_for_us = waits_for_us},
       now_.steady);

@@ -114,6 +114,7 @@ void Service::finish(Client& client, Answer& answer) {
   client.answer_bytes += answer.bytes.size();
   if (const std::uint32_t reads = answer.requests - answer.writes; reads > 0) {
     client.reads_in_flight -= reads;
+    if (client.reads_in_flight == 0) client.long_reply_bytes = 0;
     client.reply_bytes = std::max(answer.bytes.size() / answer.requests, client.reply_bytes / 2);
   }
   if (!is_alone()) unstable_.push_back({applied_, client.number, now_.steady});

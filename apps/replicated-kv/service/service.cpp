@@ -8,6 +8,18 @@
 
 namespace rdmc::kv {
 
+namespace {
+
+/// Removes the end of `text` from `at` on, and returns it.
+std::string take_from(std::string& text, std::size_t at) {
+  if (at == 0) return std::exchange(text, std::string());
+  std::string end = text.substr(at);
+  text.resize(at);
+  return end;
+}
+
+}  // namespace
+
 Service::Service(const ServiceOptions& options)
     : options_(options),
       databases_(std::make_unique<Databases>(options.seed)),
@@ -92,6 +104,7 @@ void Service::execute(Client& client, Moment now) {
 }
 
 void Service::execute_requests(Client& client) {
+  if (client.waits_for_space) return;
   client.is_stopped = false;
   while (!client.is_closing && !client.may_be_waiting) {
     if (!client.is_held) {
@@ -112,6 +125,7 @@ void Service::execute_requests(Client& client) {
     }
     client.is_held = !handle(client, client.parser.words());
     if (!client.is_held) continue;
+    if (client.waits_for_space) return;
     if (std::ranges::find(held_, client.number) == held_.end()) held_.push_back(client.number);
     return;
   }
@@ -283,6 +297,8 @@ void Service::run(const Command& command, Call& call) {
 }
 
 bool Service::run_data_command(Client& client, const Command& command, Arguments words) {
+  if (command.has(flag::kRead) && !may_take_space(client) && is_reply_long(client, command, words))
+    return wait_for_space(client);
   if (is_alone() && command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const Executing executing(executing_, &client);
   if (is_alone()) {
@@ -304,6 +320,7 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
   if (command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const bool is_read = command.has(flag::kRead);
   if (is_read && try_local_read(client, command, words)) return true;
+  if (is_read) expect_reply(client, command, words);
   Bytes& batch = batch_for(client.number, EntryKind::command);
   put_varint(batch, client.user);
   put_command(batch, client.database, client.is_resp3, is_read, words);
@@ -337,9 +354,9 @@ bool Service::try_local_read(Client& client, const Command& command, Arguments w
     ++local_reads_;
   }
   if (applied_ > stable_) {
-    put_ready(client, client.answers.end(),
-              {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});
-    client.output.resize(before);
+    put_ready(
+        client, client.answers.end(),
+        {.position = applied_, .is_ready = true, .requests = 1, .bytes = take_from(client.output, before)});
     unstable_.push_back({applied_, client.number, now_.steady});
   }
   return true;

@@ -270,6 +270,15 @@ class Service {
   void lose(Client& client);
   void check_limits();
   void end_idle_clients();
+  // Replies that wait for space: service/reply_space.cpp.
+  void execute_for_size(const Client& client, const Command& command, Arguments words, ReplyWriter& reply);
+  bool is_reply_long(const Client& client, const Command& command, Arguments words);
+  bool is_reply_of_transaction_long(const Client& client);
+  bool may_take_space(const Client& client) const;
+  bool wait_for_space(Client& client);
+  std::optional<Milliseconds> next_space_at() const;
+  void serve_waiting_for_space();
+  void expect_reply(Client& client, const Command& command, Arguments words);
   void evict(std::uint64_t client);
   bool is_busy(const Client& client) const;
   static std::size_t expected_bytes(const Client& client);
@@ -430,6 +439,9 @@ class Service {
   std::size_t most_used_ = 0;
   bool is_ending_ = false;
   Milliseconds next_limit_look_ = 0;
+  std::deque<std::uint64_t> waiting_for_space_;  // clients
+  std::uint64_t last_with_space_ = 0;            // the last one of them whose request was executed, and when
+  Milliseconds last_space_at_ = 0;
   Milliseconds idle_after_ = 0, next_idle_look_ = 0;  // idle_after_ is 0 if clients may be idle for ever
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients

@@ -49,6 +49,7 @@ bool Service::run_exec(Client& client) {
     return refuse(client), true;
   }
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  if (!may_take_space(client) && is_reply_of_transaction_long(client)) return wait_for_space(client);
   const auto must_wait = [&](const auto& queued) {
     return must_wait_for_evictions(*find_command(queued[0]));
   };

@@ -237,4 +237,96 @@ BOOST_AUTO_TEST_CASE(clients_that_are_idle_for_longer_than_the_timeout_lose_thei
   BOOST_TEST(!waiting.is_lost);
 }
 
+BOOST_AUTO_TEST_CASE(long_replies_that_nobody_reads_are_bounded_and_their_clients_are_victims_soon) {
+  // With a limit of 16 MB, 200 clients ask for 10 MB each. Three quarters of them do not read. The others
+  // read what there is at the end of each turn, and must get everything.
+  const std::string value(10 * kMegabyte, 'v');
+  for (const bool is_alone : {true, false}) {
+    Alone alone;
+    Ordered ordered;
+    Service& service = is_alone ? alone.service : ordered.service;
+    Moment now = ordered.now;
+    std::size_t most = 0, got = 0;
+    std::vector<std::uint64_t> clients;
+    const auto give = [&](Client& client, std::string_view lines) {
+      const auto space = client.parser.space(lines.size());
+      std::ranges::copy(lines, space.data());
+      client.parser.received(lines.size());
+      service.execute(client, now);
+      most = std::max(most, service.memory_of_clients());
+    };
+    const auto turn = [&] {
+      ordered.now += 100;
+      now = ordered.now;
+      service.end_turn(now);
+      if (!is_alone) {
+        ordered.execute();
+        service.on_stable(ordered.executed);
+        most = std::max(most, service.memory_of_clients());
+      }
+      for (const std::uint64_t number : service.take_changed()) {
+        Client* const client = service.find(number);
+        if (client == nullptr) continue;
+        if (client->is_lost) {
+          service.disconnect(*client);
+        } else if (number % 4 == 0 && !client->output.empty()) {
+          const std::size_t bytes = client->output.size();
+          std::string().swap(client->output);
+          got += bytes;
+          service.sent(*client, bytes);
+        }
+      }
+    };
+    Client& first = service.connect("test", now);
+    give(first, "CONFIG SET maxmemory-clients 16mb\r\n");
+    give(first, "*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$10485760\r\n" + value + "\r\n");
+    for (int i = 0; i < 3; ++i) turn();
+    const std::uint64_t owner = first.number;
+    most = 0;
+    std::string().swap(first.output);
+    service.sent(first, 1);
+    for (int i = 0; i < 200; ++i) clients.push_back(service.connect("test", now).number);
+    for (const std::uint64_t number : clients) give(*service.find(number), "GET big\r\n");
+    const std::string reply = "$10485760\r\n" + value + "\r\n";
+    const std::size_t readers = static_cast<std::size_t>(
+        std::ranges::count_if(clients, [](std::uint64_t number) { return number % 4 == 0; }));
+    const std::size_t before = got;
+    // Another client is served all the time.
+    for (int i = 0; i < 5000 && got - before < readers * reply.size(); ++i) {
+      give(*service.find(owner), "PING\r\n");
+      BOOST_REQUIRE(std::exchange(service.find(owner)->output, {}) == "+PONG\r\n");
+      turn();
+    }
+    BOOST_TEST(got - before == readers * reply.size());
+    BOOST_TEST(most < 80 * kMegabyte);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_transaction_with_long_replies_waits_for_space_and_a_short_read_does_not) {
+  Alone alone;
+  alone("CONFIG SET maxmemory-clients 1mb\r\nSET small s\r\nSET big " + std::string(60'000, 'b'));
+  for (int i = 0; i < 20; ++i) alone("APPEND big " + std::string(60'000, 'b'));
+  Client& slow = alone.connect();
+  Client& other = alone.connect();
+  const auto ask = [&](Client& client, std::string_view lines) {
+    std::ranges::copy(lines, client.parser.space(lines.size()).data());
+    client.parser.received(lines.size());
+    alone.service.execute(client, 1'700'000'000'000);
+  };
+  ask(slow, "GET big\r\n");
+  BOOST_TEST(slow.output.size() > kMegabyte);
+  ask(other, "MULTI\r\nGET small\r\nGET big\r\nEXEC\r\n");
+  BOOST_TEST(other.output == "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+  BOOST_TEST(other.waits_for_space);
+  ask(alone.client(), "MULTI\r\nGET small\r\nEXEC\r\nSTRLEN big\r\nEXISTS big\r\n");
+  BOOST_TEST(std::exchange(alone.client().output, {}) ==
+             "+OK\r\n+QUEUED\r\n*1\r\n$1\r\ns\r\n:1260000\r\n:1\r\n");
+  // The client reads.
+  const std::size_t bytes = slow.output.size();
+  std::string().swap(slow.output);
+  alone.service.sent(slow, bytes);
+  BOOST_TEST(alone("PING") == "+PONG\r\n");
+  BOOST_TEST(other.output.size() > kMegabyte);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
