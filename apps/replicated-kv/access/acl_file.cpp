@@ -42,6 +42,11 @@ class AclFileParser {
       errors_ += place + " should start with user keyword followed by the username. ";
       return;
     }
+    if (words[1].size() > Users::kMostNameBytes) {
+      errors_ += place + ": The name of a user may have at most " + std::to_string(Users::kMostNameBytes) +
+                 " bytes. ";
+      return;
+    }
     if (!is_plain_name(words[1])) {
       errors_ += "'" + place + ": username '" + std::string(words[1]) + "' contains invalid characters. ";
       return;

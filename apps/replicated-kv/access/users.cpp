@@ -45,6 +45,9 @@ void Users::update() {
 }
 
 std::expected<void, std::string> Users::set(std::string_view name, std::span<const std::string_view> rules) {
+  if (name.size() > kMostNameBytes)
+    return std::unexpected("The name of a user may have at most " + std::to_string(kMostNameBytes) +
+                           " bytes");
   const auto known = users_.find(name);
   User changed = known == users_.end() ? User(std::string(name), 0, all_channels_) : known->second;
   for (const std::string_view rule : rules)

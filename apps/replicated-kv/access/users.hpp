@@ -19,7 +19,7 @@ class Users {
   static constexpr std::string_view kDefault = "default";
   static constexpr std::uint64_t kDefaultNumber = 1;
   /// The limits of the memory that users need.
-  static constexpr std::size_t kMostUsers = 10'000, kMostUserBytes = 1 << 20;
+  static constexpr std::size_t kMostUsers = 10'000, kMostUserBytes = 1 << 20, kMostNameBytes = 1024;
 
   /// The user "default" may do everything without a password.
   Users();

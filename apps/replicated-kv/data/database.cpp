@@ -51,7 +51,7 @@ void Database::erase(Entry& entry) {
 
 void Database::clear() {
   memory_->subtract(expiring_.size() * sizeof(Expiring));
-  expiring_ = {};
+  expiring_ = decltype(expiring_)();  // An assignment of {} would keep the memory.
   entries_.clear();
 }
 

@@ -6,6 +6,15 @@
 
 namespace rdmc::kv {
 
+std::size_t Waiter::bytes_of(std::span<const std::string_view> words,
+                             std::span<const std::string_view> keys) {
+  constexpr std::size_t kWordBytes = 40, kKeyBytes = 250;
+  std::size_t bytes = sizeof(Waiter) + words.size() * kWordBytes + keys.size() * kKeyBytes;
+  for (const std::string_view word : words) bytes += word.size();
+  for (const std::string_view key : keys) bytes += 2 * key.size();
+  return bytes;
+}
+
 void Waiters::add(Waiter waiter) {
   forget(waiter.client);
   const std::uint64_t number = next_++;

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,12 @@ struct Waiter {
   bool is_resp3 = false;
   std::vector<std::string> words;  ///< of the command
   std::vector<std::string> keys;   ///< that it waits for
+
+  /// A command may need about this memory while it waits.
+  static constexpr std::size_t kMostBytes = 4 << 20;
+  /// About the memory for these words and keys. It follows from them alone, so all replicas agree.
+  static std::size_t bytes_of(std::span<const std::string_view> words,
+                              std::span<const std::string_view> keys);
 };
 
 class Waiters {

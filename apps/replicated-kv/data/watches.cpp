@@ -7,7 +7,13 @@ namespace rdmc::kv {
 void Watches::watch(const ClientId& client, std::uint32_t database, std::string_view key) {
   Key watched{database, std::string(key)};
   watchers_[watched].insert(client);
-  clients_[client].keys.insert(std::move(watched));
+  Client& known = clients_[client];
+  if (known.keys.insert(std::move(watched)).second) known.bytes += bytes_of_key(key);
+}
+
+std::size_t Watches::bytes_of(const ClientId& client) const {
+  const auto known = clients_.find(client);
+  return known == clients_.end() ? 0 : known->second.bytes;
 }
 
 void Watches::unwatch(const ClientId& client) {

@@ -25,6 +25,9 @@ struct ClientId {
 class Watches {
  public:
   static constexpr std::uint32_t kMostDatabase = 15;  ///< the largest number of a database
+  /// The keys of one client may need about this memory. A key needs that of its name twice, and
+  /// kWatchedKeyBytes.
+  static constexpr std::size_t kMostClientBytes = 4 << 20, kWatchedKeyBytes = 300;
 
   struct Key {
     std::uint32_t database;
@@ -40,6 +43,9 @@ class Watches {
   /// The keys that the client watches.
   const std::set<Key>& keys_of(const ClientId& client) const;
   bool has_changed(const ClientId& client) const;
+  /// About how much memory the client's keys need. It follows from the keys alone, so all replicas agree.
+  std::size_t bytes_of(const ClientId& client) const;
+  static std::size_t bytes_of_key(std::string_view key) { return kWatchedKeyBytes + 2 * key.size(); }
 
   bool is_empty() const { return clients_.empty(); }
   /// Says that a key has changed.
@@ -55,6 +61,7 @@ class Watches {
  private:
   struct Client {
     std::set<Key> keys;
+    std::size_t bytes = 0;
     bool has_changed = false;
   };
   std::map<ClientId, Client> clients_;

@@ -109,9 +109,12 @@ void RequestParser::shrink() {
     end_ = used;
   }
   words_.clear();
-  if (missing_ < 0 && ranges_.capacity() > kKeptWords) ranges_ = {};
-  if (words_.capacity() > kKeptWords) words_ = {};
-  if (unquoted_.capacity() > kKeptWords) unquoted_ = {};
+  // An assignment of {} would keep the memory.
+  if (missing_ < 0 && ranges_.capacity() > kKeptWords) ranges_ = decltype(ranges_)();
+  if (words_.capacity() > kKeptWords) words_ = decltype(words_)();
+  unquoted_.clear();
+  unquoted_bytes_ = 0;
+  if (unquoted_.capacity() > kKeptWords) unquoted_ = decltype(unquoted_)();
 }
 
 void RequestParser::received(std::size_t bytes) {
@@ -151,7 +154,9 @@ RequestParser::Status RequestParser::parse_line() {
   const std::size_t size = line.size() + 1;
   if (line.size() > limits_.line_bytes) return break_with("too big inline request");
   if (line.ends_with('\r')) line.remove_suffix(1);
-  if (!split_line(line, unquoted_)) return break_with("unbalanced quotes in request");
+  const bool is_balanced = split_line(line, unquoted_);
+  unquoted_bytes_ = 2 * line.size();
+  if (!is_balanced) return break_with("unbalanced quotes in request");
   for (const std::string& word : unquoted_) words_.emplace_back(word);
   return finish(size);
 }

@@ -49,7 +49,8 @@ class RequestParser {
   /// The number of bytes of memory that the parser keeps.
   std::size_t memory() const {
     return buffer_.capacity() + ranges_.capacity() * sizeof(Range) +
-           words_.capacity() * sizeof(std::string_view);
+           words_.capacity() * sizeof(std::string_view) + unquoted_.capacity() * sizeof(std::string) +
+           unquoted_bytes_;
   }
   Limits& limits() { return limits_; }
 
@@ -73,6 +74,7 @@ class RequestParser {
   std::int64_t bulk_ = -1;           // the size of the word at parsed_, or -1 if its head was not parsed
   std::vector<Range> ranges_;
   std::vector<std::string> unquoted_;  // the words of a line
+  std::size_t unquoted_bytes_ = 0;     // at least the bytes of memory that these words have
   Words words_;
   std::string error_;
   bool is_too_long_ = false;

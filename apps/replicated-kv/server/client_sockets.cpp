@@ -24,6 +24,19 @@ constexpr int kBacklog = 511;
 constexpr std::size_t kKeptOutputBytes = 64 << 10;
 constexpr Milliseconds kListenAgain = 1000;
 
+/// Lets the kernel ask whether the client still exists when nothing has come for `seconds`, with three
+/// questions in the same time again, as Redis does. 0 means never.
+void keep_alive(int socket, std::int64_t seconds) {
+  if (seconds == 0) return;
+  constexpr int kQuestions = 3, kMostSeconds = 32'767;  // Linux takes no more seconds.
+  const int idle = static_cast<int>(std::min<std::int64_t>(seconds, kMostSeconds));
+  const int interval = std::max(idle / kQuestions, 1), on = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kQuestions, sizeof(kQuestions));
+}
+
 Descriptor open_spare() {
   return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
@@ -75,7 +88,9 @@ bool ClientSockets::on_event(std::uint64_t key, std::uint32_t events, Moment now
   const auto known = sockets_.find(key - kFirstClientKey);
   if (known == sockets_.end()) return true;
   Socket& socket = known->second;
-  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return close(socket), true;
+  const bool has_ended =
+      (events & (EPOLLHUP | EPOLLERR)) != 0 || ((events & EPOLLRDHUP) != 0 && socket.client->waits_for_space);
+  if (has_ended) return close(socket), true;
   if (socket.is_in_handshake() && !continue_handshake(socket)) return true;
   const bool can_read = (events & EPOLLIN) != 0, can_write = (events & EPOLLOUT) != 0;
   if (can_write || (can_read && socket.write_needs_read)) {
@@ -111,7 +126,7 @@ void ClientSockets::accept_all(const Listener& listener, Moment now) {
     }
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    keep_alive(fd.get(), service_->settings().number("tcp-keepalive"));
     TlsStream stream;
     if (is_tls) {
       auto accepted = tls_context_->accept(fd.get());
@@ -293,7 +308,7 @@ bool ClientSockets::write(Socket& socket) {
   const std::size_t written = socket.written - before;
   socket.written = 0;
   if (output.capacity() > kKeptOutputBytes)
-    output = {};
+    std::string().swap(output);  // An assignment would keep the memory.
   else
     output.clear();
   if (written > 0) service_->sent(*socket.client, written);
@@ -305,7 +320,10 @@ void ClientSockets::watch(Socket& socket) {
   const bool reads = socket.is_in_handshake() || socket.write_needs_read ||
                      (service_->may_receive(client) && !client.is_closing);
   const bool writes = socket.read_needs_write || (!client.output.empty() && !socket.write_needs_read);
-  const std::uint32_t wanted = (reads ? std::uint32_t{EPOLLIN} : 0) | (writes ? std::uint32_t{EPOLLOUT} : 0);
+  // A request that waits for space may wait for long. Its client may be gone.
+  const bool looks_for_end = client.waits_for_space;
+  const std::uint32_t wanted = (looks_for_end ? std::uint32_t{EPOLLRDHUP} : 0) |
+                               (reads ? std::uint32_t{EPOLLIN} : 0) | (writes ? std::uint32_t{EPOLLOUT} : 0);
   if (wanted == socket.events) return;
   socket.events = wanted;
   epoll_event event{.events = wanted, .data = {.u64 = client.number + kFirstClientKey}};

@@ -35,16 +35,9 @@ std::string text_of_denial(Permission permission, std::string_view command, bool
 
 }  // namespace
 
-RequestParser::Limits Service::parser_limits() const {
-  return {.bulk_bytes = static_cast<std::size_t>(settings_.number("proto-max-bulk-len")),
-          .request_bytes = static_cast<std::size_t>(settings_.number("client-query-buffer-limit"))};
-}
-
+/// Both the parameters and the client's user may have changed since the last request.
 void Service::limit_parser(Client& client) const {
-  RequestParser::Limits& limits = client.parser.limits();
-  const bool is_limited = !is_authenticated(client);
-  if (is_limited == (limits.words == kUnauthenticated.words)) return;
-  limits = is_limited ? kUnauthenticated : parser_limits();
+  client.parser.limits() = is_authenticated(client) ? parser_limits_ : kUnauthenticated;
 }
 
 /// Who has acted as the default user without a password goes on as the default user when it gets one.

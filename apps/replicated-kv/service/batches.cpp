@@ -42,7 +42,10 @@ void Service::flush(Client& client) {
          client.answers.front().position <= stable_;
        client.answers.pop_front()) {
     client.answer_bytes -= client.answers.front().bytes.size();
-    client.output.append(client.answers.front().bytes);
+    if (client.output.empty())
+      client.output = std::move(client.answers.front().bytes);
+    else
+      client.output.append(client.answers.front().bytes);
   }
   if (client.output.size() != before) list(client);
 }
@@ -132,6 +135,8 @@ void Service::end_turn(Moment now) {
   now_ = now;
   look_at_clocks();
   check_limits();
+  end_idle_clients();
+  serve_waiting_for_space();
   look_at_rates();
   stop_late_waits();
   for (const std::uint64_t number : std::exchange(resumed_, {}))
@@ -211,6 +216,8 @@ std::optional<Milliseconds> Service::next_deadline() const {
   if (!unstable_.empty()) consider_later(unstable_.front().since + options_.unavailable_after);
   if (!waits_.empty()) consider(waits_.begin()->first);
   if (!memory_.large().empty()) consider(memory_.has_changed() ? now_.steady : next_limit_look_);
+  if (const auto time = next_space_at()) consider(*time);
+  if (idle_after_ != 0 && !clients_.empty()) consider(next_idle_look_);
   if (!resumed_.empty()) consider(now_.steady);
   // The order takes no more at present. An event comes first if a batch is on its way.
   if (!batches_.empty() && order_ != nullptr && status_.is_complete && in_flight_.empty())
@@ -242,6 +249,7 @@ void Service::give_up(bool has_ended) {
         client->answer_bytes -= answer.bytes.size();
       else
         client->reads_in_flight -= answer.requests - answer.writes;
+      if (client->reads_in_flight == 0) client->long_reply_bytes = 0;
       client->answer_bytes += text.size();
       answer = {.is_ready = true, .bytes = std::move(text)};
     }

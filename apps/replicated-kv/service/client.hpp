@@ -31,13 +31,14 @@ struct Client {
   const std::uint64_t number;
   const std::string address;
   RequestParser parser;
-  std::string output;          ///< replies that may leave
-  std::deque<Answer> answers;  ///< replies that must wait, in the order of the requests
-  bool is_lost = false;        ///< the connection ends at once, without what it has not sent
-  bool is_closing = false;     ///< after `output`, the connection ends
-  bool is_held = false;        ///< the request in the parser waits
-  bool is_listed = false;      ///< in the list of the clients that have changed in this turn
-  bool is_stopped = false;     ///< the parser may have a request that waits until the client is not full
+  std::string output;            ///< replies that may leave
+  std::deque<Answer> answers;    ///< replies that must wait, in the order of the requests
+  bool is_lost = false;          ///< the connection ends at once, without what it has not sent
+  bool is_closing = false;       ///< after `output`, the connection ends
+  bool is_held = false;          ///< the request in the parser waits
+  bool waits_for_space = false;  ///< the request in the parser waits because its reply is long
+  bool is_listed = false;        ///< in the list of the clients that have changed in this turn
+  bool is_stopped = false;       ///< the parser may have a request that waits until the client is not full
 
   /// The connection has no encryption, and the server wants all clients to use some.
   bool needs_tls = false;
@@ -47,7 +48,11 @@ struct Client {
   /// The number of the user that the client has proved to be, or 0. A client without a user acts as the
   /// default user if that one needs no password.
   std::uint64_t user = 0;
+  std::uint32_t failed_logins = 0;  ///< since the last one that has succeeded
+  /// The words of AUTH or HELLO while its event is on its way, with the digest of the password.
+  std::vector<std::string> login;
   Milliseconds connected_at = 0, last_request = 0;
+  Milliseconds active_at = 0;  ///< when the client has sent or read something
   std::string last_command;
 
   /// The last request is a command that may wait. The requests after it stay in the parser.
@@ -56,11 +61,13 @@ struct Client {
 
   bool has_blocking_request = false;  ///< that command may wait for a key; otherwise it is EXEC
   bool is_being_unblocked = false;    ///< CLIENT UNBLOCK has ended the wait
+  std::size_t waiter_bytes = 0;       ///< about the memory of the command that waits for a key
 
   std::size_t answer_bytes = 0;            ///< of `answers` that are ready
   Milliseconds over_soft_limit_since = 0;  ///< the output, with `answers`; or 0
   /// The reads in batches that have no reply yet, and about how long a reply to this client is.
   std::size_t reads_in_flight = 0, reply_bytes = 256 << 10;
+  std::size_t long_reply_bytes = 0;  ///< about the bytes of those replies that are known to be long
 
   // Transactions.
   bool is_in_multi = false, has_multi_error = false, watches = false;

@@ -160,7 +160,7 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
     return reply.bulk(client.name);
   }
   if (what == "setname" && words.size() == 3) {
-    if (!is_client_name(words[2])) return reply.error(kWrongClientName);
+    if (const auto error = error_in_client_name(words[2]); !error.empty()) return reply.error(error);
     client.name = words[2];
     return reply.ok();
   }

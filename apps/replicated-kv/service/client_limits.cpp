@@ -16,6 +16,9 @@ void Service::apply_settings() {
   most_slow_ = static_cast<std::size_t>(settings_.number("slowlog-max-len"));
   slow_log_.cut(most_slow_);
   if (is_alone()) databases_->set_limit(settings_.memory_limit());
+  parser_limits_ = {.bulk_bytes = static_cast<std::size_t>(settings_.number("proto-max-bulk-len")),
+                    .request_bytes = static_cast<std::size_t>(settings_.number("client-query-buffer-limit"))};
+  idle_after_ = settings_.number("timeout") * 1000;
   memory_.set_limit(static_cast<std::size_t>(settings_.number("maxmemory-clients")));
 }
 
@@ -33,21 +36,25 @@ void Service::put_ready(Client& client, std::deque<Answer>::iterator before, Ans
 
 /// About how many bytes the replies will have that the client waits for.
 std::size_t Service::expected_bytes(const Client& client) {
-  return client.reads_in_flight * std::max(client.reply_bytes, kLeastReplyBytes);
+  return client.reads_in_flight * std::max(client.reply_bytes, kLeastReplyBytes) + client.long_reply_bytes;
 }
 
 /// Must be called when the client needs more or less memory.
 void Service::account(Client& client) {
   const std::size_t output = client.output.size() + client.answer_bytes;
+  const std::size_t subscriptions = pubsub_.bytes_of(client.number);
+  const std::size_t watched = client.watches ? databases_->watches().bytes_of({server_, client.number}) : 0;
   const bool waits_for_us = client.is_held || (!client.answers.empty() && !client.may_be_waiting);
-  memory_.update(client.number,
-                 {.bytes = client.parser.memory() + client.queued_bytes + output + expected_bytes(client) +
-                           client.answers.size() * sizeof(Answer),
-                  .is_sending = client.parser.waiting_bytes() > 0 || client.is_in_multi,
-                  .waits_for_us = waits_for_us},
-                 now_.steady);
+  memory_.update(
+      client.number,
+      {.bytes = client.parser.memory() + client.queued_bytes + output + expected_bytes(client) +
+                client.answers.size() * sizeof(Answer) + subscriptions + watched + client.waiter_bytes,
+       .unread = client.output.size(),
+       .is_sending = client.parser.waiting_bytes() > 0 || client.is_in_multi,
+       .waits_for_us = waits_for_us},
+      now_.steady);
   const OutputLimits& limits = settings_.output_limits();
-  const OutputLimits::Class& limit = pubsub_.count(client.number) > 0 ? limits.pubsub : limits.normal;
+  const OutputLimits::Class& limit = subscriptions > 0 ? limits.pubsub : limits.normal;
   if (limit.soft == 0 || output <= limit.soft)
     client.over_soft_limit_since = 0;
   else if (client.over_soft_limit_since == 0)
@@ -76,6 +83,7 @@ void Service::sent(Client& client, std::size_t bytes) {
 }
 
 void Service::progress(Client& client, std::size_t bytes) {
+  client.active_at = now_.steady;
   memory_.progress(client.number, bytes, now_.steady);
   account(client);
 }
@@ -94,6 +102,18 @@ void Service::check_limits() {
   if (!memory_.take_change()) return;
   for (const auto& [number, large] : memory_.large())
     if (Client* const client = find(number)) list(*client);
+}
+
+/// The parameter "timeout". Clients that have subscribed or that wait for something may do nothing.
+void Service::end_idle_clients() {
+  if (idle_after_ == 0 || now_.steady < next_idle_look_) return;
+  next_idle_look_ = now_.steady + kLookForIdle;
+  for (const auto& [number, client] : clients_) {
+    const bool waits = client->is_held || client->may_be_waiting || !client->answers.empty();
+    if (waits || pubsub_.count(number) > 0 || now_.steady - client->active_at <= idle_after_) continue;
+    client->is_closing = client->is_lost = true;
+    list(*client);
+  }
 }
 
 /// The client needs much, and does nothing, while all clients together need too much.

@@ -1,5 +1,7 @@
 #include "apps/replicated-kv/service/client_memory.hpp"
 
+#include <algorithm>
+
 namespace rdmc::kv {
 
 void ClientMemory::update(std::uint64_t client, const Need& need, Milliseconds now) {
@@ -11,6 +13,8 @@ void ClientMemory::update(std::uint64_t client, const Need& need, Milliseconds n
   } else {
     if (known == large_.end()) known = large_.emplace(client, Large{.progressed_at = now}).first;
     total_ = total_ - known->second.need.bytes + need.bytes;
+    // The time of a client that does not read begins when there is something to read.
+    if (known->second.need.unread == 0 && need.unread != 0) known->second.progressed_at = now;
     known->second.need = need;
     if (sender_ == client && !need.is_sending) sender_ = 0;
     if (!need.is_sending) known->second.turn = 0;
@@ -77,15 +81,25 @@ void ClientMemory::choose_sender(Milliseconds now) {
   has_changed_ = true;
 }
 
-/// A client that waits for the service or for its turn has done what it could.
+/// A client that waits for the service or for its turn has done what it could, but it could read.
 std::optional<std::uint64_t> ClientMemory::victim(Milliseconds now) const {
-  if (!is_exceeded() || now - exceeded_since_ < kPatience) return std::nullopt;
+  if (!is_exceeded()) return std::nullopt;
+  std::size_t unread = 0, longest = 0;
+  for (const auto& [client, large] : large_) {
+    unread += large.need.unread;
+    longest = std::max(longest, large.need.unread);
+  }
+  // The longest replies do not count, because a reply may have any length.
+  const bool is_unread_too_much = unread - longest > most_;
+  const Milliseconds patience = is_unread_too_much ? kTurn : kPatience;
+  if (now - exceeded_since_ < patience) return std::nullopt;
   std::optional<std::uint64_t> found;
   std::size_t most = 0;
   for (const auto& [client, large] : large_) {
-    const bool waits = large.need.waits_for_us || large.turn != 0;
-    if (waits || now - large.progressed_at < kPatience || large.need.bytes <= most) continue;
-    most = large.need.bytes;
+    const bool waits = !is_unread_too_much && (large.need.waits_for_us || large.turn != 0);
+    const std::size_t bytes = is_unread_too_much ? large.need.unread : large.need.bytes;
+    if (waits || now - large.progressed_at < patience || bytes <= most) continue;
+    most = bytes;
     found = client;
   }
   return found;

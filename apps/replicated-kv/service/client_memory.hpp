@@ -2,8 +2,9 @@
 // transactions, and for replies that are not read. While they need more than the limit, only clients that
 // need little may send. The others take turns: one at a time may send, until its request is complete. So a
 // load that is too high makes clients wait, and loses nothing. A client that needs much and does nothing for
-// kPatience loses its connection, if the limit is still exceeded. It is a state machine without a clock. One
-// thread uses it.
+// kPatience loses its connection, if the limit is still exceeded. This time is only kTurn for clients that do
+// not read their replies, while these replies exceed the limit also without the longest ones of one client.
+// It is a state machine without a clock. One thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +30,7 @@ class ClientMemory {
   /// What a client needs now.
   struct Need {
     std::size_t bytes = 0;
+    std::size_t unread = 0;     ///< of these, the bytes that the client could read now
     bool is_sending = false;    ///< a request or a transaction of the client is not complete
     bool waits_for_us = false;  ///< the client has sent a request, and waits for the service
   };

@@ -32,11 +32,14 @@ inline void unknown_subcommand(ReplyWriter& reply, std::string_view command, std
               std::string(command) + " HELP.");
 }
 
-inline constexpr std::string_view kWrongClientName =
-    "ERR Client names cannot contain spaces, newlines or special characters.";
-
-inline bool is_client_name(std::string_view name) {
-  return std::ranges::none_of(name, [](char c) { return c < '!' || c > '~'; });
+/// Returns why a client may not have this name, or an empty text. The name is copied into the slow log and
+/// into the log of users, so it is short.
+inline std::string_view error_in_client_name(std::string_view name) {
+  constexpr std::size_t kMostClientNameBytes = 1024;
+  if (name.size() > kMostClientNameBytes) return "ERR Client names cannot have more than 1024 bytes.";
+  if (std::ranges::any_of(name, [](char c) { return c < '!' || c > '~'; }))
+    return "ERR Client names cannot contain spaces, newlines or special characters.";
+  return {};
 }
 
 /// The reply to HELP. `lines` describe the subcommands.

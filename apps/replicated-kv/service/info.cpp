@@ -64,7 +64,7 @@ void Service::info_clients(std::string& text) const {
   section.add("connected_clients", clients_.size());
   section.add("maxclients", settings_.number("maxclients"));
   section.add("blocked_clients", count(&Client::may_be_waiting));
-  section.add("rdmc_waiting_clients", held_.size());
+  section.add("rdmc_waiting_clients", held_.size() + waiting_for_space_.size());
   section.add("pubsub_clients", pubsub_.clients());
 }
 

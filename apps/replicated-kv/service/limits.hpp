@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "apps/replicated-kv/data/database.hpp"
@@ -17,11 +18,15 @@ inline constexpr std::size_t kMostWaitingBytes = 8 << 20;
 inline constexpr std::size_t kMostOutputBytes = 1 << 20, kMostAnswers = 4096;
 /// A client that is not authenticated, and has this many bytes that it does not read, loses its connection.
 inline constexpr std::size_t kMostUnreadUnauthenticated = 32 << 10;
+/// A client whose logins have failed so often, without one that succeeds, loses its connection.
+inline constexpr std::uint32_t kMostFailedLogins = 16;
 /// A client may have reads in batches whose replies have about this many bytes. A reply counts as at least
 /// kLeastReplyBytes. While all clients together need too much, each may have one such read.
 inline constexpr std::size_t kMostReadBytes = 4 << 20, kLeastReplyBytes = 4 << 10;
 /// Clients that need too much memory are looked for in this interval.
 inline constexpr Milliseconds kLookForVictims = 1000;
+/// Clients that are idle for longer than the parameter "timeout" are looked for in this interval.
+inline constexpr Milliseconds kLookForIdle = 1000;
 /// While a command of a client waits, this many bytes of later requests are read.
 inline constexpr std::size_t kMostRequestBytes = 1 << 20;
 /// The commands of a transaction may need this many bytes of memory, and may have this number.

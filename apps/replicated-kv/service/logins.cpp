@@ -40,7 +40,8 @@ std::expected<Hello, std::string> parse_hello(Arguments words) {
       i += 2;
     } else if (is_word(words[i], "setname") && i + 1 < words.size()) {
       hello.client_name = words[++i];
-      if (!is_client_name(*hello.client_name)) return std::unexpected(std::string(kWrongClientName));
+      if (const auto error = error_in_client_name(*hello.client_name); !error.empty())
+        return std::unexpected(std::string(error));
     } else {
       return std::unexpected("ERR Syntax error in HELLO option '" + std::string(words[i]) + "'");
     }
@@ -57,6 +58,11 @@ std::optional<std::pair<std::string_view, std::string_view>> login_of(Arguments 
   if (words.size() == 2) return std::pair(Users::kDefault, words[1]);
   if (words.size() == 3) return std::pair(words[1], words[2]);
   return std::nullopt;
+}
+
+/// A name that is too long for a user stays too long.
+std::string_view short_user_name(std::string_view name) {
+  return name.substr(0, Users::kMostNameBytes + 1);
 }
 
 }  // namespace
@@ -88,12 +94,15 @@ std::expected<std::optional<std::vector<std::string>>, std::string> Service::wit
   if (command.name == "auth") {
     if (words.size() > 3) return std::unexpected(std::string(kSyntax));
     changed.back() = digest_of(words.back());
+    if (words.size() == 3) changed[1] = short_user_name(words[1]);
   } else if (command.name == "hello") {
     const auto hello = parse_hello(words);
     if (!hello) return std::unexpected(hello.error());
     if (!hello->login) return std::nullopt;
-    for (std::size_t i = 2; i < words.size(); ++i)
-      if (words[i].data() == hello->login->second.data()) changed[i] = digest_of(words[i]);
+    changed.resize(2);
+    changed.insert(changed.end(), {"auth", std::string(short_user_name(hello->login->first)),
+                                   digest_of(hello->login->second)});
+    if (hello->client_name) changed.insert(changed.end(), {"setname", std::string(*hello->client_name)});
   } else if (is_config_set(command, words)) {
     if (!is_for_all_servers(command, words)) return std::nullopt;
     return config_set_with_digest(words);
@@ -133,6 +142,13 @@ bool Service::run_in_order(Client& client, const Command& command, Arguments wor
   Bytes& batch = batch_for(client.number, EntryKind::command);
   put_varint(batch, client.user);
   const bool is_for_all = is_for_all_servers(command, words);
+  // No other server executes a login. So the names in it stay here, and somebody without a password cannot
+  // write them to the disks of all servers. The event has as many words as any login needs.
+  const std::array<std::string_view, 2> no_names{command.name, ""};
+  if (place_of(command, words) == Place::order_login) {
+    client.login.assign(words.begin(), words.end());
+    words = no_names;
+  }
   put_command(batch, client.database, client.is_resp3, !is_for_all, words);
   answer_in_batch(client, is_for_all);
   client.may_be_waiting = true;
@@ -145,7 +161,10 @@ void Service::execute_client_command(const Command& command, Arguments words, Or
   if (place_of(command, words) == Place::order_login)
     if (const User* const user = log_in(words)) {
       origin.user = user->number();
-      if (client != nullptr) client->user = origin.user;
+      if (client != nullptr) {
+        client->user = origin.user;
+        client->failed_logins = 0;
+      }
     }
   if (client != nullptr)
     run_for_client(*client, command, words, reply);
@@ -174,6 +193,7 @@ void Service::log_wrong_password(Client& client, std::string_view command, std::
                 .time = now_.steady,
                 .client = describe(client)},
                static_cast<std::size_t>(settings_.number("acllog-max-len")));
+  if (++client.failed_logins >= kMostFailedLogins) client.is_closing = true;
 }
 
 void Service::auth(Client& client, Arguments words, ReplyWriter& reply) {

@@ -118,6 +118,7 @@ void Service::finish(Client& client, Answer& answer) {
   client.answer_bytes += answer.bytes.size();
   if (const std::uint32_t reads = answer.requests - answer.writes; reads > 0) {
     client.reads_in_flight -= reads;
+    if (client.reads_in_flight == 0) client.long_reply_bytes = 0;
     client.reply_bytes = std::max(answer.bytes.size() / answer.requests, client.reply_bytes / 2);
   }
   if (!is_alone()) unstable_.push_back({applied_, client.number, now_.steady});
@@ -183,9 +184,17 @@ bool Service::execute_command(VarintReader& in, Origin origin, Client* client, A
   if (!in.is_good()) return true;
   // Servers that leave a command out must draw its number too. Otherwise later numbers would differ.
   const std::uint64_t random = next_random();
-  const Arguments words = decoded_.words;
+  Arguments words = decoded_.words;
   const Command* const command = find_command(words[0]);
   if (command == nullptr || !fits(*command, words.size())) return false;
+  // The event of a login does not say who logs in.
+  std::vector<std::string> login;
+  Words login_words;
+  if (client != nullptr && command->has(flag::kBeforeAuth) && decoded_.is_local) {
+    login = std::exchange(client->login, {});
+    login_words.assign(login.begin(), login.end());
+    if (!login.empty()) words = login_words;
+  }
   if (decoded_.is_local && answer == nullptr) return note_use(decoded_), false;
   if (answer != nullptr) reply = writer_for(answer->bytes, decoded_.is_resp3);
   const Executing executing(executing_, client);

@@ -6,7 +6,9 @@ namespace rdmc::kv {
 
 bool PubSub::subscribe(std::uint64_t client, Kind kind, std::string_view name) {
   const auto index = static_cast<std::size_t>(kind);
-  if (!clients_[client][index].emplace(name).second) return false;
+  Subscriptions& own = clients_[client];
+  if (!own.names[index].emplace(name).second) return false;
+  own.bytes += bytes_of_name(name);
   names_[index][std::string(name)].insert(client);
   return true;
 }
@@ -15,13 +17,14 @@ bool PubSub::unsubscribe(std::uint64_t client, Kind kind, std::string_view name)
   const auto index = static_cast<std::size_t>(kind);
   const auto known = clients_.find(client);
   if (known == clients_.end()) return false;
-  Names& names = known->second;
+  auto& names = known->second.names;
   const auto own = names[index].find(name);
   if (own == names[index].end()) return false;
   const auto subscribers = names_[index].find(name);
   subscribers->second.erase(client);
   if (subscribers->second.empty()) names_[index].erase(subscribers);
   names[index].erase(own);
+  known->second.bytes -= bytes_of_name(name);
   if (names[0].empty() && names[1].empty()) clients_.erase(known);
   return true;
 }
@@ -34,13 +37,23 @@ void PubSub::forget(std::uint64_t client) {
 std::vector<std::string> PubSub::names_of(std::uint64_t client, Kind kind) const {
   const auto known = clients_.find(client);
   if (known == clients_.end()) return {};
-  const auto& names = known->second[static_cast<std::size_t>(kind)];
+  const auto& names = known->second.names[static_cast<std::size_t>(kind)];
   return {names.begin(), names.end()};
 }
 
 std::size_t PubSub::count(std::uint64_t client, Kind kind) const {
   const auto known = clients_.find(client);
-  return known == clients_.end() ? 0 : known->second[static_cast<std::size_t>(kind)].size();
+  return known == clients_.end() ? 0 : known->second.names[static_cast<std::size_t>(kind)].size();
+}
+
+bool PubSub::has_subscribed(std::uint64_t client, Kind kind, std::string_view name) const {
+  const auto known = clients_.find(client);
+  return known != clients_.end() && known->second.names[static_cast<std::size_t>(kind)].contains(name);
+}
+
+std::size_t PubSub::bytes_of(std::uint64_t client) const {
+  const auto known = clients_.find(client);
+  return known == clients_.end() ? 0 : known->second.bytes;
 }
 
 std::size_t PubSub::publish(std::string_view channel, std::string_view message) {

@@ -20,6 +20,9 @@ namespace rdmc::kv {
 class PubSub final : public Publisher {
  public:
   enum class Kind : std::uint8_t { channel = 0, pattern = 1 };
+  /// The subscriptions of one client may need about this memory. A subscription needs that of its name twice,
+  /// and kSubscriptionBytes.
+  static constexpr std::size_t kMostClientBytes = 32 << 20, kSubscriptionBytes = 250;
   /// A message and the clients that get it, each with the pattern that the channel matches, or null if the
   /// client has subscribed to the channel itself.
   struct Publication {
@@ -33,12 +36,17 @@ class PubSub final : public Publisher {
   bool unsubscribe(std::uint64_t client, Kind kind, std::string_view name);
   /// Forgets all subscriptions of the client.
   void forget(std::uint64_t client);
+  bool has_subscribed(std::uint64_t client, Kind kind, std::string_view name) const;
   std::vector<std::string> names_of(std::uint64_t client, Kind kind) const;
   std::size_t count(std::uint64_t client, Kind kind) const;
   /// The number of all subscriptions of the client.
   std::size_t count(std::uint64_t client) const {
     return clients_.empty() ? 0 : count(client, Kind::channel) + count(client, Kind::pattern);
   }
+
+  /// About how much memory the subscriptions of the client need.
+  std::size_t bytes_of(std::uint64_t client) const;
+  static std::size_t bytes_of_name(std::string_view name) { return kSubscriptionBytes + 2 * name.size(); }
 
   /// The number of clients with subscriptions.
   std::size_t clients() const { return clients_.size(); }
@@ -56,10 +64,13 @@ class PubSub final : public Publisher {
 
  private:
   using Subscribers = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
-  using Names = std::array<std::set<std::string, std::less<>>, 2>;
+  struct Subscriptions {
+    std::array<std::set<std::string, std::less<>>, 2> names;  // by kind
+    std::size_t bytes = 0;
+  };
 
   std::array<Subscribers, 2> names_;  // by kind
-  std::unordered_map<std::uint64_t, Names> clients_;
+  std::unordered_map<std::uint64_t, Subscriptions> clients_;
   std::vector<Publication> publications_;
 };
 

@@ -20,6 +20,10 @@ void confirm(ReplyWriter& reply, std::string_view what, const std::string* name,
 
 template <PubSub::Kind kind>
 void Service::subscribe(Client& client, Arguments words, ReplyWriter& reply) {
+  std::size_t bytes = pubsub_.bytes_of(client.number);
+  for (const std::string_view word : words.subspan(1))
+    if (!pubsub_.has_subscribed(client.number, kind, word)) bytes += PubSub::bytes_of_name(word);
+  if (bytes > PubSub::kMostClientBytes) return reply.error("ERR the client has too many subscriptions");
   for (const std::string_view word : words.subspan(1)) {
     const std::string name(word);
     pubsub_.subscribe(client.number, kind, name);

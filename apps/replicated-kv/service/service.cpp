@@ -8,6 +8,18 @@
 
 namespace rdmc::kv {
 
+namespace {
+
+/// Removes the end of `text` from `at` on, and returns it.
+std::string take_from(std::string& text, std::size_t at) {
+  if (at == 0) return std::exchange(text, std::string());
+  std::string end = text.substr(at);
+  text.resize(at);
+  return end;
+}
+
+}  // namespace
+
 Service::Service(const ServiceOptions& options)
     : options_(options),
       databases_(std::make_unique<Databases>(options.seed)),
@@ -33,8 +45,8 @@ std::uint64_t Service::next_random() {
 Client& Service::connect(std::string address, Moment now) {
   ++connections_;
   auto& client = clients_[++last_client_];
-  client = std::make_unique<Client>(last_client_, std::move(address), parser_limits());
-  client->connected_at = client->last_request = now.steady;
+  client = std::make_unique<Client>(last_client_, std::move(address), parser_limits_);
+  client->connected_at = client->last_request = client->active_at = now.steady;
   if (is_alone()) use_default_user(*client);
   return *client;
 }
@@ -93,12 +105,13 @@ void Service::execute(Client& client, Moment now) {
 }
 
 void Service::execute_requests(Client& client) {
+  if (client.waits_for_space) return;
   client.is_stopped = false;
   while (!client.is_closing && !client.may_be_waiting) {
     if (!client.is_held) {
       if (is_full(client)) {
         client.is_stopped = true;
-        return;
+        return client.parser.shrink();
       }
       limit_parser(client);
       const auto status = client.parser.next();
@@ -113,9 +126,12 @@ void Service::execute_requests(Client& client) {
     }
     client.is_held = !handle(client, client.parser.words());
     if (!client.is_held) continue;
+    if (client.waits_for_space) return;
     if (std::ranges::find(held_, client.number) == held_.end()) held_.push_back(client.number);
     return;
   }
+  // It may wait for long.
+  client.parser.shrink();
 }
 
 bool Service::has_answered_all() const {
@@ -158,16 +174,21 @@ const Command* Service::check(Client& client, Arguments words) {
     if (const AclCommand* const called = acl_command_of(words);
         called != nullptr && called->is_subcommand() && !fits(called->arity, words.size()))
       return refuse("ERR wrong number of arguments for '" + std::string(called->name) + "' command");
-  if (!log_.failure.empty() && command->has(flag::kWrite)) {
-    statistics_.rejected(command->name);
-    return refuse("MISCONF Errors writing to the AOF file: " + log_.failure);
-  }
   return command;
+}
+
+/// Returns true if the request has got an error because the log cannot take writes at present.
+bool Service::refuses_writes(Client& client, const Command& command) {
+  if (log_.failure.empty() || !command.has(flag::kWrite)) return false;
+  if (client.is_in_multi) client.has_multi_error = true;
+  statistics_.rejected(command.name);
+  reply_error(client, "MISCONF Errors writing to the AOF file: " + log_.failure);
+  return true;
 }
 
 bool Service::handle(Client& client, Arguments words) {
   const Command* const command = check(client, words);
-  if (command == nullptr || deny(client, *command, words)) return true;
+  if (command == nullptr || deny(client, *command, words) || refuses_writes(client, *command)) return true;
   std::optional<std::vector<std::string>> changed;
   Words changed_words;
   if (command->has(flag::kClient)) {
@@ -180,7 +201,7 @@ bool Service::handle(Client& client, Arguments words) {
     }
   }
   ++requests_;
-  client.last_request = now_.steady;
+  client.last_request = client.active_at = now_.steady;
   client.last_command = command->name;
   if (!client.is_resp3 && !command->has(flag::kWhileSubscribed) && pubsub_.count(client.number) > 0) {
     reply_error(
@@ -277,6 +298,8 @@ void Service::run(const Command& command, Call& call) {
 }
 
 bool Service::run_data_command(Client& client, const Command& command, Arguments words) {
+  if (command.has(flag::kRead) && !may_take_space(client) && is_reply_long(client, command, words))
+    return wait_for_space(client);
   if (is_alone() && command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const Executing executing(executing_, &client);
   if (is_alone()) {
@@ -298,6 +321,7 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
   if (command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const bool is_read = command.has(flag::kRead);
   if (is_read && try_local_read(client, command, words)) return true;
+  if (is_read) expect_reply(client, command, words);
   Bytes& batch = batch_for(client.number, EntryKind::command);
   put_varint(batch, client.user);
   put_command(batch, client.database, client.is_resp3, is_read, words);
@@ -331,9 +355,9 @@ bool Service::try_local_read(Client& client, const Command& command, Arguments w
     ++local_reads_;
   }
   if (applied_ > stable_) {
-    put_ready(client, client.answers.end(),
-              {.position = applied_, .is_ready = true, .requests = 1, .bytes = client.output.substr(before)});
-    client.output.resize(before);
+    put_ready(
+        client, client.answers.end(),
+        {.position = applied_, .is_ready = true, .requests = 1, .bytes = take_from(client.output, before)});
     unstable_.push_back({applied_, client.number, now_.steady});
   }
   return true;

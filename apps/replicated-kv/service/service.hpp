@@ -131,6 +131,8 @@ class Service {
   /// Returns null if there is no such client.
   Client* find(std::uint64_t number);
   std::size_t clients() const { return clients_.size(); }
+  /// The bytes that the clients with much memory need (ClientMemory::total()).
+  std::size_t memory_of_clients() const { return memory_.total(); }
 
   // -- The order, for a server that is not alone --
 
@@ -211,6 +213,7 @@ class Service {
   /// Returns false if the request must wait.
   bool handle(Client& client, Arguments words);
   const Command* check(Client& client, Arguments words);
+  bool refuses_writes(Client& client, const Command& command);
   void reply_error(Client& client, std::string_view error);
   void resume_held();
   void run_client_command(Client& client, const Command& command, Arguments words);
@@ -270,6 +273,16 @@ class Service {
   void account(Client& client);
   void lose(Client& client);
   void check_limits();
+  void end_idle_clients();
+  // Replies that wait for space: service/reply_space.cpp.
+  void execute_for_size(const Client& client, const Command& command, Arguments words, ReplyWriter& reply);
+  bool is_reply_long(const Client& client, const Command& command, Arguments words);
+  bool is_reply_of_transaction_long(const Client& client);
+  bool may_take_space(const Client& client) const;
+  bool wait_for_space(Client& client);
+  std::optional<Milliseconds> next_space_at() const;
+  void serve_waiting_for_space();
+  void expect_reply(Client& client, const Command& command, Arguments words);
   void evict(std::uint64_t client);
   bool is_busy(const Client& client) const;
   static std::size_t expected_bytes(const Client& client);
@@ -326,7 +339,6 @@ class Service {
   static bool is_for_all_servers(const Command& command, Arguments words);
   bool is_authenticated(const Client& client) const { return client.user != 0 || users_.is_open(); }
   bool are_users_agreed() const { return users_.are_agreed() && !has_former_users_; }
-  RequestParser::Limits parser_limits() const;
   void limit_parser(Client& client) const;
   void use_default_user(Client& client) const;
   const User* user_of(std::uint64_t number) const;
@@ -420,6 +432,7 @@ class Service {
   LogInfo log_;
   bool wants_copy_ = false;
   ClientMemory memory_;
+  RequestParser::Limits parser_limits_;  // of clients that are authenticated
   Victims victims_;
   bool is_evicting_ = false;         // an event of this main that evicts keys is on its way
   bool has_proposed_limit_ = false;  // an event of this main with its limit is on its way
@@ -433,6 +446,10 @@ class Service {
   std::size_t most_used_ = 0;
   bool is_ending_ = false;
   Milliseconds next_limit_look_ = 0;
+  std::deque<std::uint64_t> waiting_for_space_;  // clients
+  std::uint64_t last_with_space_ = 0;            // the last one of them whose request was executed, and when
+  Milliseconds last_space_at_ = 0;
+  Milliseconds idle_after_ = 0, next_idle_look_ = 0;  // idle_after_ is 0 if clients may be idle for ever
   PubSub pubsub_;
   std::set<std::pair<Milliseconds, std::uint64_t>> waits_;  // the ends of waits, and the clients
   std::vector<std::uint64_t> resumed_;                      // clients that no longer wait

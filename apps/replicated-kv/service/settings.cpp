@@ -69,6 +69,7 @@ Settings::Settings() {
   settings_["slowlog-log-slower-than"] = {Kind::number, "10000", -1, INT64_MAX};
   settings_["slowlog-max-len"] = {Kind::number, "128", 0, 1'000'000};
   settings_["timeout"] = {Kind::number, "0", 0, INT32_MAX};
+  settings_["tcp-keepalive"] = {Kind::number, "300", 0, INT32_MAX};
   // From these sizes on, OBJECT ENCODING gives other names. They change nothing else.
   const auto limit = [&](const std::string& name, std::string value, std::int64_t least = 0) {
     settings_[name] = {Kind::size, std::move(value), least, INT64_MAX};

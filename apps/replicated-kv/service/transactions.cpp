@@ -25,7 +25,7 @@ void Service::queue_command(Client& client, Arguments words) {
 
 void Service::leave_multi(Client& client) {
   client.is_in_multi = client.has_multi_error = false;
-  client.queued = {};
+  client.queued = decltype(client.queued)();  // An assignment of {} would keep the memory.
   client.queued_bytes = 0;
 }
 
@@ -49,6 +49,7 @@ bool Service::run_exec(Client& client) {
     return refuse(client), true;
   }
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
+  if (!may_take_space(client) && is_reply_of_transaction_long(client)) return wait_for_space(client);
   const auto must_wait = [&](const auto& queued) {
     return must_wait_for_evictions(*find_command(queued[0]));
   };
@@ -113,6 +114,13 @@ void Service::execute_watch(VarintReader& in, const Origin& origin, Client* clie
   if (!in.is_good()) return;
   if (const auto denied = denial(origin.user, words, client, Occasion::now))
     return reject(*find_command(words[0]), *denied, reply);
+  // Every server keeps these keys, so all of them must take or refuse them at this point.
+  std::size_t bytes = databases_->watches().bytes_of(origin.client);
+  const auto& known = databases_->watches().keys_of(origin.client);
+  for (const std::string_view key : Arguments(words).subspan(1))
+    if (!known.contains({database, std::string(key)})) bytes += Watches::bytes_of_key(key);
+  if (bytes > Watches::kMostClientBytes)
+    return reject(*find_command(words[0]), "ERR the client watches too many keys", reply);
   for (const std::string_view key : Arguments(words).subspan(1)) {
     databases_->erase_if_expired(database, key, agreed_);
     databases_->watches().watch(origin.client, database, key);

@@ -37,21 +37,33 @@ bool Service::execute_waiting_command(const Origin& origin, const Command& comma
     if (client != nullptr && answer != nullptr) resume(*client);
     return false;
   }
+  // Every server keeps the waiting command, so all of them must take or refuse it at this point.
+  const std::size_t bytes = Waiter::bytes_of(encoded.words, call.waits_for);
+  if (bytes > Waiter::kMostBytes) {
+    reject(command, "ERR the command waits for too many keys", reply);
+    if (client != nullptr && answer != nullptr) resume(*client);
+    return false;
+  }
   databases_->waiters().add({.client = id,
                              .user = origin.user,
                              .database = encoded.database,
                              .is_resp3 = encoded.is_resp3,
                              .words = {encoded.words.begin(), encoded.words.end()},
                              .keys = {call.waits_for.begin(), call.waits_for.end()}});
-  if (answer != nullptr)
+  if (answer != nullptr) {
     answer->is_waiting = true;
-  else if (id.server == server_)
+    client->waiter_bytes = bytes;
+    account(*client);
+  } else if (id.server == server_) {
     stop_waiting(id.number, false);  // Nobody waits for the answer any more.
+  }
   return true;
 }
 
 void Service::resume(Client& client) {
   client.may_be_waiting = client.has_blocking_request = client.is_being_unblocked = false;
+  client.waiter_bytes = 0;
+  client.login.clear();
   waits_.erase({client.waits_until, client.number});
   resumed_.push_back(client.number);
 }

@@ -87,6 +87,26 @@ BOOST_AUTO_TEST_CASE(only_a_client_that_could_do_something_and_does_not_is_a_vic
   BOOST_TEST(memory.victim(2 * ClientMemory::kPatience).value() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(many_long_replies_that_are_not_read_end_the_patience) {
+  ClientMemory memory;
+  memory.set_limit(16 * kMegabyte);
+  const auto unread = [](std::size_t bytes) { return ClientMemory::Need{.bytes = bytes, .unread = bytes}; };
+  // One reply may have any length.
+  memory.update(1, unread(100 * kMegabyte), 0);
+  BOOST_TEST(!memory.victim(ClientMemory::kTurn).has_value());
+  memory.update(2, unread(10 * kMegabyte), 0);
+  BOOST_TEST(!memory.victim(ClientMemory::kTurn).has_value());
+  memory.update(3, unread(10 * kMegabyte), 0);
+  memory.update(4, {.bytes = 200 * kMegabyte, .is_sending = true}, 0);
+  BOOST_TEST(!memory.victim(ClientMemory::kTurn - 1).has_value());
+  BOOST_TEST(memory.victim(ClientMemory::kTurn).value() == 1u);
+  // A client that reads is no victim, and the time of a client begins when it has something to read.
+  memory.progress(1, ClientMemory::kProgress, ClientMemory::kTurn);
+  memory.update(2, reading(kMegabyte), 0);
+  memory.update(2, unread(10 * kMegabyte), ClientMemory::kTurn);
+  BOOST_TEST(memory.victim(ClientMemory::kTurn).value() == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(memory_of_clients_follows_random_changes) {
   // The total is that of all large clients, and as long as someone wants to send, someone may.
   std::uint64_t state = 1;
