@@ -114,6 +114,14 @@ class ThisHost(Documented):
         survivor = "rdmc_control survivor --store 10.0.0.1:16379 --key-file F"
         self.run_until(lambda: self.start(survivor, values={"network": network}), "the survivor is named")
         wait_until(lambda: ask(2, b"GET a") == b"$1\r\nc\r\n", "the service goes on with the data")
+        # With directories, the data survives the death of all three servers.
+        network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+        text += " --dir /var/lib/rdmc_kv"
+        for request, reply in ((b"SET a d", b"+OK\r\n"), (b"GET a", b"$1\r\nd\r\n")):
+            servers = [self.start(text, values={"network": network, "index": index}) for index in (1, 2, 3)]
+            wait_until(lambda: ask(1, request) == reply, "the three servers with directories answer")
+            for server in servers:
+                server.stop(signal.SIGKILL)
 
     @scenario("perf")
     def test_two_processes_are_measured_over_a_memif(self):

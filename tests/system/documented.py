@@ -85,6 +85,9 @@ COMMANDS = {
     "rdmc_kv serve": Here("kv", {"serve": "serve --listen {address}:6379"}),
     "rdmc_kv serve --listen 10.0.0.1:6379 --members '10.0.0.[1-3]:6379' --key-file F":
         Here("kv", {"10.0.0.1:6379": "{network}.{index}:6379", "10.0.0.[1-3]": "{network}.[1-3]"}),
+    "rdmc_kv serve --listen 10.0.0.1:6379 --members '10.0.0.[1-3]:6379' --key-file F --dir /var/lib/rdmc_kv":
+        Here("kv", {"10.0.0.1:6379": "{network}.{index}:6379", "10.0.0.[1-3]": "{network}.[1-3]",
+                    "/var/lib/rdmc_kv": "kv-{index}"}),
     "rdmc_control survivor --store 10.0.0.1:16379 --key-file F": Here("kv", {"10.0.0.1": "{network}.1"}),
     # Applications.
     "cc echo.c $(pkg-config --cflags-only-I --libs rdmc) -o echo": Here("sockets"),
