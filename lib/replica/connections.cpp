@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kService = "rank program";
 /// It increases when the greeting or the records change.
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr std::size_t kGreetingBytes = 16;
 
 peer::Bytes greeting(const Connections::Identity& own) {

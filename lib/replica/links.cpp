@@ -55,7 +55,7 @@ void Links::forget_all(peer::FabricThread& thread, ProcessId own) {
   dirty_.clear();
   failing_.clear();
   broken_.clear();
-  send_deferred_at_ = release_at_ = judge_at_ = Time::never();
+  send_deferred_at_ = release_at_ = chase_at_ = judge_at_ = Time::never();
   hold_.reset();
   connections_ = 0;
   thread_->engine().add(*this);
@@ -262,10 +262,13 @@ void Links::watch_hold(Time now) {
   const auto oldest = messenger_->oldest_hold();
   if (oldest != hold_) {
     hold_ = oldest;
-    const Duration patience = messenger_->do_worlds_cross() ? kHoldPatienceIfCrossed : kHoldPatience;
-    release_at_ = oldest ? now + patience : Time::never();
+    release_at_ = oldest ? now + kHoldPatience : Time::never();
+    chase_at_ = oldest ? now + kChasePeriod : Time::never();
   } else if (oldest && now >= release_at_) {
     messenger_->release_hold();
+  } else if (oldest && now >= chase_at_) {
+    chase_at_ = now + kChasePeriod;
+    messenger_->chase_hold();
   }
 }
 

@@ -32,10 +32,11 @@ class Links final : public Carrier, public engine::Poller {
   /// 0.2 ms, a program of four ranks on two cores took 1.5 times as long. Nobody waits for them: a message
   /// that its sender has not copied, and a quarter of a window of messages, are acknowledged at once.
   static constexpr Duration kDeferral = milliseconds(20);
-  /// A message that has not been seen by the other replicas holds messages back for at most this time. The
-  /// first value is for the usual case, in which a replica gets nothing from replicas with other numbers:
-  /// then the order matters only if one dies in this time. The second value is longer than kSilence.
-  static constexpr Duration kHoldPatience = milliseconds(50), kHoldPatienceIfCrossed = seconds(40);
+  /// A message that has not been seen by the other replicas holds messages back for at most this time. It is
+  /// longer than kSilence.
+  static constexpr Duration kHoldPatience = seconds(40);
+  /// While a hold lasts, it is chased once in this time.
+  static constexpr Duration kChasePeriod = milliseconds(50);
   /// Two replicas that have each sent a message that the other one has not sent have diverged if nothing new
   /// is sent for this time. In a program whose messages have different orders at its replicas, they may only
   /// wait for slow ranks. So this is long.
@@ -150,6 +151,7 @@ class Links final : public Carrier, public engine::Poller {
   Time send_deferred_at_ = Time::never();
   std::optional<std::uint64_t> hold_;  ///< Messenger::oldest_hold() in the last turn
   Time release_at_ = Time::never();    ///< when this hold ends at the latest
+  Time chase_at_ = Time::never();      ///< when this hold is chased next
   std::uint64_t sends_changed_ = 0;    ///< Messenger::sends_changed() in the last turn
   Time judge_at_ = Time::never();      ///< when replicas that wait have diverged
   Time perturb_at_ = Time::never();    ///< the next turn of the Perturbation

@@ -18,6 +18,7 @@ Messenger::Messenger(Carrier& carrier, std::unique_ptr<ReplicationProtocol> prot
       peers_(protocol_->layout().processes()),
       rank_failures_(protocol_->layout().ranks()),
       kept_bytes_(protocol_->layout().ranks()),
+      chases_(protocol_->layout().processes()),
       comparison_(protocol_->layout(), protocol_->self()) {}
 
 RequestId Messenger::id_of(std::uint32_t index) const {

@@ -174,10 +174,12 @@ class Messenger {
   /// The number of the oldest message that holds back messages of this process (see messenger_order.cpp), or
   /// nullopt if there is none.
   std::optional<std::uint64_t> oldest_hold() const;
-  /// True if processes may get messages from replicas with other numbers.
-  bool do_worlds_cross() const;
-  /// Ends the oldest hold. The driver must call this function if the same hold has lasted for a long time:
-  /// replicas that have received messages in different orders may wait for each other.
+  /// Replicas that have received messages in different orders may wait for each other. This function asks
+  /// the other processes whether the oldest hold is part of such a circle. If it is, the hold ends. The
+  /// driver must call it from time to time while the same hold lasts.
+  void chase_hold();
+  /// Ends the oldest hold, though another replica may need it. The driver must call this function if the same
+  /// hold has lasted for longer than a process that gives no sign of life counts as living.
   void release_hold();
 
   // -- Recovery: `parent` forks a process that takes the place of the dead process `process`. All processes
@@ -362,6 +364,10 @@ class Messenger {
   void answer_waiting(std::uint32_t channel);
   Result<void> handle(ProcessId from, const Question& question);
   Result<void> handle(ProcessId from, const Sighting& sighting);
+  bool do_worlds_cross() const;
+  void pass_chase(std::uint32_t origin, std::uint64_t number);
+  bool holds_back(ProcessId to, const Sight& sight);
+  Result<void> handle(ProcessId from, const Chase& chase);
 
   // Reports to the other replicas of this rank.
   void note_sent(Rank to, const Envelope& envelope, std::span<const std::byte> bytes);
@@ -421,10 +427,13 @@ class Messenger {
   };
   std::deque<Hold> holds_;  ///< in the order in which they have begun; only the first one counts
   std::uint64_t holds_ended_ = 0;
-  std::vector<ProcessId> held_;       ///< the peers whose messages are held back
-  std::size_t waiting_ = 0;           ///< the number of questions that cannot be answered yet
-  std::vector<Recovery> recoveries_;  ///< for which this process must be forked
-  std::uint64_t last_recovery_ = 0;   ///< the number of the last recovery that this process has learned of
+  std::uint64_t chase_ = 0;            ///< the number of the last chase of this process
+  std::uint64_t chased_hold_ = 0;      ///< of which hold it was: `holds_ended_` at that time
+  std::vector<std::uint64_t> chases_;  ///< by origin: the last chase that this process has passed on
+  std::vector<ProcessId> held_;        ///< the peers whose messages are held back
+  std::size_t waiting_ = 0;            ///< the number of questions that cannot be answered yet
+  std::vector<Recovery> recoveries_;   ///< for which this process must be forked
+  std::uint64_t last_recovery_ = 0;    ///< the number of the last recovery that this process has learned of
   struct EarlyFence {
     ProcessId from{};
     std::uint64_t number = 0;

@@ -12,6 +12,12 @@
 // a probe), the replica sends nothing more until all other replicas of its rank have seen the message. This
 // is a hold. Messages match in the order of their arrival, so the others then match it before all that it
 // causes.
+//
+// Replicas that have received messages in different orders can wait for each other: replica 0 of rank s waits
+// until replica 1 has seen z, replica 1 of rank t waits until replica 0 has seen a, and z and a are held back
+// by these holds. A chase finds such a circle, and nothing else. A hold must not end only because it has
+// lasted for some time: the other replica may be slow, and if a process then dies, it gets messages of
+// replicas that are ahead, before the one that has caused them.
 #include <algorithm>
 #include <utility>
 
@@ -69,6 +75,7 @@ std::optional<std::uint64_t> Messenger::oldest_hold() const {
   return holds_.empty() ? std::nullopt : std::optional(holds_ended_);
 }
 
+// True if processes may get messages from replicas with other numbers. The order then matters at once.
 bool Messenger::do_worlds_cross() const {
   const ReplicaSet own = set_of(protocol_->self().replica);
   for (std::uint32_t i = 0; i < protocol_->layout().ranks(); ++i) {
@@ -89,6 +96,60 @@ void Messenger::release_hold() {
     peer(to).is_held = false;
     if (!peer(to).failure) pump(to);
   }
+}
+
+void Messenger::chase_hold() {
+  if (holds_.empty() || do_worlds_cross()) return;
+  chased_hold_ = holds_ended_;
+  pass_chase(value_of(own_), ++chase_);
+}
+
+// Asks the replicas for which the oldest hold waits.
+void Messenger::pass_chase(std::uint32_t origin, std::uint64_t number) {
+  const Sight sight = holds_.front().sight;
+  const auto index = from_.find(sight.channel);
+  if (index == kNoIndex) return;
+  const auto seen = from_[index].seen;
+  for_each_replica(protocol_->living(own_rank_) & ~set_of(protocol_->self().replica),
+                   [&](std::uint32_t replica) {
+                     if (replica >= seen.size() || is_before(seen[replica], sight.sequence))
+                       note(protocol_->process(own_rank_, replica),
+                            Chase{.sight = sight, .origin = origin, .number = number});
+                   });
+}
+
+// True if the last message of the sight has not left for `to`, because of the oldest hold.
+bool Messenger::holds_back(ProcessId to, const Sight& sight) {
+  return std::ranges::any_of(peer(to).unsent, [&](std::uint32_t transfer) {
+    const Outgoing& message = outgoing_[transfers_[transfer].outgoing];
+    return message.envelope.context == sight.channel.context && message.envelope.tag == sight.channel.tag &&
+           message.envelope.sequence + 1 == sight.sequence && is_held(message.number);
+  });
+}
+
+Result<void> Messenger::handle(ProcessId from, const Chase& chase) {
+  const ChannelKey& channel = chase.sight.channel;
+  if (value_of(channel.rank) >= rank_failures_.size() || chase.origin >= peers_.size())
+    return fail(Errc::protocol_error, "a chase of a process that does not exist");
+  if (rank_of(from) == own_rank_) {
+    // This replica lacks the message. One of these replicas sends it to this one.
+    const auto index = from_.find(channel);
+    const std::uint32_t expected = index == kNoIndex ? 0 : from_[index].expected;
+    if (channel.rank == own_rank_ || has_ended(channel.context) || !is_before(expected, chase.sight.sequence))
+      return {};
+    for_each_replica(protocol_->living(channel.rank),
+                     [&](std::uint32_t replica) { note(protocol_->process(channel.rank, replica), chase); });
+    return {};
+  }
+  if (channel.rank != own_rank_) return fail(Errc::protocol_error, "a chase that is not for this rank");
+  if (!holds_back(from, chase.sight)) return {};
+  if (chase.origin == value_of(own_)) {
+    if (chase.number == chase_ && chased_hold_ == holds_ended_ && !do_worlds_cross()) release_hold();
+  } else if (chases_[chase.origin] < chase.number) {  // It passes here once.
+    chases_[chase.origin] = chase.number;
+    pass_chase(chase.origin, chase.number);
+  }
+  return {};
 }
 
 void Messenger::note(ProcessId to, const Record& notice) {

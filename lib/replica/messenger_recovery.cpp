@@ -237,6 +237,7 @@ void Messenger::become(ProcessId process) {
   const ProcessId parent = std::exchange(own_, process);
   protocol_->become(protocol_->replica(process));
   comparison_.become(protocol_->self().replica);
+  chase_ = last_recovery_ << 32;  // The dead process may have used smaller numbers.
   recoveries_.clear();
   early_fences_.clear();
   counters_ = {};

@@ -18,16 +18,17 @@ enum class Kind : std::uint8_t {
   sighting,
   fence,
   send_report,
-  sends_ended
+  sends_ended,
+  chase
 };
 
 constexpr std::size_t kEnvelopeBytes = 16, kAnnouncementBytes = kEnvelopeBytes + 16, kGrantBytes = 32,
                       kConsumedBytes = 8, kAcknowledgementBytes = 16, kSightBytes = 16, kFenceBytes = 16,
-                      kReportBytes = 16;
+                      kReportBytes = 16, kChaseBytes = kSightBytes + 16;
 static_assert(kEagerHeadBytes == kRecordHeadBytes + kEnvelopeBytes);
 static_assert(kSendReportHeadBytes == kRecordHeadBytes + kReportBytes);
 static_assert(kLongestRecordBytes == kRecordHeadBytes + kAnnouncementBytes &&
-              kAnnouncementBytes >= kGrantBytes);
+              kAnnouncementBytes >= kGrantBytes && kAnnouncementBytes >= kChaseBytes);
 
 void put(std::byte* out, const Envelope& envelope) {
   store_be(out, static_cast<std::uint32_t>(envelope.context));
@@ -118,6 +119,14 @@ std::size_t put_body(std::byte*, const SendsEnded&) {
   return 0;
 }
 
+std::size_t put_body(std::byte* out, const Chase& chase) {
+  put(out, chase.sight);
+  store_be(out + kSightBytes, chase.origin);
+  store_be(out + kSightBytes + 4, std::uint32_t{0});
+  store_be(out + kSightBytes + 8, chase.number);
+  return kChaseBytes;
+}
+
 Sight sight_at(const std::byte* from) {
   return {.channel = {.context = ContextId{load_be<std::uint32_t>(from)},
                       .rank = Rank{load_be<std::uint32_t>(from + 4)},
@@ -144,7 +153,8 @@ std::size_t encoded_bytes(const Record& record) {
                                      kSightBytes,
                                      kFenceBytes,
                                      0,
-                                     0};
+                                     0,
+                                     kChaseBytes};
   return kRecordHeadBytes + kBodies[record.index()];
 }
 
@@ -248,6 +258,15 @@ Result<Record> RecordReader::next() {
     case Kind::sends_ended:
       if (bytes != 0) break;
       return SendsEnded{};
+    case Kind::chase: {
+      if (bytes != kChaseBytes) break;
+      const Sight sight = sight_at(body.data());
+      if (sight.channel.tag < 0) return bad("record: a channel with an impossible tag");
+      if (load_be<std::uint32_t>(&body[kSightBytes + 4]) != 0) return bad("record: padding is not zero");
+      return Chase{.sight = sight,
+                   .origin = load_be<std::uint32_t>(&body[kSightBytes]),
+                   .number = load_be<std::uint64_t>(&body[kSightBytes + 8])};
+    }
     default: return bad("record: of an unknown kind");
   }
   return bad("record: of a wrong length");

@@ -104,6 +104,16 @@ struct Sighting {
   friend bool operator==(const Sighting&, const Sighting&) = default;
 };
 
+/// Finds out whether a hold can never end, because holds wait for each other (messenger_order.cpp). From a
+/// replica of the same rank, it asks why this replica has not seen the last one of these messages. From
+/// another rank, whose own rank the channel then names, it asks whether this process holds that message back.
+struct Chase {
+  Sight sight;
+  std::uint32_t origin = 0;  ///< the process with the first hold
+  std::uint64_t number = 0;  ///< increases from one chase of this process to the next
+  friend bool operator==(const Chase&, const Chase&) = default;
+};
+
 /// Asks the receiver to answer with the same record, with `is_answer` set, as soon as it has learned of the
 /// recovery with this number. All records that were sent before a fence, or before its answer, have then been
 /// handled at the other side.
@@ -142,7 +152,7 @@ struct SendsEnded {
 };
 
 using Record = std::variant<Eager, Announcement, Grant, Consumed, Acknowledgement, Question, Sighting, Fence,
-                            SendReport, SendsEnded>;
+                            SendReport, SendsEnded, Chase>;
 
 inline constexpr std::size_t kRecordHeadBytes = 8;
 /// The length of an Eager record with an empty message.

@@ -123,7 +123,8 @@ class Play final : public Carrier {
         Acknowledgement{
             .context = sight.channel.context, .tag = sight.channel.tag, .sequence = sight.sequence},
         Question{sight},
-        Sighting{sight}};
+        Sighting{sight},
+        Chase{.sight = sight, .origin = input.next() % 8U, .number = input.next()}};
     const Record& record = records[input.next() % std::size(records)];
     std::vector<std::byte> frame(encoded_bytes(record));
     encode(record, frame);

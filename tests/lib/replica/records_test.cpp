@@ -27,7 +27,7 @@ Sight any_sight() {
 
 /// `bytes` is the memory of the message of an Eager record.
 Record any_record(std::vector<std::byte>& bytes) {
-  switch (*rc::gen::inRange(0, 10)) {
+  switch (*rc::gen::inRange(0, 11)) {
     case 0:
       bytes.resize(*rc::gen::inRange<std::size_t>(0, 100), std::byte{7});
       return Eager{any_envelope(), bytes};
@@ -47,6 +47,10 @@ Record any_record(std::vector<std::byte>& bytes) {
                              .sequence = *rc::gen::arbitrary<std::uint32_t>()};
     case 4: return Question{any_sight()};
     case 5: return Sighting{any_sight()};
+    case 10:
+      return Chase{.sight = any_sight(),
+                   .origin = *rc::gen::arbitrary<std::uint32_t>(),
+                   .number = *rc::gen::arbitrary<std::uint64_t>()};
     case 6:
       return Fence{.number = *rc::gen::arbitrary<std::uint64_t>(), .is_answer = *rc::gen::arbitrary<bool>()};
     case 7: {

@@ -46,6 +46,8 @@ class ReplicaWorld {
       for (std::uint32_t i = 0; i < count(); ++i) {
         if (network_.is_dead(i)) continue;
         if (network_.draw(20) == 0 && processes_[i].runs) network_.messenger(i).send_deferred();
+        // The driver does this while a hold lasts. It may last for any number of rounds.
+        if (network_.draw(50) == 0 && processes_[i].runs) network_.messenger(i).chase_hold();
         if (network_.draw(is_in_recovery(i) ? options_.kills_in / 10 + 1 : options_.kills_in) == 0) kill(i);
       }
       if (options_.recovers) recover();
