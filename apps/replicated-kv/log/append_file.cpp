@@ -47,6 +47,7 @@ class UringFile final : public AppendFile {
 
   void begin(int file, std::uint64_t offset, std::span<const std::byte> bytes, bool syncs) override {
     is_busy_ = true;
+    has_sync_failed_ = false;
     file_ = file;
     end_ = offset + bytes.size();
     rest_ = bytes;
@@ -67,6 +68,7 @@ class UringFile final : public AppendFile {
       if (result < 0 && error_ == 0) error_ = -result;
       if (is_write && result == 0 && error_ == 0) error_ = ENOSPC;
       if (!is_write && result >= 0) syncs_ = false;
+      if (!is_write && result < 0) has_sync_failed_ = true;
     }
     if (!is_busy_ || requests_ > 0) return std::nullopt;
     if (error_ == 0 && (!rest_.empty() || syncs_)) {
@@ -145,9 +147,11 @@ class ThreadFile final : public AppendFile {
     eventfd_t ignored;
     ::eventfd_read(done_.get(), &ignored);
     const std::lock_guard lock(mutex_);
-    auto result = std::exchange(result_, std::nullopt);
-    if (result) is_busy_ = false;
-    return result;
+    auto outcome = std::exchange(outcome_, std::nullopt);
+    if (!outcome) return std::nullopt;
+    is_busy_ = false;
+    has_sync_failed_ = outcome->has_sync_failed;
+    return std::move(outcome->result);
   }
 
  private:
@@ -157,6 +161,10 @@ class ThreadFile final : public AppendFile {
     std::span<const std::byte> bytes;
     bool syncs = false;
   };
+  struct Outcome {
+    Result<void> result;
+    bool has_sync_failed = false;
+  };
 
   void run() {
     for (;;) {
@@ -165,26 +173,26 @@ class ThreadFile final : public AppendFile {
       if (!job_) return;
       const Job job = *std::exchange(job_, std::nullopt);
       lock.unlock();
-      auto result = perform(job);
+      auto outcome = perform(job);
       lock.lock();
-      result_ = std::move(result);
+      outcome_ = std::move(outcome);
       ::eventfd_write(done_.get(), 1);
     }
   }
 
-  static Result<void> perform(const Job& job) {
-    if (auto written = write_now(job.file, job.offset, job.bytes); !written) return written;
+  static Outcome perform(const Job& job) {
+    if (auto written = write_now(job.file, job.offset, job.bytes); !written) return {std::move(written)};
     while (job.syncs && ::fdatasync(job.file) != 0)
-      if (errno != EINTR) return refused(errno);
+      if (errno != EINTR) return {refused(errno), true};
     return {};
   }
 
   Descriptor done_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Job> job_;              // protected by mutex_
-  std::optional<Result<void>> result_;  // protected by mutex_
-  bool ends_ = false;                   // protected by mutex_
+  std::optional<Job> job_;          // protected by mutex_
+  std::optional<Outcome> outcome_;  // protected by mutex_
+  bool ends_ = false;               // protected by mutex_
   std::thread thread_;
 };
 
@@ -204,6 +212,14 @@ Result<void> AppendFile::write_now(int file, std::uint64_t offset, std::span<con
 void AppendFile::wait() const {
   pollfd one{.fd = descriptor(), .events = POLLIN, .revents = 0};
   while (::poll(&one, 1, -1) < 0 && errno == EINTR) {
+  }
+}
+
+Result<void> AppendFile::sync_now(int file) {
+  begin(file, 0, {}, true);
+  for (;;) {
+    if (auto result = finished()) return std::move(*result);
+    wait();
   }
 }
 

@@ -30,6 +30,11 @@ class AppendFile {
   static Result<void> write_now(int file, std::uint64_t offset, std::span<const std::byte> bytes);
   /// Returns the result of the write that has finished. An error says what the disk refused.
   virtual std::optional<Result<void>> finished() = 0;
+  /// True if the last error was that of a synchronization. The kernel may have dropped what it had got for
+  /// the file, and a later synchronization may still succeed. So the file must not be trusted any more.
+  bool has_sync_failed() const { return has_sync_failed_; }
+  /// Makes the file durable before it returns. No write must be on its way.
+  Result<void> sync_now(int file);
   /// Waits until finished() may have something.
   void wait() const;
   /// Waits until nothing is on its way.
@@ -37,7 +42,7 @@ class AppendFile {
   bool is_busy() const { return is_busy_; }
 
  protected:
-  bool is_busy_ = false;
+  bool is_busy_ = false, has_sync_failed_ = false;
 };
 
 }  // namespace rdmc::kv

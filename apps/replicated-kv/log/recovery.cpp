@@ -41,7 +41,25 @@ std::unexpected<Error> about(const Directory& directory, const std::string& name
   return fail(error.code, directory.path() + "/" + name + ": " + error.what);
 }
 
-/// Returns nullopt if the process died before the head was on disk.
+/// Returns the end of what the file has after this offset, without the zeros of space that was reserved.
+Result<std::uint64_t> end_of_content(FileSource& file, std::uint64_t offset) {
+  constexpr std::size_t kScannedBytes = 1 << 20;
+  std::vector<std::byte> piece(kScannedBytes);
+  std::uint64_t end = offset;
+  for (;;) {
+    const auto count = file.read(offset, piece);
+    if (!count) return std::unexpected(count.error());
+    for (std::size_t i = *count; i > 0; --i)
+      if (piece[i - 1] != std::byte{}) {
+        end = offset + i;
+        break;
+      }
+    if (*count < piece.size()) return end;
+    offset += *count;
+  }
+}
+
+/// Returns nullopt if the process died before the head was on disk. No frame is written before that.
 Result<std::optional<Opened>> open(const Directory& directory, const std::string& name) {
   auto descriptor = directory.open_file(name);
   if (!descriptor) return std::unexpected(descriptor.error());
@@ -49,8 +67,13 @@ Result<std::optional<Opened>> open(const Directory& directory, const std::string
   std::array<std::byte, kFileHeadBytes> bytes{};
   const auto count = opened.file->read(0, bytes);
   if (!count) return about(directory, name, count.error());
-  if (*count < bytes.size() || bytes == std::array<std::byte, kFileHeadBytes>{}) return std::nullopt;
-  const auto head = decode_file_head(bytes);
+  if (bytes == std::array<std::byte, kFileHeadBytes>{}) {
+    const auto end = end_of_content(*opened.file, 0);
+    if (!end) return about(directory, name, end.error());
+    if (*end == 0) return std::nullopt;
+    return about(directory, name, {Errc::corrupt, "the head at offset 0 is damaged"});
+  }
+  const auto head = decode_file_head(std::span(bytes).first(*count));
   if (!head) return about(directory, name, head.error());
   opened.head = *head;
   return opened;
@@ -85,6 +108,7 @@ Result<std::uint64_t> apply_log(const Directory& directory, const Opened& log, L
     const auto bytes = frames.next();
     if (!bytes) return about(directory, log.name, bytes.error());
     if (!*bytes) return offset;
+    if ((*bytes)->empty()) continue;  // It only says what was on disk.
     const auto event = decode_logged(**bytes);
     if (!event || event->position < place.position)
       return about(directory, log.name,
@@ -108,6 +132,7 @@ Result<Recovered> recover(const Directory& directory, LoggedState& state) {
     const auto bytes = load_copy(directory, name, state, found.place);
     if (!bytes) return std::unexpected(bytes.error());
     found.copy_bytes = *bytes;
+    found.used.push_back(name);
     found.last_number = first_log = number;
   }
   bool is_useless = false;
@@ -129,6 +154,13 @@ Result<Recovered> recover(const Directory& directory, LoggedState& state) {
                               ", but the files before it end at " + std::to_string(found.place.position)});
     const auto bytes = apply_log(directory, **log, state, found.place);
     if (!bytes) return std::unexpected(bytes.error());
+    const auto end = end_of_content(*(*log)->file, *bytes);
+    if (!end) return about(directory, name, end.error());
+    if (*end > *bytes)
+      found.complaints.push_back(directory.path() + "/" + name + ": " + std::to_string(*end - *bytes) +
+                                 " bytes at offset " + std::to_string(*bytes) +
+                                 " are left out, because a write was cut off there");
+    found.used.push_back(name);
     found.log_bytes += *bytes;
     ++found.logs;
   }

@@ -31,8 +31,10 @@ struct Recovered {
   StoredState place;              ///< of the state
   std::uint64_t last_number = 0;  ///< of any file
   std::uint64_t copy_bytes = 0, log_bytes = 0;
-  std::size_t logs = 0;              ///< the number of logs after the copy
-  std::vector<std::string> useless;  ///< files without anything that counts, which must be removed
+  std::size_t logs = 0;                 ///< the number of logs after the copy
+  std::vector<std::string> useless;     ///< files without anything that counts, which must be removed
+  std::vector<std::string> used;        ///< the files that were read; the disk may not have all of them yet
+  std::vector<std::string> complaints;  ///< what was left out, for people
 };
 
 /// Makes `state` the state that is on disk. The directory may be empty. Errors: corrupt if something is

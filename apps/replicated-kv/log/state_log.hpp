@@ -40,7 +40,9 @@ class StateLog {
  public:
   /// Reads what is on disk into `state`, which must exist longer. Errors: those of recover(), already_exists
   /// if another process uses the directory.
-  static Result<std::unique_ptr<StateLog>> open(const StateLogOptions& options, LoggedState& state);
+  /// `file` writes the logs; by default, it is AppendFile::make().
+  static Result<std::unique_ptr<StateLog>> open(const StateLogOptions& options, LoggedState& state,
+                                                std::unique_ptr<AppendFile> file = nullptr);
   ~StateLog();
 
   /// Adds an event that the state has just applied.
@@ -54,6 +56,10 @@ class StateLog {
   Result<void> restore();
   /// Waits until the disk has everything, or refuses it.
   void flush();
+  /// Like flush(), for the end of the process. Errors: the reason why the disk does not have everything.
+  Result<void> end();
+  /// True while a copy is written without which the disk does not have the state.
+  bool needs_copy() const { return !has_base_ && !is_void_ && copier_.is_busy(); }
 
   /// Begins to write what has been appended, if the disk is idle.
   void submit(Milliseconds now);
@@ -75,12 +81,16 @@ class StateLog {
   /// The reason why the log should get no more events at present, for people; or null. What was appended is
   /// kept, and is written as soon as that is possible.
   const std::string* failure() const { return failure_ ? &*failure_ : nullptr; }
-  /// True if an event could not be written.
-  bool is_refused() const { return failure_ && !writing_.empty() && !file_->is_busy(); }
+  /// True if something could not be written, or could not be made durable, until that has succeeded. Then
+  /// there is a failure(), too.
+  bool is_refused() const { return failure_ && (is_refused_ || is_distrusted_); }
   /// What went wrong since the last call, for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// Begins to write a copy soon, however short the log is.
-  void request_copy() { is_copy_wanted_ = true; }
+  void request_copy() {
+    is_copy_wanted_ = true;
+    copy_again_ = 0;
+  }
   void set_least_log_bytes(std::uint64_t bytes) { options_.least_log_bytes = bytes; }
   /// The bytes of the log since the newest copy was begun.
   std::uint64_t bytes() const { return log_bytes_; }
@@ -91,19 +101,32 @@ class StateLog {
   struct Segment {
     std::uint64_t number = 0, id = 0;
     Descriptor file;
-    bool has_durable_name = false;
+    // Its head is made durable first, then its name. No frame is written before that. So a log without a head
+    // has nothing that counts.
+    std::vector<std::byte> head;
+    bool has_durable_name = false, has_events = false, is_sealed = false;
     std::vector<std::byte> waiting;
-    std::uint64_t end = 0;  // of the file, with what waits
-    std::uint64_t written = 0, durable = 0, reserved = 0;
-    StoredState place;  // after its last event
+    std::uint64_t end = kFileHeadBytes;  // of the file, with what waits
+    std::uint64_t written = kFileHeadBytes, durable = 0, reserved = 0;
+    std::uint64_t seal = 0;  // the bytes at the end that only say what is on disk
+    StoredState place;       // after its last event
 
-    bool has_unsynced() const { return written > durable; }
+    bool has_unsynced() const { return written > durable + seal; }
   };
 
   StateLog(const StateLogOptions& options, Directory directory, LoggedState& state)
       : options_(options), directory_(std::move(directory)), state_(state) {}
   Result<void> start(const Recovered& found);
   Result<void> begin_segment(FileKind kind);
+  void drop_segments();
+  void stop_copy();
+  void lose_base(const StoredState& place);
+  void distrust(const Error& error, Milliseconds now);
+  void clear_failure();
+  bool can_seal() const;
+  void seal();
+  Result<void> begin_log_of_copy();
+  void fail_copy(const Error& error, Milliseconds now);
   bool is_copy_due(Milliseconds now) const;
   void begin_copy(Milliseconds now);
   void take_copy(Milliseconds now);
@@ -114,6 +137,7 @@ class StateLog {
   void write_at_once(Segment& segment, Milliseconds now);
   void refuse(const Error& error, Milliseconds now);
   void reserve(Segment& segment, Milliseconds now);
+  static void give_back(const Segment& segment);
   bool is_sync_due(Milliseconds now) const;
   std::uint64_t next_id();
 
@@ -140,9 +164,11 @@ class StateLog {
   std::uint64_t copy_number_ = 0, copy_bytes_ = 0, log_bytes_ = 0;
   std::size_t logs_ = 0;
   bool is_copy_wanted_ = false;
-  Milliseconds copy_again_ = 0;
+  Milliseconds copy_again_ = 0, copy_delay_ = 0;
 
   std::optional<std::string> failure_;
+  bool is_refused_ = false;     // the last write or synchronization has failed
+  bool is_distrusted_ = false;  // a synchronization has failed, and no copy was written since
   bool reserves_ = true;
   Milliseconds retry_at_ = 0, reserve_again_ = 0;
   std::vector<std::string> complaints_;

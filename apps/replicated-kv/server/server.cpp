@@ -128,10 +128,11 @@ class Disk {
 
   StateLog* log() { return log_.get(); }
 
-  /// Waits until the disk has everything. For the end of the server.
-  void flush() {
-    if (log_) log_->flush();
-  }
+  /// True while the server must go on, because the disk does not have its state before a copy is complete.
+  bool needs_copy() const { return log_ && log_->needs_copy(); }
+
+  /// Waits until the disk has everything. For the end of the server. Errors: the reason why it has not.
+  Result<void> end() { return log_ ? log_->end() : Result<void>(); }
 
   /// Must be called at the end of each turn. `now` is on the steady clock.
   void end_turn(Milliseconds now) {
@@ -281,8 +282,8 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     for (const std::string& warning : service.take_warnings()) log(LogLevel::warning, warning);
     sockets->write_changed(now);
     sockets->end_late_handshakes(now);
-    if (ending.has_begun() && ending.is_over(service, *sockets, replica, now))
-      return disk.flush(), Result<void>();
+    if (ending.has_begun() && ending.is_over(service, *sockets, replica, now) && !disk.needs_copy())
+      return disk.end();
   }
 }
 

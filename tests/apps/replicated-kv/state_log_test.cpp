@@ -1,143 +1,17 @@
 // The log of a server, with real files. The state is a list of numbers. At random moments, the files are
 // copied as they are, and the copy is opened: this is what a server finds that was killed at this moment.
-#include "apps/replicated-kv/log/state_log.hpp"
-
-#include <poll.h>
-#include <stdlib.h>
-
 #include <boost/test/unit_test.hpp>
 
-#include <array>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <random>
 
+#include "tests/apps/replicated-kv/logging_server.hpp"
 #include "tests/sampled.hpp"
 
 BOOST_AUTO_TEST_SUITE(state_log_test)
 
 using namespace rdmc;
 using namespace rdmc::kv;
-
-namespace {
-
-namespace fs = std::filesystem;
-using Numbers = std::vector<std::uint64_t>;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "rdmc-state-log-XXXXXX").string();
-    BOOST_REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
-class List final : public LoggedState {
- public:
-  void clear() override {
-    numbers.clear();
-    loaded_.clear();
-  }
-  bool load(std::span<const std::byte> piece) override {
-    loaded_.insert(loaded_.end(), piece.begin(), piece.end());
-    return true;
-  }
-  bool end_load(const StoredState&) override {
-    numbers.resize(loaded_.size() / sizeof(std::uint64_t));
-    std::memcpy(numbers.data(), loaded_.data(), loaded_.size());
-    return loaded_.size() % sizeof(std::uint64_t) == 0;
-  }
-  void apply(const OrderedEvent& event) override { numbers.push_back(event.random); }
-  void save(const std::function<void(std::vector<std::byte>)>& write) const override {
-    for (const std::uint64_t& number : numbers) {
-      const auto bytes = std::as_bytes(std::span(&number, 1));
-      write({bytes.begin(), bytes.end()});
-    }
-  }
-
-  Numbers numbers;
-
- private:
-  std::vector<std::byte> loaded_;
-};
-
-bool is_prefix(const Numbers& some, const Numbers& all) {
-  return some.size() <= all.size() && std::equal(some.begin(), some.end(), all.begin());
-}
-
-/// A log, its state, and the time.
-struct Server {
-  Server(const fs::path& directory, Syncs syncs, bool without_uring, std::uint64_t seed) {
-    auto opened = StateLog::open({.directory = directory.string(),
-                                  .syncs = syncs,
-                                  .least_log_bytes = 3000,
-                                  .seed = seed,
-                                  .without_uring = without_uring},
-                                 list);
-    BOOST_REQUIRE_MESSAGE(opened, opened.error().what);
-    log = std::move(*opened);
-  }
-
-  void append(std::uint64_t number, std::size_t length) {
-    const std::vector<std::byte> bytes(length, std::byte{7});
-    const OrderedEvent event{.position = log->place().position + number % 3,
-                             .epoch = 2,
-                             .own_number = 0,
-                             .time = static_cast<std::int64_t>(list.numbers.size()),
-                             .random = number,
-                             .bytes = bytes,
-                             .keeper = {}};
-    list.apply(event);
-    log->append(event);
-    positions.push_back(log->place().position);
-  }
-
-  /// One turn of a loop, which waits for the disk for up to `patience` milliseconds.
-  void turn(int patience) {
-    log->submit(now);
-    std::array<pollfd, 2> both{
-        {{log->descriptors().first, POLLIN, 0}, {log->descriptors().second, POLLIN, 0}}};
-    ::poll(both.data(), both.size(), patience);
-    now += 100;
-    log->work(now);
-  }
-
-  /// The number of events that are on disk. A state that was loaded may not be there yet.
-  std::size_t persisted() const {
-    return static_cast<std::size_t>(std::ranges::upper_bound(positions, log->persisted()) -
-                                    positions.begin());
-  }
-
-  List list;
-  std::unique_ptr<StateLog> log;
-  Milliseconds now = 1000;
-  std::vector<std::uint64_t> positions;  // after each number of the list
-};
-
-/// What a server finds that is started with a copy of the files.
-Numbers recovered(const fs::path& directory, const fs::path& copy) {
-  fs::remove_all(copy);
-  fs::create_directory(copy);
-  // The server goes on meanwhile: a file may be gone that was there.
-  std::vector<fs::path> files(fs::directory_iterator(directory), fs::directory_iterator{});
-  for (const fs::path& file : files) {
-    std::error_code ignored;
-    fs::copy_file(file, copy / file.filename(), ignored);
-  }
-  Server server(copy, Syncs::always, true, 1);
-  return server.list.numbers;
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(what_is_reported_to_be_on_disk_is_found_there) {
   std::size_t copies = 0, loads = 0, kills = 0;
