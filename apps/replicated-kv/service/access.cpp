@@ -170,7 +170,8 @@ void Service::execute_first_users(std::string_view bytes, std::uint64_t replaced
     users_have_changed(nullptr);
   }
   new_users_.clear();
-  if (acl_file_of(users_) != first_users_)
+  // The events of a log say nothing about the command line of this run.
+  if (order_ != nullptr && acl_file_of(users_) != first_users_)
     warnings_.emplace_back(
         "the service uses the users of another server's command line, which differ from those of this one");
 }
