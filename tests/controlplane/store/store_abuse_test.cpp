@@ -1,6 +1,8 @@
 // Tests attacks on nodes of the embedded store. The attackers are unauthenticated clients, and broken clients
 // that have the key. The nodes are real processes.
 #include <boost/test/unit_test.hpp>
+#include <memory>
+#include <vector>
 
 #include "controlplane/view/messages.hpp"
 #include "dataplane/base/random.hpp"
@@ -78,21 +80,31 @@ BOOST_FIXTURE_TEST_CASE(a_message_that_is_too_long_is_refused, Serving) {
   go_on();
 }
 
+/// The proposal is a right one, which all acceptors have accepted.
 BOOST_FIXTURE_TEST_CASE(a_proposal_that_is_said_again_later_changes_nothing, Serving) {
-  RawClient client_with_key = with_key(0);
-  BOOST_TEST_REQUIRE(client_with_key.is_up());
-  const Configuration configuration = client_with_key.ask(StateRequest{})->known;
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (std::size_t node = 0; node < 3; ++node) {
+    clients.push_back(std::make_unique<RawClient>(nodes.endpoints()[node], nodes.channel()));
+    BOOST_TEST_REQUIRE(clients.back()->is_up());
+  }
+  const Configuration configuration = clients[0]->ask(StateRequest{})->known;
   BOOST_TEST_REQUIRE(configuration.epoch > 0u);
-  // This ballot is higher than any ballot that the node may have promised.
-  const auto promised = client_with_key.ask(Prepare{"g", {configuration.epoch, 1 << 20, {1, 1}}});
-  const auto* const stands = std::get_if<Accepted>(&promised->body);
-  BOOST_TEST_REQUIRE(stands != nullptr);
-  const Accept again{"g", {{configuration.epoch, 1 << 20, {1, 1}}, stands->value}};
-  BOOST_TEST(std::holds_alternative<Done>(client_with_key.ask(again)->body));
-  BOOST_TEST(std::holds_alternative<Done>(client_with_key.ask(again)->body));
+  // This ballot is higher than any ballot that the nodes may have promised.
+  const Ballot ballot{configuration.epoch, 1 << 20, {1, 1}};
+  Accepted newest;
+  for (const auto& client_with_key : clients) {
+    const auto promised = client_with_key->ask(Prepare{"g", ballot});
+    const auto* const accepted = std::get_if<Accepted>(&promised->body);
+    BOOST_TEST_REQUIRE(accepted != nullptr);
+    if (newest.ballot < accepted->ballot) newest = *accepted;
+  }
+  const Accept again{"g", {ballot, newest.value}};
+  for (int times = 0; times < 2; ++times)
+    for (const auto& client_with_key : clients)
+      BOOST_TEST(std::holds_alternative<Done>(client_with_key->ask(again)->body));
   go_on();
   const view::View now = client.read("g").value();
-  static_cast<void>(client_with_key.ask(again));
+  for (const auto& client_with_key : clients) static_cast<void>(client_with_key->ask(again));
   BOOST_TEST((client.read("g").value() == now));
 }
 
