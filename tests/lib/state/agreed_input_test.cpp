@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(what_was_on_disks_survives_the_death_of_all) {
                               << begun << " times begun from disks, " << answered << " answered events");
   BOOST_TEST(begun > 50u);
   BOOST_TEST(wiped > 5u);
-  BOOST_TEST(answered > 1000u);
+  BOOST_TEST(answered > all_or(1000U, 200U));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
