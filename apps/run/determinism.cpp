@@ -43,7 +43,7 @@ struct Folder {
   std::string path;
 };
 
-/// What the runs have in common. A later run can only weaken it.
+/// A verdict is what the runs have in common. A later run can only weaken it.
 struct Verdict {
   struct Where {
     std::uint32_t rank = 0;

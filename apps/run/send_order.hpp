@@ -11,7 +11,7 @@
 
 namespace rdmc::run {
 
-/// How much of the sends of a rank is the same in two runs. The later values are weaker.
+/// A SendOrder says how much of the sends of a rank is the same in two runs. The later values are weaker.
 enum class SendOrder : std::uint8_t {
   process,  ///< all sends, in one order: the program is send-deterministic
   channel,  ///< the sends to each rank with each tag, but their order differs

@@ -90,8 +90,8 @@ class Messenger {
     /// If true, a send is complete only when all replicas of the receiver have the message (SDR-MPI,
     /// Algorithm 1, lines 12 to 14). Otherwise a short message is copied, and is complete at once.
     bool is_strict = false;
-    /// Which messages the replicas of a rank compare by a digest. Their lengths and numbers are always
-    /// compared (send_comparison.hpp).
+    /// This says which messages the replicas of a rank compare by a digest. Their lengths and numbers are
+    /// always compared (send_comparison.hpp).
     Verification verification{};
   };
 

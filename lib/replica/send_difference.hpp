@@ -22,7 +22,7 @@ constexpr bool is_collective(ContextId context) {
   return static_cast<std::uint32_t>(context) % 2 == 1;
 }
 
-/// What a replica has sent as one message. The digest is 0 if digests are not compared.
+/// A message that a replica has sent. The digest is 0 if digests are not compared.
 struct SentMessage {
   std::uint64_t bytes = 0, digest = 0;
   friend bool operator==(const SentMessage&, const SentMessage&) = default;

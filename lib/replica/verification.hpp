@@ -1,5 +1,5 @@
-// Which messages a run verifies: whether the replicas of a rank compare digests of what they send, and for
-// which messages they do not. A plain value; any thread may use it.
+// A Verification says which messages a run verifies: whether the replicas of a rank compare digests of what
+// they send, and for which messages they do not. It is a plain value, and any thread may use it.
 #pragma once
 
 #include <cstddef>

@@ -250,7 +250,7 @@ class AgreedInput {
   std::map<MemberId, std::optional<Epoch>> departed_;
   std::optional<Loading> loading_;
 
-  // What is on disk, here and at all replicas that must have it there.
+  // These members say what is on disk, here and at all replicas that must have it there.
   StoredState stored_;  ///< what the application had at first, if it still has it
   std::uint64_t loaded_ = 0, app_persisted_ = 0;
   std::uint64_t event_end_ = 0;  ///< the position after the last event, or after the loaded state

@@ -25,8 +25,8 @@ std::uint64_t AgreedInput::persisted_place() const {
   return app_persisted_ >= event_end_ ? position_ : app_persisted_;
 }
 
-/// What all replicas have on disk whose state is on disk, if these are enough. It stays true what happens
-/// later.
+/// If the state of enough replicas is on disk, then what all of these have on disk is durable. It stays
+/// durable, whatever happens later.
 void AgreedInput::advance_durable() {
   if (!config_.awaits_disk) return;
   hellos_[config_.member].persisted = persisted_place();

@@ -21,7 +21,7 @@ SINGLE = ["on", "off", "nopass", "resetpass", "reset", "allkeys", "resetkeys", "
           "%Q~a", "~has space", "&news.*", "&chan", "&", "+@nothing", "-@nothing", "+nothing", "-nothing", "+select|0", "+select|1", "-select|0",
           "+get|", "+get|a|b", "+config|nothing", "-config|nothing", "+config|get|x", "+", "-", "nonsense", "(", ")", "()", "(~s* +get)",
           "(%R~r* &c +@read)", "(+@all -@dangerous ~*)", "(nonsense)", "( ~t", "+set )", "(~* ~x)", "(>one)", "+GET", "-Config|Get", "+@String"]
-# What is sent as a user, or asked by ACL DRYRUN.
+# The test sends these as a user, or asks about them by ACL DRYRUN.
 REQUESTS = ["get a", "set a 1", "set a 1 get", "set w1 1 get", "mget a b w1", "copy r1 w1", "copy w1 r1", "lpush b 1", "hget a f", "hexists w f", "del a b x",
             "publish chan x", "publish news.a x", "subscribe chan", "psubscribe news.*", "psubscribe n*", "config get save", "config set save x",
             "client id", "client getname", "client kill type master", "select 0", "select 1", "acl whoami", "acl list", "acl nothing", "sort a by w* get r*", "sort r1 store w1",

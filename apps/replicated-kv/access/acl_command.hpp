@@ -1,7 +1,7 @@
-// What access control must know about a command: its categories, and which of its words are keys or channels.
-// The table has every command and subcommand of Redis 7.0, also those that this service does not have. So
-// rules and ACL files that were written for Redis mean the same here. The table is constant, and all servers
-// of a service must have the same one.
+// This table says what access control must know about a command: its categories, and which of its words are
+// keys or channels. The table has every command and subcommand of Redis 7.0, also those that this service
+// does not have. So rules and ACL files that were written for Redis mean the same here. The table is
+// constant, and all servers of a service must have the same one.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ inline constexpr std::array<std::string_view, 21> kCategoryNames = {
 /// Returns the bit of a category, or 0 if there is no such category. Upper and lower case are the same.
 std::uint32_t category_of(std::string_view name);
 
-/// What a command does with a key (Redis 7.0, "Key specifications", "flags").
+/// These flags say what a command does with a key (Redis 7.0, "Key specifications", "flags").
 namespace key_use {
 constexpr std::uint16_t kReadOnly = 1, kReadWrite = 2, kOverwrite = 4, kRemove = 8;
 /// The value is returned, copied or tested; changed by what it was; added to; or removed.
@@ -59,8 +59,8 @@ struct KeySpec {
   /// begins, which counts from the end if it is negative.
   int at = 0;
   std::string_view keyword = {};
-  /// Of a range: the last key, relative to the first one, or from the end if it is negative. `limit` n means
-  /// that only the first n-th part of the words are keys.
+  /// `last` is the last key of a range, relative to the first one, or from the end if it is negative. `limit`
+  /// n means that only the first n-th part of the words are keys.
   int last = 0, step = 1, limit = 0;
 };
 

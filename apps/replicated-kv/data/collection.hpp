@@ -38,7 +38,7 @@ struct Shared {
 
 class Collection {
  public:
-  /// What a collection needs beside its elements.
+  /// A collection needs these bytes beside its elements.
   static constexpr std::size_t kObjectBytes = 64;
 
   virtual ~Collection() { shared_->memory.subtract(kObjectBytes); }

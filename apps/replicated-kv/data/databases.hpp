@@ -65,7 +65,7 @@ class Databases {
   /// The keys that evict() has removed so far.
   std::uint64_t evicted() const { return evicted_; }
 
-  // What each replica counts for itself.
+  // Each replica counts the uses for itself.
   void use(Database::Entry& entry) {
     entry.value.usage = shared_->usage.used(entry.value.usage) & UsageClock::kMask;
   }

@@ -38,8 +38,8 @@ class Dictionary {
     std::uint32_t hash_ = 0, position_ = 0, size_ = 0;
   };
 
-  /// What an entry needs beside its key and what its value owns: its places in the table and among the
-  /// positions, too.
+  /// An entry needs these bytes beside its key and what its value owns. Its places in the table and among the
+  /// positions are counted, too.
   static constexpr std::size_t kEntryBytes = sizeof(Entry) + 2 * sizeof(void*);
 
   /// `seed` should be random, so that nobody can choose keys with equal hash values.

@@ -11,7 +11,7 @@
 namespace rdmc::kv {
 
 struct MemoryLimit {
-  /// Which keys are evicted first. The numbers are in saved states.
+  /// A policy says which keys are evicted first. The numbers are in saved states.
   enum class Policy : std::uint8_t {
     none = 0,
     least_recent = 1,

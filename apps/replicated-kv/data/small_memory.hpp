@@ -20,7 +20,7 @@ class SmallMemory {
   /// An object says what it needs. It must not count memory that it only keeps for later.
   void add(std::size_t bytes) { used_ += bytes; }
   void subtract(std::size_t bytes) { used_ -= bytes; }
-  /// What all objects need.
+  /// Returns the bytes that all objects need.
   std::size_t used() const { return used_; }
 
  private:

@@ -1,6 +1,6 @@
-// How recently or how often a key was used, in 24 bits, as Redis keeps it. It serves the choice of the keys
-// that a server evicts. It is no part of what the replicas keep alike: each server has its own, because the
-// main answers reads that the others do not see. The functions are pure.
+// This clock says how recently or how often a key was used, in 24 bits, as Redis keeps it. It serves the
+// choice of the keys that a server evicts. It is no part of what the replicas keep alike: each server has its
+// own, because the main answers reads that the others do not see. The functions are pure.
 //
 //   usage := with a policy for the least recently used keys: the time of the last use in seconds
 //            with a policy for the least frequently used keys: a time in minutes (16 bits), counter (8 bits)

@@ -46,7 +46,7 @@ std::vector<std::byte> encode(const FileHead& head);
 /// Errors: corrupt; version_mismatch.
 Result<FileHead> decode_file_head(std::span<const std::byte> bytes);
 
-/// Where the frames of a file are put.
+/// This is the place where the next frame of a file is put.
 struct FramePlace {
   std::uint64_t id = 0;       ///< of the file
   std::uint64_t offset = 0;   ///< of the frame in the file

@@ -20,7 +20,7 @@
 
 namespace rdmc::kv {
 
-/// When events are forced to the disk.
+/// This option says when events are forced to the disk.
 enum class Syncs : std::uint8_t { always, every_second, never };
 /// The names of Redis.
 constexpr const char* to_string(Syncs syncs) {
@@ -84,7 +84,7 @@ class StateLog {
   /// True if something could not be written, or could not be made durable, until that has succeeded. Then
   /// there is a failure(), too.
   bool is_refused() const { return failure_ && (is_refused_ || is_distrusted_); }
-  /// What went wrong since the last call, for people.
+  /// Returns what went wrong since the last call, in words for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// Begins to write a copy soon, however short the log is.
   void request_copy() {

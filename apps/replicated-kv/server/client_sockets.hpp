@@ -41,7 +41,7 @@ class ClientSockets {
   void stop_listening();
   /// Ends all connections.
   void close_all();
-  /// What an operator should know since the last call.
+  /// Returns what an operator should know, and was not returned by an earlier call.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// The address on which the clients connect, without and with TLS.
   const Address& address() const { return plain_.address; }

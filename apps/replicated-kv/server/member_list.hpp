@@ -1,6 +1,7 @@
-// What must be the same at all servers of a service: the list of the servers, and some options. A server with
-// another list could take the place of a healthy server among those that keep the view. If only some servers
-// wait for their disks, the others wait for them in vain. So a server asks the others before it takes part.
+// Some things must be the same at all servers of a service: the list of the servers, and some options. A
+// server with another list could take the place of a healthy server among those that keep the view. If only
+// some servers wait for their disks, the others wait for them in vain. So a server asks the others before it
+// takes part.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ inline constexpr char kAfterMembers = ';';
 
 /// The addresses, with commas between them.
 std::string to_string(const std::vector<Address>& members);
-/// What must be the same, as one word. It begins with the members, and kAfterMembers follows.
+/// Returns what must be the same, as one word. It begins with the members, and kAfterMembers follows.
 std::string describe_service(const ServeOptions& options);
 /// Asks the other servers whether they have the same. A server that does not answer within 3 s is left out.
 /// Errors: invalid_argument if a server has something else.

@@ -216,10 +216,9 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (!epoll) return fail_errno("epoll_create1", errno);
   Disk disk;
   if (auto opened = disk.open(options, seed, service, epoll.get()); !opened) return opened;
-  if (auto replacing = first_users(options, has_acl_file, service.users()); !replacing)
-    return std::unexpected(replacing.error());
-  else
-    service.replace_users(*replacing);
+  const auto replacing = first_users(options, has_acl_file, service.users());
+  if (!replacing) return std::unexpected(replacing.error());
+  service.replace_users(*replacing);
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
   if (!sockets) return std::unexpected(sockets.error());
   service.settings().fix("maxclients", std::to_string(most_clients));

@@ -65,7 +65,7 @@ Status status_of(const std::string& address, const Credentials& credentials) {
   return status;
 }
 
-/// How many positions of the order a server is behind the main.
+/// Returns by how many positions of the order a server is behind the main.
 std::optional<std::uint64_t> lag_of(const Status& status, const Status* main) {
   if (!status.fields || main == nullptr) return std::nullopt;
   const std::uint64_t ahead = main->number("master_repl_offset"), own = status.number("master_repl_offset");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kNotAuthenticated = "NOAUTH Authentication required.";
 
-/// What is read from a client that is not authenticated. It cannot make the server keep much.
+/// A client that is not authenticated cannot make the server keep more than this.
 constexpr RequestParser::Limits kUnauthenticated{.bulk_bytes = 16 << 10, .words = 10};
 
 std::string text_of_denial(Permission permission, std::string_view command, bool is_at_exec) {
@@ -40,7 +40,8 @@ void Service::limit_parser(Client& client) const {
   client.parser.limits() = is_authenticated(client) ? parser_limits_ : kUnauthenticated;
 }
 
-/// Who has acted as the default user without a password goes on as the default user when it gets one.
+/// A client that has acted as the default user without a password stays the default user when this user gets
+/// a password.
 void Service::use_default_user(Client& client) const {
   if (client.user == 0 && users_.is_open()) client.user = Users::kDefaultNumber;
 }

@@ -27,7 +27,7 @@ class ClientMemory {
   static constexpr Milliseconds kTurn = 1000;
   static constexpr Milliseconds kPatience = 10'000;
 
-  /// What a client needs now.
+  /// The need of a client at one time.
   struct Need {
     std::size_t bytes = 0;
     std::size_t unread = 0;     ///< of these, the bytes that the client could read now

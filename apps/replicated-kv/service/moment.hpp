@@ -1,4 +1,5 @@
-// What the clocks of a server say at one moment. Service has no clock, so its driver passes a moment in.
+// A Moment is what the clocks of a server say at one time. Service has no clock, so its driver passes a
+// moment in.
 #pragma once
 
 #include "apps/replicated-kv/data/database.hpp"

@@ -48,7 +48,7 @@ bool Service::wait_for_space(Client& client) {
   return false;
 }
 
-/// When the next request that waits for space may be executed.
+/// Returns when the next request that waits for space may be executed.
 std::optional<Milliseconds> Service::next_space_at() const {
   if (waiting_for_space_.empty()) return std::nullopt;
   const auto last = memory_.large().find(last_with_space_);

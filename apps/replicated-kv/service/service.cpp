@@ -281,7 +281,7 @@ void Service::run(const Command& command, const RunOptions& options, Arguments w
   run(command, call);
 }
 
-/// What other servers have submitted is not counted here.
+/// Commands that other servers have submitted are not counted here.
 void Service::run(const Command& command, Call& call) {
   if (call.reply.is_muted()) {
     command.run(call);

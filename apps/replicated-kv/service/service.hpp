@@ -48,7 +48,7 @@ class Order {
   virtual bool may_answer(std::uint64_t applied) const = 0;
 };
 
-/// What a process needs, for INFO.
+/// These are the facts about the process that INFO shows.
 struct ProcessFacts {
   std::size_t resident_bytes = 0;
   std::uint64_t user_microseconds = 0, system_microseconds = 0;
@@ -85,7 +85,7 @@ struct ServiceInfo {
   std::uint64_t pid = 0;
 };
 
-/// What the server's log tells about itself.
+/// The server's log tells this about itself.
 struct LogInfo {
   bool is_there = false;
   bool is_copying = false;
@@ -148,7 +148,7 @@ class Service {
   void save(const std::function<void(std::vector<std::byte>)>& write, bool with_usage = false) const;
   /// Returns false if the loaded bytes are wrong.
   bool on_load(const LoadState& load);
-  /// What becomes of the state when the order ends.
+  /// This says what becomes of the state when the order ends.
   enum class AtEnd : std::uint8_t {
     drop_state,  ///< the server begins again without a state
     keep_state   ///< the server begins again with this state, because its log has it
@@ -172,14 +172,14 @@ class Service {
   /// users of the state, also at the other servers. Until then, requests get the error LOADING.
   void replace_users(const Users& users);
   const Users& users() const { return users_; }
-  /// What an operator should know, since the last call.
+  /// Returns what an operator should know, and was not returned by an earlier call.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
   /// The limit of memory that this server proposes as the first main, in the words of CONFIG SET. A server
   /// that is alone has this limit. The words must be valid.
   void set_memory_limit(std::string_view most, std::string_view policy);
 
-  /// What a monitor wants to know.
+  /// Returns what a monitor such as Prometheus wants to know.
   std::vector<Figure> figures() const;
 
   Databases& databases() { return *databases_; }
@@ -308,7 +308,7 @@ class Service {
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
                      const OrderedEvent& event);
   void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
-  /// Who gave a request, as all servers know it.
+  /// The origin of a request, as all servers know it.
   struct Origin {
     ClientId client;
     std::uint64_t user = 0;  ///< the number, or 0
@@ -332,8 +332,8 @@ class Service {
   Answer* waiting_answer(const ClientId& id);
 
   // Access control: service/access.cpp, service/logins.cpp and service/acl_commands.cpp.
-  /// Where a command of the client is executed: at once at this server; in the order of events, at this
-  /// server alone or at all servers; or in the order because the client logs in.
+  /// A command of a client is executed at one of these places: at once at this server; in the order of
+  /// events, at this server alone or at all servers; or in the order because the client logs in.
   enum class Place : std::uint8_t { here, order_local, order_all, order_login };
   static Place place_of(const Command& command, Arguments words);
   static bool is_for_all_servers(const Command& command, Arguments words);

@@ -1,4 +1,4 @@
-// What a server counts about the commands of its clients: how often each was called and how long it took,
+// A server counts this about the commands of its clients: how often each was called and how long it took,
 // which errors there were, and the slowest ones. Nothing of it is kept alike at the servers, and no reply of
 // a command of the databases follows from it. One thread uses it.
 #pragma once

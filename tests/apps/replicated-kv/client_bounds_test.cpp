@@ -1,5 +1,5 @@
-// What one client may make a server keep: names, watched keys, subscriptions, keys that it waits for, and
-// long lines.
+// These tests are about the things that one client may make a server keep: names, watched keys,
+// subscriptions, keys that it waits for, and long lines.
 #include <boost/test/unit_test.hpp>
 
 #include <string>

@@ -127,7 +127,7 @@ struct Server {
   std::vector<std::uint64_t> positions;  // after each number of the list
 };
 
-/// What a server finds that is started with a copy of the files.
+/// Returns what a server finds that is started with a copy of the files.
 inline Numbers recovered(const fs::path& directory, const fs::path& copy) {
   fs::remove_all(copy);
   fs::create_directory(copy);

@@ -15,7 +15,7 @@ using namespace rdmc::kv;
 
 namespace {
 
-/// What is done with files, and what they refuse.
+/// A file that notes what is done with it, and that can refuse it.
 class WatchedFile final : public AppendFile {
  public:
   struct Record {

@@ -1,4 +1,5 @@
-// How long a process waits for the news that the process at the other end of a broken link is dead.
+// These tests are about how long a process waits for the news that the process at the other end of a broken
+// link is dead.
 #include "lib/replica/broken_links.hpp"
 
 #include <boost/test/unit_test.hpp>
