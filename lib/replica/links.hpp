@@ -112,7 +112,8 @@ class Links final : public Carrier, public engine::Poller {
 
   std::size_t work(Time now) override;
   Time next_deadline() const override {
-    return failing_.empty() ? std::min({send_deferred_at_, release_at_, judge_at_, perturb_at_}) : Time{};
+    return failing_.empty() ? std::min({send_deferred_at_, release_at_, chase_at_, judge_at_, perturb_at_})
+                            : Time{};
   }
   void on_out_of_memory() override;
 

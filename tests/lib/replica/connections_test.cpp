@@ -24,7 +24,10 @@ constexpr Duration kPatience = seconds(100);
 
 class Process {
  public:
-  Process(const control::ClusterKey& key, std::uint32_t number) : own_{number} {
+  /// By default, each process is a rank.
+  Process(const control::ClusterKey& key, std::uint32_t number,
+          const Layout& layout = *Layout::uniform(kProcesses, 1))
+      : own_{number} {
     const auto loop = context_.loop();
     BOOST_REQUIRE(loop.has_value());
     loop_ = *loop;
@@ -40,17 +43,18 @@ class Process {
     {
       const Driver::Call call(driver_.get());
       links_ = std::make_unique<Links>(
-          driver_->thread(), own_, kProcesses,
+          driver_->thread(), own_, layout.processes(),
           [this](ProcessId to, Links::Incarnation incarnation, fabric::ConnectionBlob blob) {
             connections_->dial(to, incarnation, std::move(blob));
           });
-      messenger_.emplace(*links_,
-                         *make_protocol("sdr", *Layout::uniform(kProcesses, 1), {.rank = Rank{number}}));
+      messenger_.emplace(*links_, *make_protocol("sdr", layout, layout.replica(own_)));
       links_->serve(*messenger_);
-      messenger_->add_context(kWorld, {Rank{0}, Rank{1}}, number);
+      std::vector<Rank> ranks;
+      for (std::uint32_t rank = 0; rank < layout.ranks(); ++rank) ranks.push_back(Rank{rank});
+      messenger_->add_context(kWorld, ranks, value_of(layout.rank(own_)));
     }
-    connections_ =
-        std::make_shared<Connections>(*driver_, *links_, *peers_, Connections::Identity{own_}, kProcesses);
+    connections_ = std::make_shared<Connections>(*driver_, *links_, *peers_, Connections::Identity{own_},
+                                                 layout.processes());
     const auto address = connections_->listen(local);
     BOOST_REQUIRE(address.has_value());
     address_ = *address;
@@ -73,6 +77,11 @@ class Process {
   void turn() {
     Driver::Call call(driver_.get());
     call.turn(milliseconds(1));
+  }
+  /// The longest time for which this process may sleep.
+  Duration longest_sleep() {
+    const Driver::Call call(driver_.get());
+    return links_->next_deadline() - monotonic_now();
   }
   /// Returns when the control loop has done what was posted to it.
   void wait_for_loop() {
@@ -117,6 +126,35 @@ BOOST_AUTO_TEST_CASE(a_dial_before_the_addresses_are_known_waits_for_them) {
   const auto result = sender.with_messenger([&](Messenger& own) { return own.take(send); });
   BOOST_TEST(result.has_value(), (result ? "" : result.error().what));
   BOOST_TEST((into == bytes));
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_sleeps_wakes_to_chase_its_hold) {
+  // Rank 1 sends to both replicas of rank 0. The second one does not exist, so it never sees the message.
+  const auto key = *control::ClusterKey::generate();
+  const Layout layout = *Layout::of({2, 1});
+  Process receiver(key, 0, layout), sender(key, 2, layout);
+  for (Process* process : {&sender, &receiver})
+    process->connections().set_addresses(
+        {receiver.address(), Address::ipv4(127, 0, 0, 1, 1), sender.address()});
+  BOOST_TEST((receiver.longest_sleep() > Links::kChasePeriod));
+  const std::byte sent{7};
+  std::byte received{};
+  sender.with_messenger([&](Messenger& own) { own.send(kWorld, std::span(&sent, 1), 0, 0); });
+  const auto receive = receiver.with_messenger(
+      [&](Messenger& own) { return own.receive(kWorld, std::span(&received, 1), Messenger::kAny, 0); });
+  const auto is_complete = [&] {
+    return receiver.with_messenger([&](Messenger& own) { return own.is_complete(receive); });
+  };
+  for (const Time latest = monotonic_now() + kPatience; !is_complete() && monotonic_now() < latest;) {
+    sender.turn();
+    receiver.turn();
+  }
+  receiver.with_messenger([&](Messenger& own) {
+    BOOST_TEST_REQUIRE(own.take(receive).has_value());
+    BOOST_TEST_REQUIRE(own.oldest_hold().has_value());
+  });
+  receiver.turn();
+  BOOST_TEST((receiver.longest_sleep() <= Links::kChasePeriod));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
