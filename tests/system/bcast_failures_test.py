@@ -30,6 +30,9 @@ BOUND = 12.0
 # death may cause for the survivors.
 LEAST_SECONDS = SIZE * 8 / 100e6
 MOST_DELAY = 1.0
+# A busy machine can take the processors from all processes for a second or more. So a transfer that was delayed too long
+# is repeated this number of times.
+ATTEMPTS = 5
 
 
 class Receivers(BcastCase):
@@ -56,20 +59,26 @@ class Receivers(BcastCase):
         self.assertEqual(transfer.summary["seconds"], max(times), "the time of those that have it")
         self.assertFalse((agents[1].root / "copy").exists(), "half a file under the final name")
 
-    def assert_hardly_delayed(self, transfer):
-        self.assertGreater(transfer.summary["seconds"], 0.9 * LEAST_SECONDS, "the rate was not kept")
-        delay = transfer.summary["seconds"] - LEAST_SECONDS
-        if delay >= MOST_DELAY:  # A busy machine delays transfers in which nobody dies, too.
-            usual = self.send(self.file(SIZE), "undisturbed", "--limit-rate", RATE, to=self.agents(4))
-            delay -= 2 * max(0, usual.summary["seconds"] - LEAST_SECONDS)
-        self.assertLess(delay, MOST_DELAY, str(transfer))
+    def strike_and_delay_hardly(self, number, moment, *options):
+        """Strikes as `strike` does. The survivors must have the file, and must not be delayed for more than MOST_DELAY.
+        Returns the agents."""
+        for _ in range(ATTEMPTS):
+            source, agents, transfer = self.strike(number, moment, *options)
+            self.assert_survivors_have_it(source, agents, transfer)
+            self.assertGreater(transfer.summary["seconds"], 0.9 * LEAST_SECONDS, "the rate was not kept")
+            delay = transfer.summary["seconds"] - LEAST_SECONDS
+            if delay >= MOST_DELAY:  # A busy machine delays transfers in which nobody dies, too.
+                usual = self.send(self.file(SIZE), "undisturbed", "--limit-rate", RATE, to=self.agents(4))
+                delay -= 2 * max(0, usual.summary["seconds"] - LEAST_SECONDS)
+            if delay < MOST_DELAY:
+                return agents
+            agents[1].signal(signal.SIGCONT)  # A stopped agent could not end.
+        self.fail(f"The survivors were delayed in each of {ATTEMPTS} attempts. The last one: {transfer}")
 
     def test_killed(self):
         for moment in MOMENTS:
             with self.subTest(moment=moment):
-                source, agents, transfer = self.strike(signal.SIGKILL, moment)
-                self.assert_survivors_have_it(source, agents, transfer)
-                self.assert_hardly_delayed(transfer)
+                agents = self.strike_and_delay_hardly(signal.SIGKILL, moment)
                 self.assert_killed_agent_tidies_when_it_is_back(agents[1])
 
     def assert_killed_agent_tidies_when_it_is_back(self, agent):
@@ -81,9 +90,7 @@ class Receivers(BcastCase):
     def test_stopped_for_good(self):
         for moment in MOMENTS[1:]:
             with self.subTest(moment=moment):
-                source, agents, transfer = self.strike(signal.SIGSTOP, moment, "--suspect-after", "500ms")
-                self.assert_survivors_have_it(source, agents, transfer)
-                self.assert_hardly_delayed(transfer)
+                agents = self.strike_and_delay_hardly(signal.SIGSTOP, moment, "--suspect-after", "500ms")
                 agents[1].signal(signal.SIGCONT)
                 self.assert_nothing_in(agents[1].root)
                 self.assert_usable(agents)

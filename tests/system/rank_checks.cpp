@@ -488,7 +488,7 @@ void sends_elsewhere() {
 /// two runs, but not the messages to each rank.
 void replies() {
   Communicator& world = the_job->world();
-  constexpr int kMessages = 50;
+  constexpr int kMessages = 15;
   std::uint64_t value = 0;
   const auto bytes = bytes_of(std::span(&value, 1));
   if (world.rank() != 0) {
