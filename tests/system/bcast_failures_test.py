@@ -19,8 +19,10 @@ SIZE = 32 * MIB
 RATE = "100m"
 # The fault strikes when some receiver has this fraction of the file.
 MOMENTS = (0.0, 0.1, 0.5, 0.8)
-# Makes writes so slow that the other receivers have the file long before: 256 blocks of 128 KB take 10.3 s.
+# Makes writes so slow that the other receivers have a file of SLOW_SIZE bytes long before: 128 blocks of 128 KB take
+# 5.1 s.
 SLOW_DISK = {"LD_PRELOAD": os.environ["RDMC_SLOW_DISK"], "ASAN_OPTIONS": "verify_asan_link_order=0"}
+SLOW_SIZE = 16 * MIB
 # The limit in seconds from the fault until the receiver with the slow disk has the file.
 SURVIVORS_BOUND = 20.0
 # The limit in seconds from the fault to the end of rdmc_bcast. It includes the rest of the transfer at the
@@ -242,7 +244,7 @@ class Survivors(BcastCase):
         file and this agent does not have it."""
         for _ in range(5):  # On a busy machine, the slow agent may be ready before this process sees the others.
             agents = [*self.agents(3), self.agent(environment=SLOW_DISK)]
-            source = self.file(SIZE)
+            source = self.file(SLOW_SIZE)
             # For each write, a slow disk takes the same time. So the block size determines how long the file
             # takes.
             transfer = self.start(source, "copy", "--block-size", "128K", *options, to=agents)
@@ -338,7 +340,7 @@ class Local(BcastCase):
 
     def test_the_sender_is_killed_when_a_receiver_has_everything(self):
         copies = self.folder / "copies"
-        source = self.file(SIZE)
+        source = self.file(SLOW_SIZE)
         transfer = self.start(source, copies, "--local", 4, environment=SLOW_DISK)
         wait_until(lambda: list(copies.glob("*/source.bin")), "somebody has the file")
         transfer.process.kill()

@@ -85,7 +85,7 @@ class ThisHost(Documented):
 
     @scenario("determinism_check")
     def test_an_example_of_a_rank_program_is_found_send_deterministic(self):
-        text = "build/apps/run/rdmc_run -n 4 --check-determinism build/apps/run/rdmc_example_cg --size 50 --iterations 30"
+        text = "build/apps/run/rdmc_run -n 4 --check-determinism build/apps/run/rdmc_example_cg --size 50 --iterations 8"
         self.assertRegex(self.run_documented(text), r"(?m)^send-deterministic: ")
 
     @scenario("kv")

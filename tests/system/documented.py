@@ -80,7 +80,7 @@ COMMANDS = {
     "build/bench/rdmc_perf unicast --fabric dpdk": Here("perf", {"dpdk": "dpdk --size 64K --iterations 5"}),
     # A rank program.
     "build/apps/run/rdmc_run -n 4 -r 1 build/apps/run/rdmc_example_cg --size 500 --iterations 200": Here("rank_program"),
-    "build/apps/run/rdmc_run -n 4 --check-determinism build/apps/run/rdmc_example_cg --size 50 --iterations 30": Here("determinism_check"),
+    "build/apps/run/rdmc_run -n 4 --check-determinism build/apps/run/rdmc_example_cg --size 50 --iterations 8": Here("determinism_check"),
     # The key-value service. The servers have addresses of this machine.
     "rdmc_kv serve": Here("kv", {"serve": "serve --listen {address}:6379"}),
     "rdmc_kv serve --listen 10.0.0.1:6379 --members '10.0.0.[1-3]:6379' --key-file F":
