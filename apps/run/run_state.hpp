@@ -1,10 +1,9 @@
 // The state of a run: which processes live, which of them have joined and finished, when the run must end,
 // and the exit code. It numbers the events that all processes get. The rules are:
 //
-// - A process has died if a signal has killed it. If processes have joined the run, a process has also died
-// if
-//   it exits before it has finished, whatever its exit code is. A program that never joins, such as
-//   /bin/echo, only has an exit code.
+// - A process has died if a signal has killed it. It has also died if it exits before it has finished,
+//   whatever its exit code is. The second rule holds only if processes have joined the run: a program that
+//   never joins, such as /bin/echo, only has an exit code.
 // - If the replicas of a rank have not sent the same messages, the run ends.
 // - If all replicas of a rank have died, the run is lost: all other processes are ended.
 // - The exit code of the run is the highest one of the processes that have not died.

@@ -158,7 +158,7 @@ void AgreedInput::advance_stable(std::uint64_t count) {
   for (; !ends_.empty() && ends_.front().first < count; ends_.pop_front()) stable_ = ends_.front().second;
 }
 
-/// If the main has begun the state anew, what this replica has or gets is void.
+/// If the main has begun the state anew, this replica does not use what it has or gets.
 bool AgreedInput::fits(const Batch& batch) {
   if ((!is_complete_ && !loading_) || batch.position == position_) return true;
   const bool is_anew = std::max(batch.position, position_) - std::min(batch.position, position_) > kFar;

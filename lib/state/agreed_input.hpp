@@ -65,7 +65,7 @@ struct Save {
 struct SaveOver {
   std::uint64_t serial = 0;
 };
-/// This replica gets the state from the other one. Everything that the application has is void.
+/// This replica gets the state from the other one. The application forgets what it had before.
 struct Load {
   MemberId from{};
   std::uint64_t serial = 0;

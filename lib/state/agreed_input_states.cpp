@@ -11,7 +11,7 @@ namespace rdmc::state {
 
 // -- The disk --
 
-/// During a transfer, this is about what the application had before. That counts for nothing any more.
+/// During a transfer, this is about what the application had before. That is not used any more.
 void AgreedInput::persisted(std::uint64_t position) {
   if (!loading_) app_persisted_ = std::max(app_persisted_, position);
 }

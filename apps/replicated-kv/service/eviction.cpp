@@ -1,6 +1,6 @@
 // This file has the part of Service that keeps the limit for the memory of keys and values (decision 106).
-// All servers measure this memory alike, and refuse commands at the same point. Which keys are evicted, the
-// main decides, and says it in an event.
+// All servers measure this memory alike, and refuse commands at the same point. The main chooses the keys
+// that are evicted, and names them in an event.
 #include <algorithm>
 
 #include "apps/replicated-kv/access/acl_command.hpp"
