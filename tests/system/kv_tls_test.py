@@ -116,7 +116,7 @@ class Tls(unittest.TestCase):
         self.assertTrue(self.is_refused("other"))
 
     def test_only_tls_means_that_others_are_told_so(self):
-        self.start("--tls-only", "--tls-auth-clients", "no")
+        self.start("--tls-only", "--tls-auth-clients", "optional")
         self.assertFalse(self.is_refused(None))
         plain = kv_service.Connection(self.plain)
         self.addCleanup(plain.close)
