@@ -195,8 +195,8 @@ void declare_serve(CLI::App& serve, ServeOptions& options, ServeTexts& texts, Tl
       ->excludes(acl_file);
   serve
       .add_option("--maxmemory", options.maxmemory,
-                  "the limit for the memory of keys and values, for example 100mb; 0: no limit. The first "
-                  "main decides for all servers, and CONFIG SET changes it later")
+                  "the limit for the memory of keys and values, for example 100mb; 0: no limit. It "
+                  "counts only when the data has no limit yet; CONFIG SET changes it later")
       ->type_name("SIZE")
       ->capture_default_str();
   serve.add_option("--maxmemory-policy", options.maxmemory_policy, "which keys are evicted at the limit")

@@ -126,6 +126,14 @@ BOOST_AUTO_TEST_CASE(info_and_lastsave_tell_of_the_copies_on_disk) {
   BOOST_TEST(field(server, "aof_last_bgrewrite_status") == "err");
   BOOST_TEST(field(server, "rdb_last_bgsave_status") == "err");
   BOOST_TEST(field(server, "aof_last_write_status") == "err");
+  const auto figures = server.service.figures();
+  const auto value = [&](std::string_view name) {
+    const auto found = std::ranges::find(figures, name, &Figure::name);
+    return found == figures.end() ? -1 : found->value;
+  };
+  BOOST_TEST(value("rdmc_kv_log_refuses_writes") == 1);
+  BOOST_TEST(value("rdmc_kv_copy_failed") == 1);
+  BOOST_TEST(value("rdmc_kv_copy_written_at_seconds") == 1'700'000'005);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_copy_lastsave_is_the_start_of_the_server_as_in_redis) {
