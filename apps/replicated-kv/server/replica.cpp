@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "apps/replicated-kv/server/member_list.hpp"
@@ -78,6 +79,11 @@ Result<void> Replica::join(Moment now) {
     }
     wake();
   };
+  // The only message says that its sender is being stopped.
+  on.delivered = [this](MemberId from, std::span<const std::byte>) {
+    const std::lock_guard lock(mutex_);
+    leaving_.push_back(from);
+  };
   const auto complain = [this](std::string what) {
     {
       const std::lock_guard lock(mutex_);
@@ -131,10 +137,13 @@ void Replica::leave(const std::string& why, Moment now) {
 
 void Replica::begin_to_leave() {
   is_leaving_ = true;
-  if (membership_)
-    membership_->leave();
-  else
+  if (!membership_) {
     has_left_ = true;
+    return;
+  }
+  // This is only for the logs of the others, so it may be lost.
+  static_cast<void>(membership_->broadcast(std::array{std::byte{1}}));
+  membership_->leave();
 }
 
 void Replica::work(Moment now) {
@@ -212,8 +221,11 @@ void Replica::tell_of_members(const View& view) {
   }
   for (const Member& member : told_members_)
     if (!is_in(view.members, member))
-      news_.push_back("the server " + member.name +
-                      " does not take part any more: it has left, has ended, or did not answer");
+      news_.push_back("the server " + member.name + " does not take part any more: it " +
+                      (std::ranges::find(leaving_, member.id) != leaving_.end()
+                           ? "was stopped"
+                           : "has died, or did not answer"));
+  std::erase_if(leaving_, [&](MemberId id) { return view.find(id) == nullptr; });
   told_members_ = view.members;
 }
 

@@ -73,6 +73,7 @@ class Replica final : public Order {
   bool has_new_view_ = false;      // protected by mutex_
   bool is_removed_ = false;        // protected by mutex_
   std::vector<std::string> lost_;  // protected by mutex_; becomes complaints_
+  std::vector<MemberId> leaving_;  // protected by mutex_; these have said that they are being stopped
 };
 
 }  // namespace rdmc::kv

@@ -54,12 +54,12 @@ void Service::take_status(const ReplicaStatus& status) {
 /// Says in the log when requests begin or cease to get answers.
 void Service::look_at_availability() {
   const bool answers = is_available() && !has_waited_too_long();
-  if (is_ending_ || std::exchange(answers_, answers) == answers) return;
+  if (is_alone() || is_ending_ || std::exchange(answers_, answers) == answers) return;
   const auto have_all = [](std::uint32_t servers) {
     return std::to_string(servers) + (servers == 1 ? " server has" : " servers have") + " all data";
   };
   if (answers) {
-    news_.push_back("requests get answers" + (is_alone() ? "" : ": " + have_all(status_.complete_replicas)));
+    news_.push_back("requests get answers: " + have_all(status_.complete_replicas));
     return;
   }
   const bool are_too_few = status_.stored_replicas < options_.least_replicas;
