@@ -129,6 +129,7 @@ class Tls(unittest.TestCase):
         network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}."
         for index in "123":
             words = options.replace("10.0.0.1 ", f"10.0.0.{index} ").replace("10.0.0.", network).replace("/etc/rdmc", str(folder))
+            words = words.replace("/var/lib/rdmc_kv", str(folder))
             words = words.replace("--metrics 9464", "--metrics 0").split()
             server = subprocess.Popen([kv_service.KV, "serve", "--dir", str(folder / index), *words], stderr=subprocess.DEVNULL)
             self.addCleanup(server.wait)
