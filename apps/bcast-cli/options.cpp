@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -132,7 +131,7 @@ void declare(CLI::App& app, SendOptions& send, SendTexts& texts) {
   app.add_option("--local", send.local_receivers,
                  "send to N receiver processes on this machine instead of hosts")
       ->type_name("N")
-      ->check(CLI::Range(1U, kMaxLocalReceivers));
+      ->check(number_from(1U, kMaxLocalReceivers));
   app.add_option(
          "--launch", texts.launch,
          "how the receivers are started; agent: they are running already; slurm, pmix: all tasks of the job "
@@ -327,12 +326,9 @@ Result<Command> parse_keygen(const std::vector<std::string>& arguments) {
                  "the new key file, or with --rotate the existing one; without FILE, the key is printed");
   app.add_flag("--json", keygen.json, "print the key as {\"key\":\"...\"}");
   app.footer(kKeygenFooter);
-  const std::map<std::string, KeygenOptions::Step> steps{{"add", KeygenOptions::Step::add},
-                                                         {"promote", KeygenOptions::Step::promote},
-                                                         {"retire", KeygenOptions::Step::retire}};
+  using Step = KeygenOptions::Step;
   app.add_option("--rotate", keygen.rotate, "perform one step of a key change in FILE, see below")
-      ->type_name("add|promote|retire")
-      ->transform(CLI::Validator(CLI::CheckedTransformer(steps)).description(""));
+      ->transform(value_of<Step>({{"add", Step::add}, {"promote", Step::promote}, {"retire", Step::retire}}));
   auto information = run(app, arguments);
   if (!information) return std::unexpected(information.error());
   if (*information) return Command(std::move(**information));

@@ -16,6 +16,7 @@
 #include "apps/program/printer.hpp"
 #include "apps/program/stop_signals.hpp"
 #include "apps/units/identity_options.hpp"
+#include "apps/units/option_values.hpp"
 #include "controlplane/store/survivor.hpp"
 #include "controlplane/view/messages.hpp"
 
@@ -224,8 +225,7 @@ int main(int argc, char** argv) {
       ->add_option(
           "--lease", member.lease_ms,
           "request a lease of this many ms from the others, 20 to 1000, normally 100 to 200; 0: no lease")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{0}) |
-              CLI::Range(view::kMinLease.ns / 1'000'000, view::kMaxLease.ns / 1'000'000));
+      ->check(number_from(view::kMinLease.ns / 1'000'000, view::kMaxLease.ns / 1'000'000, true));
   member_command
       ->add_option("--beat", member.beat_ms,
                    "send and write data to the others at this interval in ms; 0: never")

@@ -127,12 +127,16 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::listen(control::ControlLoo
   return std::unique_ptr<MetricsServer>(new MetricsServer(impl, loop, got));
 }
 
+Result<Address> MetricsServer::address_of(const std::string& where) {
+  const bool port_alone = where.find_first_not_of("0123456789") == std::string::npos;
+  return parse_address((port_alone ? "127.0.0.1:" : "") + where, kPort);
+}
+
 Result<std::unique_ptr<MetricsServer>> MetricsServer::open(control::ControlLoop& loop,
                                                            const std::string& where,
                                                            std::function<std::string()> text) {
   if (where.empty()) return nullptr;
-  const bool port_alone = where.find_first_not_of("0123456789") == std::string::npos;
-  const auto address = parse_address((port_alone ? "127.0.0.1:" : "") + where, kPort);
+  const auto address = address_of(where);
   if (!address) return std::unexpected(address.error());
   return listen(loop, *address, std::move(text));
 }

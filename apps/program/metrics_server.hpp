@@ -24,6 +24,8 @@ class MetricsServer {
   /// listening.
   static Result<std::unique_ptr<MetricsServer>> listen(control::ControlLoop& loop, const Address& address,
                                                        std::function<std::string()> text);
+  /// Parses "[ADDR:]PORT". Errors: invalid_argument.
+  static Result<Address> address_of(const std::string& where);
   /// Listens on "[ADDR:]PORT", by default on loopback and port 9464. Returns nullptr, without any effect, if
   /// `where` is empty. Errors: those of listen(), and invalid_argument if `where` is not an address.
   static Result<std::unique_ptr<MetricsServer>> open(control::ControlLoop& loop, const std::string& where,

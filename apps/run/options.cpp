@@ -119,17 +119,14 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
   app.formatter(std::make_shared<Usage>());
   app.set_version_flag("--version", "rdmc_run " RDMC_VERSION);
   app.prefix_command();
-  app.add_option("-n", ranks, "the number of ranks")
-      ->required()
-      ->check(CLI::PositiveNumber)
-      ->type_name("RANKS");
+  app.add_option("-n", ranks, "the number of ranks")->required()->check(number_from(1U))->type_name("RANKS");
   app.add_option("-r", degree, "the degree: the number of replicas of each rank")
-      ->check(CLI::PositiveNumber)
+      ->check(number_from(1U))
       ->capture_default_str()
       ->type_name("DEGREE");
   app.add_option("--protocol", options.protocol, "how the replicas of a rank stay equal")
       ->default_str("sdr")
-      ->check(CLI::IsMember({"sdr", "mirror", "leader", "sender-forwarding", "receiver-forwarding"}));
+      ->check(one_of({"sdr", "mirror", "leader", "sender-forwarding", "receiver-forwarding"}));
   app.add_option("--replica-map", map_file,
                  "a file with lines such as '0 3' or '1-7 1': ranks, and their degree instead of DEGREE")
       ->type_name("FILE");
@@ -148,7 +145,7 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
              "--verify", verify,
              "compare the content of the messages of the replicas by a hash. Their lengths are always "
              "compared")
-          ->check(CLI::IsMember({"hash"}));
+          ->check(one_of({"hash"}));
   app.add_option("--verify-except", exceptions,
                  "do not compare the content of these messages: a list of tag=N and communicator=N")
       ->check(check_exceptions)
@@ -156,7 +153,7 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       ->type_name("LIST");
   app.add_option("--verify-action", action,
                  "what happens when the content differs: end the run, or report the difference and go on")
-      ->check(CLI::IsMember({"end", "report"}))
+      ->check(one_of({"end", "report"}))
       ->needs(verify_option)
       ->default_str("end");
   CLI::Option* const check = app.add_flag(
@@ -165,7 +162,7 @@ std::variant<RunOptions, ListOptions, EndNow> parse_command_line(int argc, char*
       "sends are the same, so that it can have replicas. Its standard output is not printed, and it reads no "
       "input");
   app.add_option("--runs", runs, "the number of runs of --check-determinism")
-      ->check(CLI::Range(2, 1000))
+      ->check(number_from(2, 1000))
       ->needs(check)
       ->capture_default_str()
       ->type_name("RUNS");

@@ -135,7 +135,7 @@ CLI::Option* add_microseconds(CLI::App& bcast, const char* name, rdmc::Duration&
   return bcast
       .add_option_function<double>(
           name, [&value](double us) { value.ns = static_cast<std::int64_t>(us * 1000); }, what)
-      ->check(CLI::Range(0.0, double{kMostDelay}));
+      ->check(rdmc::number_from(0.0, double{kMostDelay}));
 }
 
 void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
@@ -144,7 +144,7 @@ void add_block_options(CLI::App& bcast, rdmc::sim_app::BlockModel& model) {
   };
   const auto number = [&](const char* name, std::uint32_t& value, const char* what, std::uint32_t least,
                           std::uint32_t most) {
-    bcast.add_option(name, value, what)->check(CLI::Range(least, most))->group(kOnlyBlocks);
+    bcast.add_option(name, value, what)->check(rdmc::number_from(least, most))->group(kOnlyBlocks);
   };
   microseconds("--latency", model.latency, "latency of a hop in microseconds (default 5)");
   microseconds("--relay-cost", model.relay_cost,
@@ -203,14 +203,14 @@ int main(int argc, char** argv) {
   CLI::App* const bcast = app.add_subcommand("bcast", "sends one file from a root to every other member");
   bcast->add_option("--seed", options.seed);
   bcast->add_option("--members", options.members, "number of members, including the root")
-      ->check(CLI::Range(2U, kMostMembers));
+      ->check(rdmc::number_from(2U, kMostMembers));
   bcast->add_option("--size", options.size_bytes, "size of the file in bytes (K, M, G allowed)")
       ->transform(rdmc::size_value());
   bcast
       ->add_option("--block-size", options.block_bytes,
                    "size of a block in bytes (K, M allowed), or auto; default: auto, chosen as in rdmc_bcast")
       ->transform(rdmc::size_or_auto_value())
-      ->check(CLI::Range(0U, kMostBlockBytes));
+      ->check(rdmc::number_from(0U, kMostBlockBytes));
   schedule.declare(*bcast);
   bcast
       ->add_option(
@@ -238,7 +238,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false)
       ->group(kOnlyPackets);
   bcast->add_option("--mtu", options.mtu, "MTU of every link")
-      ->check(CLI::Range(576U, 65'535U))
+      ->check(rdmc::number_from(576U, 65'535U))
       ->group(kOnlyPackets);
   add_microseconds(*bcast, "--link-delay", options.link_delay,
                    "delay of every link in microseconds; there are two links between two hosts (default 5)")
@@ -253,7 +253,7 @@ int main(int argc, char** argv) {
           "--model", model,
           "packets: the RC core over simulated packets; blocks: the relay over a fluid network, the default "
           "for 256 members or more")
-      ->check(CLI::IsMember({"packets", "blocks"}));
+      ->check(rdmc::one_of({"packets", "blocks"}));
   bcast->add_flag("--go-back-n", go_back_n, "without selective repeat, as with foreign endpoints")
       ->group(kOnlyPackets);
   add_block_options(*bcast, options.blocks);

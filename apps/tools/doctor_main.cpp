@@ -7,6 +7,7 @@
 
 #include "apps/program/output.hpp"
 #include "apps/tools/doctor.hpp"
+#include "apps/units/option_values.hpp"
 #include "dataplane/port/standard_drivers.hpp"
 
 namespace {
@@ -87,7 +88,7 @@ int main(int argc, char** argv) {
   app.add_option(
       "--device", device,
       "device in the form of its fabric, for example for dpdk: \"pci=0000:03:00.0 address=10.0.0.1/24\"");
-  app.add_option("--seconds", test_seconds, "duration of each self-test")->check(CLI::Range(0.01, 60.0));
+  app.add_option("--seconds", test_seconds, "duration of each self-test")->check(number_from(0.01, 60.0));
   app.add_flag("--json", json, "print one JSON object on stdout");
   try {
     app.parse(argc, argv);

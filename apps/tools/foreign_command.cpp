@@ -25,7 +25,7 @@ std::optional<int> ForeignCommand::parse(int argc, char** argv, const std::uint1
   add_dscp(app_, options_.dscp);
   app_.add_option("--patience", patience,
                   "timeout in seconds: without progress for this time, the peer is given up")
-      ->check(CLI::Range(0.1, 86'400.0));
+      ->check(number_from(0.1, 86'400.0));
   app_.add_flag("--json", json_, "print one JSON object on stdout");
   try {
     app_.parse(argc, argv);

@@ -50,16 +50,16 @@ int main(int argc, char** argv) {
        .address = "address of this host at which the peer reaches it; the server needs it"},
       options);
   auto& app = command.app();
-  app.add_option("-p,--port", options.port, "port number of rdma_cm")->check(CLI::Range(1, 65'535));
+  app.add_option("-p,--port", options.port, "port number of rdma_cm")->check(number_from(1, 65'535));
   app.add_option("-C,--count", options.iterations,
                  "number of texts; a server without this option stops when its client does");
   app.add_option("-S,--size", options.size_bytes,
                  "size of a text in bytes (K allowed); for a server, the largest accepted size")
       ->transform(size_value())
-      ->check(CLI::Range(tools::kLeastPingBytes, tools::kMostPingBytes));
+      ->check(number_from(tools::kLeastPingBytes, tools::kMostPingBytes));
   app.add_option("-m,--mtu", options.path_mtu,
                  "path MTU that the client requests; default: the largest that the link carries")
-      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
+      ->check(one_of({256, 512, 1024, 2048, 4096}));
   app.add_flag("-V,--validate", options.validate, "check every byte");
   app.add_flag(
       "-P,--persistent", persistent,

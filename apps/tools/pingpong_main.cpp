@@ -86,16 +86,16 @@ int main(int argc, char** argv) {
       options);
   auto& app = command.app();
   app.add_option("-p,--port", options.tcp_port, "TCP port number of the first contact")
-      ->check(CLI::Range(1, 65'535));
+      ->check(number_from(1, 65'535));
   app.add_option("-m,--mtu", options.path_mtu, "path MTU; must be the same at the peer")
-      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
+      ->check(one_of({256, 512, 1024, 2048, 4096}));
   app.add_option("-s,--size", options.size_bytes, "size of a message in bytes (K, M allowed)")
       ->transform(size_value())
-      ->check(CLI::Range(1U, 8U << 20));
+      ->check(number_from(1U, 8U << 20));
   app.add_option("-n,--iters", options.iterations, "number of messages in each direction")
-      ->check(CLI::Range(1U, 100'000'000U));
+      ->check(number_from(1U, 100'000'000U));
   app.add_option("-r,--rx-depth", options.receive_depth, "number of posted receives")
-      ->check(CLI::Range(1U, 65'536U));
+      ->check(number_from(1U, 65'536U));
   app.add_flag("-c,--chk", options.check, "check every received byte; the peer also needs -c");
   app.add_option("-d,--ib-dev", words.device, "an RDMA device, a network interface, or a fabric")
       ->excludes(command.fabric());

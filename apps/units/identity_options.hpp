@@ -28,6 +28,11 @@ inline void declare_identity(CLI::App& app, control::Identity& identity, const c
 /// Checks that the credentials are given and complete. If `encrypt`, they must also protect the keys of the
 /// data path, so --insecure is not allowed. Errors: invalid_argument, with the names of the options.
 inline Result<void> check_identity(const control::Identity& identity, bool encrypt) {
+  if (identity.is_empty())
+    return fail(Errc::invalid_argument,
+                "connections between hosts need a key: 'rdmc_bcast keygen FILE' makes a key file; copy it to "
+                "all hosts, and give --key-file FILE there. Instead of it, --certificate, --private-key and "
+                "--authority name certificates, and --insecure means that there is no key");
   if (auto valid = control::check(identity); !valid)
     return fail(valid.error().code, valid.error().what +
                                         ": --key-file FILE, or --certificate, --private-key and --authority "

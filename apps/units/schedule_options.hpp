@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/units/option_values.hpp"
 #include "dataplane/relay/schedule.hpp"
 
 namespace rdmc {
@@ -24,7 +25,7 @@ struct ScheduleOptions {
     app.add_option(
            "--algorithm", algorithm,
            "the schedule of blocks between members; auto chooses the one that a model predicts to be fastest")
-        ->check(CLI::IsMember(names))
+        ->check(one_of(names))
         ->capture_default_str();
     app.add_option("--racks", rack_sizes,
                    "the number of members in each rack, beginning with the root's rack, for example 4,4,8")

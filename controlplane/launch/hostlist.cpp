@@ -279,7 +279,8 @@ std::string to_string(const Host& host) {
 }
 
 Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_view exclude,
-                                          const ListReader& reader, std::size_t max_hosts) {
+                                          const ListReader& reader, std::size_t max_hosts,
+                                          std::uint16_t port) {
   Lists lists;
   if (auto done = expand_list(text, "hostlist", &reader, max_hosts, lists); !done)
     return std::unexpected(done.error());
@@ -302,7 +303,7 @@ Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_vie
   std::vector<Host> hosts;
   std::set<Host> seen;
   for (auto& named : lists.included) {
-    Host host{std::move(named.name), named.port.value_or(kDefaultPort)};
+    Host host{std::move(named.name), named.port.value_or(port)};
     if (names.contains(host.name) || exact.contains(host)) continue;
     if (seen.insert(host).second) hosts.push_back(std::move(host));
   }

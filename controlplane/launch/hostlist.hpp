@@ -18,7 +18,7 @@
 
 namespace rdmc::control {
 
-/// The port number at which agents listen. It is also the port number of an item without a port.
+/// The port number at which agents listen.
 constexpr std::uint16_t kDefaultPort = 7700;
 /// The largest number of hosts in a list. A group cannot have this many hosts. A longer list is probably a
 /// typing error, such as n[1-100000000].
@@ -40,11 +40,12 @@ using ListReader = std::function<Result<std::string>(const std::string& path)>;
 
 /// Returns the hosts of `text` in the order of `text`, each host once. Leaves out the hosts that are excluded
 /// by a "-HOST" in `text` or by the list `exclude`, which has the same syntax. An exclusion without a port
-/// number leaves out the host with every port number. In a file, each line contains one hostlist, '#' starts
-/// a comment, and no further file can be named.
-/// Errors: invalid_argument if the syntax is wrong (the text has the position), if there are more than
-/// `max_hosts` hosts, or if no host is left; and the errors of `reader`.
+/// number leaves out the host with every port number. An item without a port number has `port`. In a file,
+/// each line contains one hostlist, '#' starts a comment, and no further file can be named. Errors:
+/// invalid_argument if the syntax is wrong (the text has the position), if there are more than `max_hosts`
+/// hosts, or if no host is left; and the errors of `reader`.
 Result<std::vector<Host>> expand_hostlist(std::string_view text, std::string_view exclude,
-                                          const ListReader& reader, std::size_t max_hosts = kMaxHosts);
+                                          const ListReader& reader, std::size_t max_hosts = kMaxHosts,
+                                          std::uint16_t port = kDefaultPort);
 
 }  // namespace rdmc::control

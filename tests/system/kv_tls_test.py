@@ -115,8 +115,49 @@ class Tls(unittest.TestCase):
         self.assertFalse(self.is_refused(None))
         self.assertTrue(self.is_refused("other"))
 
+    def test_the_example_of_the_guide_works(self):
+        guide = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "kv.md").read_text(encoding="utf-8")
+        # As systemd reads it: a backslash at the end of a line joins it with the next one.
+        options = re.search(r"(?m)^    RDMC_KV_OPTIONS=((?:.*\\\n)*.*)$", guide)[1].replace("\\\n", " ")
+        users = re.search(r"(?m)(?:^    user .*\n)+", guide)[0]
+        folder = self.folder / "example"
+        folder.mkdir()
+        (folder / "users.acl").write_text("".join(line.strip() + "\n" for line in users.splitlines()))
+        for name, source in ("server.pem", "server.pem"), ("server.key", "server.key"), ("clients.pem", "ours.pem"):
+            shutil.copy(self.folder / source, folder / name)
+        subprocess.run([os.environ["RDMC_BCAST"], "keygen", str(folder / "key")], check=True, timeout=SECONDS)
+        network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}."
+        for index in "123":
+            words = options.replace("10.0.0.1 ", f"10.0.0.{index} ").replace("10.0.0.", network).replace("/etc/rdmc", str(folder))
+            words = words.replace("/var/lib/rdmc_kv", str(folder))
+            words = words.replace("--metrics 9464", "--metrics 0").split()
+            server = subprocess.Popen([kv_service.KV, "serve", "--dir", str(folder / index), *words], stderr=subprocess.DEVNULL)
+            self.addCleanup(server.wait)
+            self.addCleanup(server.kill)
+
+        def served(index, *requests):
+            """The replies of a server to these requests of the user app, or None if there is no server yet."""
+            try:
+                with self.context().wrap_socket(socket.create_connection((f"{network}{index}", 6380), timeout=10)) as client:
+                    client.sendall("".join(request + "\r\n" for request in ("AUTH app change-me-too", *requests)).encode())
+                    client.settimeout(10)
+                    replies = client.makefile("rb")
+                    return [replies.readline().decode().strip() for _ in range(len(requests) + 1)]
+            except OSError:
+                return None
+
+        wait_until(lambda: served(1, "SET app:1 x") == ["+OK", "+OK"], "the servers of the example answer", SECONDS)
+        for index in "123":
+            replies = wait_until(lambda: served(index, "STRLEN app:1", "GET other", "CONFIG GET x"), "each server answers", SECONDS)
+            self.assertEqual(replies[:2], ["+OK", ":1"])
+            self.assertTrue(all(reply.startswith("-NOPERM") for reply in replies[2:]), replies)
+        plain = kv_service.Connection(f"{network}1:6379")
+        self.addCleanup(plain.close)
+        with self.assertRaisesRegex(kv_service.ReplyError, "^NOAUTH"):
+            plain("GET", "app:1")
+
     def test_only_tls_means_that_others_are_told_so(self):
-        self.start("--tls-only", "--tls-auth-clients", "no")
+        self.start("--tls-only", "--tls-auth-clients", "optional")
         self.assertFalse(self.is_refused(None))
         plain = kv_service.Connection(self.plain)
         self.addCleanup(plain.close)

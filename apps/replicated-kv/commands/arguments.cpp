@@ -157,4 +157,12 @@ bool matches(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
+void help(ReplyWriter& reply, std::string_view command, std::span<const std::string_view> lines) {
+  reply.array(lines.size() + 3);
+  reply.simple(std::string(command) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const std::string_view line : lines) reply.simple(line);
+  reply.simple("HELP");
+  reply.simple("    Prints this help.");
+}
+
 }  // namespace rdmc::kv

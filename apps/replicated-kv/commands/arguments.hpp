@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -50,6 +51,9 @@ struct TimeFormat {
 /// Returns the deadline. Replies with "invalid expire time" if it is not positive or out of range.
 std::optional<Milliseconds> deadline_of(Call& call, std::int64_t number, const TimeFormat& format,
                                         bool must_be_positive);
+
+/// The reply to HELP. `lines` describe the subcommands.
+void help(ReplyWriter& reply, std::string_view command, std::span<const std::string_view> lines);
 
 /// Matches a pattern with *, ?, [a-z], [^a-z] and \x, as in KEYS.
 bool matches(std::string_view pattern, std::string_view text);

@@ -283,15 +283,20 @@ std::string_view encoding_of(Item& item) {
   return text->size() <= kMostEmbedded ? "embstr" : "raw";
 }
 
+constexpr auto kObjectHelp = std::to_array<std::string_view>({
+    "ENCODING <key>",
+    "    Return the name that Redis has for the way in which it would keep the value.",
+    "FREQ <key>",
+    "    Return how often the key is used, if the policy of maxmemory counts that.",
+    "IDLETIME <key>",
+    "    Return the seconds since the key was used, as far as this server knows.",
+    "REFCOUNT <key>",
+    "    Return 1.",
+});
+
 void object(Call& call) {
   const std::string what = to_lower(call.words[1]);
-  if (what == "help" && call.words.size() == 2) {
-    call.reply.array(4);
-    call.reply.simple("OBJECT ENCODING KEY: how the value of the key is kept");
-    call.reply.simple("OBJECT IDLETIME KEY: the seconds since the key was used, as far as this server knows");
-    call.reply.simple("OBJECT FREQ KEY: how often the key is used, with a policy for frequency");
-    return call.reply.simple("OBJECT REFCOUNT KEY: always 1");
-  }
+  if (what == "help" && call.words.size() == 2) return help(call.reply, "OBJECT", kObjectHelp);
   if (what != "help" && what != "encoding" && what != "refcount" && what != "idletime" && what != "freq")
     return call.reply.error("ERR unknown subcommand '" + std::string(call.words[1]) + "'. Try OBJECT HELP.");
   if (call.words.size() != 3)

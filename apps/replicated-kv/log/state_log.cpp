@@ -1,6 +1,7 @@
 #include "apps/replicated-kv/log/state_log.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,6 +71,7 @@ Result<void> StateLog::start(const Recovered& found) {
   copy_bytes_ = found.copy_bytes;
   log_bytes_ = found.log_bytes;
   logs_ = found.logs;
+  if (copy_bytes_ > 0) note_copy_time(found.used.front());
   // A log that is not trusted was read from the memory of the kernel. Then a copy must be written first.
   has_base_ = !is_distrusted_;
   if (has_base_)
@@ -172,6 +174,18 @@ Result<void> StateLog::restore() {
 
 // -- Copies --
 
+CopyFacts StateLog::copy_facts() const {
+  CopyFacts facts = copy_facts_;
+  if (copier_.is_busy()) facts.began_at = copy_began_at_;
+  return facts;
+}
+
+void StateLog::note_copy_time(const std::string& name) {
+  const auto file = directory_.open_file(name);
+  struct stat status {};
+  if (file && ::fstat(file->get(), &status) == 0) copy_facts_.written_at = status.st_mtim.tv_sec;
+}
+
 bool StateLog::is_copy_due(Milliseconds now) const {
   if (copier_.is_busy() || is_void_ || now < copy_again_) return false;
   const bool is_long = log_bytes_ > std::max(options_.least_log_bytes, copy_bytes_) || logs_ > kMostLogs;
@@ -195,6 +209,7 @@ Result<void> StateLog::begin_log_of_copy() {
 void StateLog::begin_copy(Milliseconds now) {
   is_copy_wanted_ = false;
   copy_again_ = now + kCopyAgainAfter;
+  copy_began_at_ = now;
   auto begun = begin_log_of_copy();
   if (begun) {
     copy_number_ = last_number_;
@@ -213,6 +228,7 @@ void StateLog::begin_copy(Milliseconds now) {
 /// If a copy is only meant to make the files shorter, it can wait for long until the disk is in order again.
 void StateLog::fail_copy(const Error& error, Milliseconds now) {
   complaints_.push_back(error.what);
+  copy_facts_.has_failed = true;
   copy_delay_ = has_base_ ? std::clamp(2 * copy_delay_, kCopyAgainAfter, kLongestCopyDelay) : kCopyAgainAfter;
   copy_again_ = now + copy_delay_;
   is_copy_wanted_ = true;
@@ -222,6 +238,7 @@ void StateLog::take_copy(Milliseconds now) {
   const auto bytes = copier_.finished();
   if (!bytes) return;
   const auto finished = *bytes ? finish_copy(**bytes) : std::unexpected(bytes->error());
+  copy_facts_.took = now - copy_began_at_;
   if (finished) return;
   directory_.remove(new_name_of(copy_number_));
   fail_copy(finished.error(), now);
@@ -235,6 +252,8 @@ Result<void> StateLog::finish_copy(std::uint64_t bytes) {
   copy_delay_ = 0;
   copy_bytes_ = bytes;
   logs_ = last_number_ - copy_number_ + 1;
+  copy_facts_.has_failed = false;
+  note_copy_time(name_of(kCopyName, copy_number_));
   for (const char* const kind : {kLogName, kCopyName}) {
     const auto files = directory_.list(kind);
     if (!files) return std::unexpected(files.error());

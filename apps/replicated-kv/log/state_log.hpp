@@ -27,6 +27,16 @@ constexpr const char* to_string(Syncs syncs) {
   return syncs == Syncs::always ? "always" : syncs == Syncs::every_second ? "everysec" : "no";
 }
 
+/// What is known about the copies of the state.
+struct CopyFacts {
+  /// The time of the newest complete copy, in seconds since 1970 as the file system has it; 0 if there is
+  /// none.
+  std::int64_t written_at = 0;
+  bool has_failed = false;               ///< the last attempt has failed
+  std::optional<Milliseconds> took;      ///< by the last attempt of this process that has ended
+  std::optional<Milliseconds> began_at;  ///< on the steady clock, if one is on its way
+};
+
 struct StateLogOptions {
   std::string directory;
   Syncs syncs = Syncs::always;
@@ -95,6 +105,9 @@ class StateLog {
   /// The bytes of the log since the newest copy was begun.
   std::uint64_t bytes() const { return log_bytes_; }
   bool is_copying() const { return copier_.is_busy(); }
+  CopyFacts copy_facts() const;
+  /// The bytes that open() has read, or that the newest copy and the logs after it have had since.
+  std::uint64_t all_bytes() const { return copy_bytes_ + log_bytes_; }
 
  private:
   /// A log that is not completely on disk yet. Only the last one grows.
@@ -131,6 +144,7 @@ class StateLog {
   void begin_copy(Milliseconds now);
   void take_copy(Milliseconds now);
   Result<void> finish_copy(std::uint64_t bytes);
+  void note_copy_time(const std::string& name);
   void take_write(Milliseconds now);
   void write_next(Milliseconds now);
   void take_waiting(Segment& segment);
@@ -163,6 +177,8 @@ class StateLog {
 
   std::uint64_t copy_number_ = 0, copy_bytes_ = 0, log_bytes_ = 0;
   std::size_t logs_ = 0;
+  CopyFacts copy_facts_;
+  Milliseconds copy_began_at_ = 0;
   bool is_copy_wanted_ = false;
   Milliseconds copy_again_ = 0, copy_delay_ = 0;
 

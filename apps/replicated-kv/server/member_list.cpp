@@ -24,12 +24,10 @@ Result<void> check_members(const ServeOptions& options) {
     // This command needs no password and no TLS.
     const auto reply = ask(member, {"rdmc.same-members", own});
     if (!reply || *reply == "1") continue;
-    return fail(
-        Errc::invalid_argument,
-        "the server " + rdmc::to_string(member) +
-            " has another list of members, another --min-replicas, or another --dir or --appendfsync than "
-            "this one: " +
-            own);
+    return fail(Errc::invalid_argument,
+                "--members, --min-replicas, --appendfsync and whether there is a --dir must be the same at "
+                "all servers. This server has " +
+                    own + ", but " + rdmc::to_string(member) + " has " + *reply);
   }
   return {};
 }

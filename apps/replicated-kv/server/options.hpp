@@ -22,6 +22,7 @@ struct ServeOptions {
   std::string directory;  ///< where the state is kept; empty if it is only in memory
   Syncs syncs = Syncs::every_second;
   std::string maxmemory = "0", maxmemory_policy = "noeviction";  ///< as for CONFIG SET
+  bool names_memory_limit = false;                               ///< the command line has one of these two
   std::string fabric;
   std::string acl_file, requirepass_file;  ///< empty if there is none
   std::optional<std::uint16_t> tls_port;   ///< nullopt: clients cannot use TLS

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "apps/replicated-kv/server/member_list.hpp"
@@ -78,6 +79,11 @@ Result<void> Replica::join(Moment now) {
     }
     wake();
   };
+  // The only message says that its sender is being stopped.
+  on.delivered = [this](MemberId from, std::span<const std::byte>) {
+    const std::lock_guard lock(mutex_);
+    leaving_.push_back(from);
+  };
   const auto complain = [this](std::string what) {
     {
       const std::lock_guard lock(mutex_);
@@ -124,15 +130,20 @@ void Replica::leave(const std::string& why, Moment now) {
   service_.end(now, log_ != nullptr ? Service::AtEnd::keep_state : Service::AtEnd::drop_state);
   state_.reset();
   membership_.reset();
+  told_members_.clear();
+  told_main_ = {};
   join_again_ = now.steady + kJoinAgain;
 }
 
 void Replica::begin_to_leave() {
   is_leaving_ = true;
-  if (membership_)
-    membership_->leave();
-  else
+  if (!membership_) {
     has_left_ = true;
+    return;
+  }
+  // This is only for the logs of the others, so it may be lost.
+  static_cast<void>(membership_->broadcast(std::array{std::byte{1}}));
+  membership_->leave();
 }
 
 void Replica::work(Moment now) {
@@ -199,6 +210,25 @@ void Replica::tell_persisted() {
   state_->persisted(told_persisted_);
 }
 
+void Replica::tell_of_members(const View& view) {
+  const auto is_in = [](const std::vector<Member>& members, const Member& one) {
+    return std::ranges::find(members, one.id, &Member::id) != members.end();
+  };
+  for (const Member& member : view.members) {
+    if (is_in(told_members_, member)) continue;
+    const bool is_self = membership_ && member.id == membership_->id();
+    news_.push_back((is_self ? "this server" : "the server " + member.name) + " takes part now");
+  }
+  for (const Member& member : told_members_)
+    if (!is_in(view.members, member))
+      news_.push_back("the server " + member.name + " does not take part any more: it " +
+                      (std::ranges::find(leaving_, member.id) != leaving_.end()
+                           ? "was stopped"
+                           : "has died, or did not answer"));
+  std::erase_if(leaving_, [&](MemberId id) { return view.find(id) == nullptr; });
+  told_members_ = view.members;
+}
+
 void Replica::update_info() {
   const std::lock_guard lock(mutex_);
   const MemberId main_id = service_.status().main;
@@ -217,7 +247,12 @@ void Replica::update_info() {
     if (membership_ && member.id != membership_->id()) info.others.push_back(server);
   }
   service_.set_info(info);
+  const Member* const main = view_.find(main_id);
+  if (main != nullptr && std::exchange(told_main_, main_id) != main_id &&
+      !(membership_ && main_id == membership_->id()))
+    news_.push_back("the main is " + main->name);
   if (!std::exchange(has_new_view_, false)) return;
+  tell_of_members(view_);
   std::vector<std::uint64_t> servers;
   for (const Member& member : view_.members) servers.push_back(static_cast<std::uint64_t>(member.id));
   service_.on_servers(servers);

@@ -37,6 +37,9 @@ class Replica final : public Order {
   bool has_left() const { return has_left_; }
   /// The reasons why this server has left the service since the last call, for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
+  /// Which servers have begun or ceased to take part since the last call, and which one is the main, for
+  /// people.
+  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
 
   Result<std::uint64_t> submit(std::span<const std::byte> event) override { return state_->submit(event); }
   bool may_answer(std::uint64_t applied) const override { return state_->may_answer(applied); }
@@ -47,6 +50,7 @@ class Replica final : public Order {
   void leave(const std::string& why, Moment now);
   void wake() const;
   void update_info();
+  void tell_of_members(const View& view);
 
   const ServeOptions& options_;
   Service& service_;
@@ -55,10 +59,12 @@ class Replica final : public Order {
   Descriptor wake_;
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
-  std::vector<std::string> complaints_;
-  std::string last_failure_;     // of joining again
-  Milliseconds join_again_ = 0;  // when state_ is null
-  MemberId shown_main_{};        // the main in the facts that Service shows
+  std::vector<std::string> complaints_, news_;
+  std::vector<Member> told_members_;  // of the view that news_ has spoken of last
+  std::string last_failure_;          // of joining again
+  Milliseconds join_again_ = 0;       // when state_ is null
+  MemberId shown_main_{};             // the main in the facts that Service shows
+  MemberId told_main_{};              // the main that news_ has spoken of last
 
   bool is_leaving_ = false, has_left_ = false;
 
@@ -67,6 +73,7 @@ class Replica final : public Order {
   bool has_new_view_ = false;      // protected by mutex_
   bool is_removed_ = false;        // protected by mutex_
   std::vector<std::string> lost_;  // protected by mutex_; becomes complaints_
+  std::vector<MemberId> leaving_;  // protected by mutex_; these have said that they are being stopped
 };
 
 }  // namespace rdmc::kv

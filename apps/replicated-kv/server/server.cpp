@@ -1,5 +1,6 @@
 #include "apps/replicated-kv/server/server.hpp"
 
+#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
@@ -19,6 +20,7 @@
 #include "apps/replicated-kv/server/metrics.hpp"
 #include "apps/replicated-kv/server/replica.hpp"
 #include "controlplane/auth/random.hpp"
+#include "controlplane/connect/identity.hpp"
 
 namespace rdmc::kv {
 
@@ -81,6 +83,7 @@ class Ending {
   bool has_begun() const { return stage_ != Stage::serves; }
   void begin(Service& service, ClientSockets& sockets, const Moment& now) {
     ::sd_notify(0, "STOPPING=1");
+    log(LogLevel::info, "a signal stops this server");
     stage_ = Stage::answers;
     since_ = now.steady;
     service.begin_to_end();
@@ -116,11 +119,15 @@ class Disk {
   /// Reads what the disk has into the service.
   Result<void> open(const ServeOptions& options, std::uint64_t seed, Service& service, int epoll) {
     if (options.directory.empty()) return {};
+    const std::uint64_t begun = read_microseconds();
     logged_ = std::make_unique<LoggedService>(service);
     auto log =
         StateLog::open({.directory = options.directory, .syncs = options.syncs, .seed = seed}, *logged_);
     if (!log) return std::unexpected(log.error());
     log_ = std::move(*log);
+    rdmc::log(LogLevel::info, fmt::format("read {} keys, {} bytes, from {} in {:.1f} s",
+                                          service.databases().keys(), log_->all_bytes(), options.directory,
+                                          static_cast<double>(read_microseconds() - begun) / 1e6));
     epoll_ = epoll;
     service_ = &service;
     return watch(epoll_, log_->descriptors().first, kLogKey);
@@ -147,8 +154,12 @@ class Disk {
     if (copier >= 0 && std::exchange(watched_copier_, copier) != copier)
       static_cast<void>(watch(epoll_, copier, kLogKey));
     watched_copier_ = copier;
+    const CopyFacts copies = log_->copy_facts();
     service_->set_log_info({.is_there = true,
-                            .is_copying = log_->is_copying(),
+                            .copy_began_at = copies.began_at,
+                            .copy_took = copies.took,
+                            .has_copy_failed = copies.has_failed,
+                            .copied_at = copies.written_at,
                             .bytes = log_->bytes(),
                             .failure = log_->failure() == nullptr ? "" : *log_->failure()});
     for (const std::string& complaint : log_->take_complaints()) rdmc::log(LogLevel::warning, complaint);
@@ -191,6 +202,9 @@ Result<void> listen_tls(const ServeOptions& options, ClientSockets& sockets, Ser
 }  // namespace
 
 Result<void> serve(const ServeOptions& options, StopSignals& signals) {
+  if (!options.is_alone())
+    if (const auto usable = control::security_of(options.identity); !usable)
+      return std::unexpected(usable.error());
   const std::uint64_t most_clients = raise_descriptor_limit();
   std::uint64_t seed = 0;
   if (auto filled = control::fill_random(std::as_writable_bytes(std::span(&seed, 1))); !filled)
@@ -206,12 +220,13 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
        .least_replicas = options.is_alone() ? 1 : options.least_replicas,
        .seed = seed,
        .started_at = read_clocks().steady,
+       .started_wall = read_clocks().wall,
        .microseconds = read_microseconds,
        .process = read_process_facts,
        .acl_file = has_acl_file,
        .fill_random = [](std::span<std::byte> out) { return control::fill_random(out).has_value(); }});
   service.set_first_users(std::move(*users));
-  service.set_memory_limit(options.maxmemory, options.maxmemory_policy);
+  if (options.names_memory_limit) service.set_memory_limit(options.maxmemory, options.maxmemory_policy);
   const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1", errno);
   Disk disk;
@@ -264,7 +279,10 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.u64 == kSignalKey && signals.take()) {
         // The second signal ends the server at once.
-        if (ending.has_begun()) return {};
+        if (ending.has_begun()) {
+          log(LogLevel::warning, "stopped at once by a second signal");
+          return {};
+        }
         ending.begin(service, *sockets, now);
       }
       if (event.data.u64 == kMetricsKey) (*metrics)->answer(service.figures());
@@ -273,16 +291,21 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     if (!options.is_alone()) replica.work(now);
     for (const std::string& complaint : sockets->take_complaints()) log(LogLevel::warning, complaint);
     for (const std::string& complaint : replica.take_complaints()) log(LogLevel::warning, complaint);
+    for (const std::string& news : replica.take_news()) log(LogLevel::info, news);
     service.end_turn(now);
     if (local) local->work(now);
     disk.end_turn(now.steady);
     if (local) local->work(now);
     replica.tell_persisted();
     for (const std::string& warning : service.take_warnings()) log(LogLevel::warning, warning);
+    for (const std::string& news : service.take_news()) log(LogLevel::info, news);
     sockets->write_changed(now);
     sockets->end_late_handshakes(now);
-    if (ending.has_begun() && ending.is_over(service, *sockets, replica, now) && !disk.needs_copy())
-      return disk.end();
+    if (ending.has_begun() && ending.is_over(service, *sockets, replica, now) && !disk.needs_copy()) {
+      const auto ended = disk.end();
+      if (ended) log(LogLevel::info, "stopped");
+      return ended;
+    }
   }
 }
 

@@ -172,9 +172,30 @@ void Service::execute_first_users(std::string_view bytes, std::uint64_t replaced
   }
   new_users_.clear();
   // The events of a log say nothing about the command line of this run.
-  if (order_ != nullptr && acl_file_of(users_) != first_users_)
+  if (order_ == nullptr) return;
+  if (replaced != 0) news_.emplace_back("the users were replaced by those of a server's command line");
+  if (acl_file_of(users_) != first_users_)
     warnings_.emplace_back(
         "the service uses the users of another server's command line, which differ from those of this one");
+}
+
+/// Says in the log that the users of the command line do not count, because this server has got others with
+/// the data.
+void Service::look_at_own_users() {
+  Users own;
+  VarintReader in(own_users_);
+  if (!own.load(in)) return;
+  const std::string given = acl_line_of(own.default_user());
+  if (options_.acl_file != nullptr
+          ? acl_file_of(own) == acl_file_of(users_)
+          : given == acl_line_of(Users().default_user()) || given == acl_line_of(users_.default_user()))
+    return;
+  warnings_.emplace_back(
+      options_.acl_file != nullptr
+          ? "the users of the service differ from those of this server's ACL file, which is not used. ACL "
+            "LOAD at this server makes the service use the file, and ACL SAVE writes the users to the file"
+          : "the password of the default user differs from that of --requirepass-file, which is not used. "
+            "CONFIG SET requirepass changes the password");
 }
 
 /// Takes users that belong to a state of the service.

@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t kMostPasswordBits = 4096;
 
 constexpr std::string_view kNoAclFile =
-    "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL "
-    "SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in "
-    "order to store users in the Redis configuration.";
+    "ERR This server has no ACL file. Start it with the option --acl-file. The users are a part of the data, "
+    "so "
+    "with --dir they are on disk without that.";
 
 constexpr auto kAclHelp = std::to_array<std::string_view>({
     "CAT [<category>]",
@@ -161,6 +161,7 @@ void Service::change_users(Arguments words, Client* client, ReplyWriter& reply) 
     Users loaded;
     if (!loaded.load(in)) return reply.error("ERR the users of the ACL file are damaged");
     users_.replace(loaded);
+    if (order_ != nullptr || is_alone()) news_.emplace_back("the users were replaced by ACL LOAD");
     reply.ok();
   }
   users_have_changed(client);
@@ -226,10 +227,13 @@ void Service::show_acl_log(Arguments words, ReplyWriter& reply) {
   }
 }
 
-/// Another server asks before it joins (server/member_list.hpp). It has no password.
+/// Another server asks before it joins (server/member_list.hpp). It has no password. If it has something
+/// else, it gets what this server has, for the message to its operator: addresses and options, but nothing
+/// secret.
 void Service::same_members(Client&, Arguments words, ReplyWriter& reply) {
   const auto own = settings_.matching(std::to_array<std::string_view>({"rdmc-members"}));
-  reply.integer(own.size() == 1 && own.begin()->second == words[1]);
+  if (own.size() == 1 && own.begin()->second != words[1]) return reply.bulk(own.begin()->second);
+  reply.integer(own.size() == 1);
 }
 
 }  // namespace rdmc::kv

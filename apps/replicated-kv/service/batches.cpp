@@ -133,6 +133,8 @@ void Service::pass_time() {
 
 void Service::end_turn(Moment now) {
   now_ = now;
+  look_at_availability();
+  look_at_own_limit();
   look_at_clocks();
   check_limits();
   end_idle_clients();

@@ -27,6 +27,7 @@ constexpr std::array kClientCommands = {
     Command{"function", -2, kClient},
     Command{"hello", -1, kClient | kFast | kBeforeAuth},
     Command{"info", -1, kClient},
+    Command{"lastsave", 1, kClient | kFast | kAdmin},
     Command{"latency", -2, kClient | kAdmin},
     Command{"memory", -2, kClient},
     Command{"multi", 1, kClient | kFast | kInMulti},
@@ -48,6 +49,30 @@ constexpr std::array kClientCommands = {
     Command{"watch", -2, kClient | kFast | kInMulti, 1, -1, 1},
 };
 
+constexpr auto kClientHelp = std::to_array<std::string_view>({
+    "GETNAME",
+    "    Return the name of this connection.",
+    "ID",
+    "    Return the number of this connection.",
+    "INFO",
+    "    Return information about this connection.",
+    "KILL <ip:port>",
+    "    End the connection of the client with this address.",
+    "KILL <option> <value> [<option> <value> ...]",
+    "    End connections. The options are: ID <number>, ADDR <ip:port>, USER <name>,",
+    "    TYPE <normal|pubsub>, SKIPME <yes|no>.",
+    "LIST",
+    "    Return information about all connections of this server.",
+    "NO-EVICT <ON|OFF>",
+    "    Has no effect.",
+    "SETINFO <option> <value>",
+    "    Has no effect.",
+    "SETNAME <name>",
+    "    Give this connection a name.",
+    "UNBLOCK <number> [TIMEOUT|ERROR]",
+    "    End the wait of a client that waits for a key.",
+});
+
 }  // namespace
 
 std::span<const Command> client_commands() {
@@ -67,6 +92,7 @@ const std::unordered_map<std::string_view, Service::ClientCommand>& Service::cli
       {"function", &Service::function},
       {"hello", &Service::hello},
       {"info", &Service::info},
+      {"lastsave", &Service::last_save},
       {"latency", &Service::latency},
       {"memory", &Service::memory},
       {"ping", &Service::ping},
@@ -215,6 +241,7 @@ void Service::client(Client& client, Arguments words, ReplyWriter& reply) {
     return reply.integer(1);
   }
   if (what == "no-evict" || what == "setinfo") return reply.ok();
+  if (what == "help" && words.size() == 2) return help(reply, "CLIENT", kClientHelp);
   unknown_subcommand(reply, "CLIENT", words[1]);
 }
 

@@ -42,13 +42,4 @@ inline std::string_view error_in_client_name(std::string_view name) {
   return {};
 }
 
-/// The reply to HELP. `lines` describe the subcommands.
-inline void help(ReplyWriter& reply, std::string_view command, std::span<const std::string_view> lines) {
-  reply.array(lines.size() + 3);
-  reply.simple(std::string(command) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-  for (const std::string_view line : lines) reply.simple(line);
-  reply.simple("HELP");
-  reply.simple("    Prints this help.");
-}
-
 }  // namespace rdmc::kv

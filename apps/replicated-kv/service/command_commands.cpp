@@ -97,6 +97,23 @@ void describe_key_spec(const KeySpec& spec, ReplyWriter& reply) {
   }
 }
 
+constexpr auto kCommandHelp = std::to_array<std::string_view>({
+    "(no subcommand)",
+    "    Return details about all commands.",
+    "COUNT",
+    "    Return the number of commands.",
+    "DOCS [<command> ...]",
+    "    Return an empty map: this server has no descriptions of commands.",
+    "GETKEYS <command> [<arg> ...]",
+    "    Return the keys of a command.",
+    "GETKEYSANDFLAGS <command> [<arg> ...]",
+    "    Return the keys of a command, and how the command uses them.",
+    "INFO [<command> ...]",
+    "    Return details about these commands, or about all.",
+    "LIST",
+    "    Return the names of all commands.",
+});
+
 struct Description {
   std::string_view name;
   int arity;
@@ -192,6 +209,7 @@ void Service::command(Client&, Arguments words, ReplyWriter& reply) {
   if (what == "docs") return reply.map(0);
   if ((what == "getkeys" || what == "getkeysandflags") && words.size() >= 3)
     return get_keys(words.subspan(2), what == "getkeysandflags", reply);
+  if (what == "help" && words.size() == 2) return help(reply, "COMMAND", kCommandHelp);
   unknown_subcommand(reply, "COMMAND", words[1]);
 }
 

@@ -19,7 +19,20 @@ void Service::set_limit(const MemoryLimit& limit) {
 void Service::set_memory_limit(std::string_view most, std::string_view policy) {
   static_cast<void>(settings_.set("maxmemory", most));
   static_cast<void>(settings_.set("maxmemory-policy", policy));
+  own_limit_ = settings_.memory_limit();
   apply_settings();
+}
+
+/// Says in the log that the limit of the command line does not count, as soon as this is known.
+void Service::look_at_own_limit() {
+  const MemoryLimit& limit = databases_->limit();
+  if (!own_limit_ || !limit.is_set) return;
+  if (limit != *std::exchange(own_limit_, std::nullopt))
+    warnings_.push_back(
+        "--maxmemory and --maxmemory-policy have no effect, because the data has a limit "
+        "already: " +
+        settings_.at("maxmemory") + " bytes, " + settings_.at("maxmemory-policy") +
+        ". CONFIG SET changes it");
 }
 
 bool Service::refuses(const Command& command, ReplyWriter& reply) {

@@ -29,6 +29,14 @@ std::vector<Figure> Service::figures() const {
   gauge("keys", "Keys of all databases", databases_->keys());
   gauge("memory_used_bytes", "Memory that keys and values need", databases_->memory().used());
   gauge("memory_limit_bytes", "The limit for them; 0: no limit", databases_->limit().most);
+  if (log_.is_there) {
+    gauge("log_refuses_writes", "1 while writes get MISCONF because of the disk",
+          log_.failure.empty() ? 0 : 1);
+    gauge("log_bytes", "Bytes of the log after the newest copy", log_.bytes);
+    gauge("copy_failed", "1 if the last copy of all data could not be written", log_.has_copy_failed ? 1 : 0);
+    gauge("copy_written_at_seconds", "When the newest copy was written, in seconds since 1970; 0: never",
+          log_.copied_at);
+  }
   if (options_.process) {
     const ProcessFacts process = options_.process();
     gauge("memory_resident_bytes", "Resident memory of the process", process.resident_bytes);

@@ -91,15 +91,41 @@ void Service::info_memory(std::string& text) const {
   section.add("mem_allocator", "pools");
 }
 
+/// The time of the newest copy on disk, in seconds since 1970. Before the first one, it is the start of the
+/// server, as in Redis.
+std::int64_t Service::last_save_time() const {
+  return log_.copied_at != 0 ? log_.copied_at : options_.started_wall / 1000;
+}
+
+/// A copy has the changes that were made before it was begun.
+void Service::set_log_info(LogInfo info) {
+  if (info.copy_began_at && info.copy_began_at != log_.copy_began_at)
+    changes_of_copy_ = databases_->changes();
+  if (info.copied_at != log_.copied_at ||
+      (log_.copy_began_at && !info.copy_began_at && !info.has_copy_failed))
+    copied_changes_ = changes_of_copy_;
+  log_ = std::move(info);
+}
+
 void Service::info_persistence(std::string& text) const {
   Section section(text, "Persistence");
   section.add("loading", 0);
   section.add("async_loading", 0);
-  section.add("rdb_changes_since_last_save", databases_->changes());
+  section.add("rdb_changes_since_last_save",
+              databases_->changes() - std::min(copied_changes_, databases_->changes()));
   section.add("rdb_bgsave_in_progress", 0);
+  section.add("rdb_last_save_time", last_save_time());
   section.add("aof_enabled", log_.is_there ? 1 : 0);
-  section.add("aof_rewrite_in_progress", log_.is_copying ? 1 : 0);
+  section.add("aof_rewrite_in_progress", log_.copy_began_at ? 1 : 0);
   if (!log_.is_there) return;
+  const auto seconds = [](std::optional<Milliseconds> time) { return time ? *time / 1000 : -1; };
+  const std::string_view copies = log_.has_copy_failed ? "err" : "ok";
+  section.add("rdb_last_bgsave_status", copies);
+  section.add("aof_rewrite_scheduled", wants_copy_ ? 1 : 0);
+  section.add("aof_last_rewrite_time_sec", seconds(log_.copy_took));
+  section.add("aof_current_rewrite_time_sec",
+              log_.copy_began_at ? (now_.steady - *log_.copy_began_at) / 1000 : -1);
+  section.add("aof_last_bgrewrite_status", copies);
   section.add("aof_last_write_status", log_.failure.empty() ? "ok" : "err");
   section.add("aof_current_size", log_.bytes);
 }

@@ -19,7 +19,7 @@ void Service::end(Moment now, AtEnd state) {
   now_ = now;
   order_ = nullptr;
   give_up(true);
-  status_ = {};
+  take_status({});
   has_proposed_users_ = false;
   unavailable_since_ = now.steady;
   if (state == AtEnd::drop_state) {
@@ -35,6 +35,7 @@ void Service::end(Moment now, AtEnd state) {
 void Service::forget_state() {
   applied_ = stable_ = 0;
   agreed_ = 0;
+  changes_of_copy_ = copied_changes_ = 0;
   clock_.reset();
   is_evicting_ = has_proposed_limit_ = has_proposed_users_ = false;
   new_users_.clear();
@@ -44,10 +45,37 @@ void Service::forget_state() {
   apply_settings();
 }
 
+void Service::take_status(const ReplicaStatus& status) {
+  if (status.is_main != status_.is_main)
+    news_.emplace_back(status.is_main ? "this server is the main" : "this server is not the main any more");
+  status_ = status;
+}
+
+/// Says in the log when requests begin or cease to get answers.
+void Service::look_at_availability() {
+  const bool answers = is_available() && !has_waited_too_long();
+  if (is_alone() || is_ending_ || std::exchange(answers_, answers) == answers) return;
+  const auto have_all = [](std::uint32_t servers) {
+    return std::to_string(servers) + (servers == 1 ? " server has" : " servers have") + " all data";
+  };
+  if (answers) {
+    news_.push_back("requests get answers: " + have_all(status_.complete_replicas));
+    return;
+  }
+  const bool are_too_few = status_.stored_replicas < options_.least_replicas;
+  warnings_.push_back("requests get no answers any more: " +
+                      (order_ == nullptr      ? "this server does not take part at present"
+                       : !status_.is_complete ? "this server does not have all data"
+                       : are_too_few
+                           ? have_all(status_.stored_replicas) + ", and " +
+                                 std::to_string(options_.least_replicas) + " are needed"
+                           : "a request has waited for too long for the other servers, or for the disk"));
+}
+
 void Service::on_status(const ReplicaStatus& status, Moment now) {
   now_ = now;
   if (!status.is_main) is_evicting_ = has_proposed_limit_ = false;
-  status_ = status;
+  take_status(status);
   if (is_available())
     unavailable_since_ = std::nullopt;
   else if (!unavailable_since_)
@@ -263,8 +291,12 @@ bool Service::on_load(const LoadState& load) {
     Users users;
     if (!users.load(head)) return false;
     load_users(std::move(users));
+    if (order_ != nullptr) look_at_own_users();
   }
   applied_ = load.position;
+  if (order_ != nullptr)
+    news_.push_back(
+        "this server has got all data from another server: " + std::to_string(databases_->keys()) + " keys");
   // Without a limit, this server may still propose that of its command line.
   if (databases_->limit().is_set) settings_.show(databases_->limit());
   is_evicting_ = false;

@@ -1,7 +1,9 @@
 // The commands of channels, and the messages that clients get.
 #include <algorithm>
+#include <array>
 
 #include "apps/replicated-kv/commands/arguments.hpp"
+#include "apps/replicated-kv/service/client_replies.hpp"
 #include "apps/replicated-kv/service/service.hpp"
 
 namespace rdmc::kv {
@@ -15,6 +17,15 @@ void confirm(ReplyWriter& reply, std::string_view what, const std::string* name,
   name == nullptr ? reply.null() : reply.bulk(*name);
   reply.integer(static_cast<std::int64_t>(count));
 }
+
+constexpr auto kPubSubHelp = std::to_array<std::string_view>({
+    "CHANNELS [<pattern>]",
+    "    Return the channels that clients of this server have subscribed to.",
+    "NUMPAT",
+    "    Return the number of patterns that clients of this server have subscribed to.",
+    "NUMSUB [<channel> ...]",
+    "    Return the number of subscribers of these channels at this server.",
+});
 
 }  // namespace
 
@@ -68,8 +79,8 @@ void Service::pubsub(Client&, Arguments words, ReplyWriter& reply) {
   }
   if (what == "numpat" && words.size() == 2)
     return reply.integer(static_cast<std::int64_t>(pubsub_.patterns()));
-  reply.error("ERR unknown subcommand or wrong number of arguments for '" + std::string(words[1]) +
-              "'. Try PUBSUB HELP.");
+  if (what == "help" && words.size() == 2) return help(reply, "PUBSUB", kPubSubHelp);
+  unknown_subcommand(reply, "PUBSUB", words[1]);
 }
 
 /// Gives the messages of the last command to the clients. They leave when the event of the command is stable.

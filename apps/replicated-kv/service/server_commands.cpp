@@ -1,11 +1,37 @@
 // The commands that Service executes for a client, and that concern the server.
 #include <algorithm>
+#include <array>
 
 #include "apps/replicated-kv/commands/arguments.hpp"
 #include "apps/replicated-kv/service/client_replies.hpp"
 #include "apps/replicated-kv/service/service.hpp"
 
 namespace rdmc::kv {
+
+namespace {
+
+constexpr auto kConfigHelp = std::to_array<std::string_view>({
+    "GET <pattern> [<pattern> ...]",
+    "    Return the parameters whose names match a pattern, and their values.",
+    "RESETSTAT",
+    "    Set the counters of INFO to 0.",
+    "SET <parameter> <value> [<parameter> <value> ...]",
+    "    Change parameters. Those of users and of maxmemory change at all servers.",
+});
+
+constexpr auto kDebugHelp = std::to_array<std::string_view>({
+    "JMAP",
+    "    Has no effect.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    Has no effect.",
+});
+
+constexpr auto kFunctionHelp = std::to_array<std::string_view>({
+    "FLUSH [ASYNC|SYNC]",
+    "    Has no effect, because there are no functions.",
+});
+
+}  // namespace
 
 void Service::config(Client&, Arguments words, ReplyWriter& reply) {
   const std::string what = to_lower(words[1]);
@@ -35,17 +61,20 @@ void Service::config(Client&, Arguments words, ReplyWriter& reply) {
     statistics_.reset();
     return reply.ok();
   }
+  if (what == "help" && words.size() == 2) return help(reply, "CONFIG", kConfigHelp);
   unknown_subcommand(reply, "CONFIG", words[1]);
 }
 
 void Service::debug(Client&, Arguments words, ReplyWriter& reply) {
   if (is_word(words[1], "jmap") || is_word(words[1], "set-active-expire")) return reply.ok();
+  if (is_word(words[1], "help") && words.size() == 2) return help(reply, "DEBUG", kDebugHelp);
   unknown_subcommand(reply, "DEBUG", words[1]);
 }
 
 /// There are no functions, so there is nothing to remove.
 void Service::function(Client&, Arguments words, ReplyWriter& reply) {
   if (is_word(words[1], "flush")) return reply.ok();
+  if (is_word(words[1], "help") && words.size() == 2) return help(reply, "FUNCTION", kFunctionHelp);
   reply.error("ERR rdmc_kv has no functions and no scripts");
 }
 
@@ -88,6 +117,10 @@ void Service::wait(Client&, Arguments words, ReplyWriter& reply) {
   if (!timeout) return reply.error("ERR timeout is not an integer or out of range");
   if (*timeout < 0) return reply.error("ERR timeout is negative");
   reply.integer(is_alone() || status_.complete_replicas == 0 ? 0 : status_.complete_replicas - 1);
+}
+
+void Service::last_save(Client&, Arguments, ReplyWriter& reply) {
+  reply.integer(last_save_time());
 }
 
 void Service::rewrite_log(Client&, Arguments, ReplyWriter& reply) {

@@ -60,8 +60,9 @@ struct ServiceOptions {
   Milliseconds unavailable_after = 2000;
   /// The service answers while this number of servers has the whole state.
   std::size_t least_replicas = 1;
-  std::uint64_t seed = 0;       ///< for hash tables and random choices of reads
-  Milliseconds started_at = 0;  ///< on the steady clock, for INFO
+  std::uint64_t seed = 0;         ///< for hash tables and random choices of reads
+  Milliseconds started_at = 0;    ///< on the steady clock, for INFO
+  Milliseconds started_wall = 0;  ///< on the wall clock, for LASTSAVE
   /// For statistics only: a steady clock, and what the process needs. They may be missing.
   std::function<std::uint64_t()> microseconds{};
   std::function<ProcessFacts()> process{};
@@ -88,9 +89,12 @@ struct ServiceInfo {
 /// The server's log tells this about itself.
 struct LogInfo {
   bool is_there = false;
-  bool is_copying = false;
-  std::uint64_t bytes = 0;  ///< of the events after the newest copy
-  std::string failure;      ///< why clients may not write at present; or empty
+  std::optional<Milliseconds> copy_began_at{};  ///< on the steady clock, if a copy is being written
+  std::optional<Milliseconds> copy_took{};      ///< by the last copy that this process has ended
+  bool has_copy_failed = false;                 ///< the last attempt has failed
+  std::int64_t copied_at = 0;                   ///< the newest copy, in seconds since 1970; 0: there is none
+  std::uint64_t bytes = 0;                      ///< of the events after the newest copy
+  std::string failure;                          ///< why clients may not write at present; or empty
 };
 
 class Service {
@@ -159,7 +163,7 @@ class Service {
   /// The servers of the newest view. The main forgets the clients of other servers.
   void on_servers(const std::vector<std::uint64_t>& servers);
   void set_info(const ServiceInfo& info) { info_ = info; }
-  void set_log_info(LogInfo info) { log_ = std::move(info); }
+  void set_log_info(LogInfo info);
   /// True if a client has requested a new copy of the state since the last call.
   bool take_copy_request() { return std::exchange(wants_copy_, false); }
 
@@ -174,6 +178,8 @@ class Service {
   const Users& users() const { return users_; }
   /// Returns what an operator should know, and was not returned by an earlier call.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
+  /// Returns what has happened to the service, and was not returned by an earlier call.
+  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
 
   /// The limit of memory that this server proposes as the first main, in the words of CONFIG SET. A server
   /// that is alone has this limit. The words must be valid.
@@ -262,6 +268,7 @@ class Service {
   void make_room();
   void order_evictions();
   void propose_limit();
+  void look_at_own_limit();
   void execute_eviction(VarintReader& in, std::uint64_t server);
   void execute_first_limit(VarintReader& in);
   void note_use(const EncodedCommand& read);
@@ -303,6 +310,8 @@ class Service {
   void give_up(bool has_ended);
   void execute_alone();
   void forget_departed();
+  void take_status(const ReplicaStatus& status);
+  void look_at_availability();
   void forget_state();
   bool may_tick() const;
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
@@ -368,6 +377,7 @@ class Service {
   void execute_first_users(std::string_view bytes, std::uint64_t replaced);
   void load_users(Users users);
   void users_have_changed(const Client* issuer);
+  void look_at_own_users();
   void end_client(Client& client, const Client* issuer);
   void same_members(Client&, Arguments, ReplyWriter&);
   void acl(Client&, Arguments, ReplyWriter&);
@@ -385,6 +395,7 @@ class Service {
   // Commands of the client: service/client_commands.cpp and service/server_commands.cpp.
   void auth(Client&, Arguments, ReplyWriter&);
   void rewrite_log(Client&, Arguments, ReplyWriter&);
+  void last_save(Client&, Arguments, ReplyWriter&);
   void client(Client&, Arguments, ReplyWriter&);
   void command(Client&, Arguments, ReplyWriter&);
   void config(Client&, Arguments, ReplyWriter&);
@@ -414,6 +425,7 @@ class Service {
   void info_clients(std::string& text) const;
   void info_memory(std::string& text) const;
   void info_persistence(std::string& text) const;
+  std::int64_t last_save_time() const;
   void info_stats(std::string& text) const;
   void info_replication(std::string& text) const;
   void info_cpu(std::string& text) const;
@@ -431,6 +443,7 @@ class Service {
   std::vector<std::uint64_t> changed_, held_;
   LogInfo log_;
   bool wants_copy_ = false;
+  std::uint64_t changes_of_copy_ = 0, copied_changes_ = 0;  // Databases::changes() when a copy was begun
   ClientMemory memory_;
   RequestParser::Limits parser_limits_;  // of clients that are authenticated
   Victims victims_;
@@ -471,7 +484,9 @@ class Service {
   Bytes new_users_;  // of replace_users(), until the servers have them
   bool has_proposed_users_ = false;
   AclLog acl_log_;
-  std::vector<std::string> warnings_;
+  std::vector<std::string> warnings_, news_;
+  bool answers_ = false;                    // of look_at_availability(), when it looked last
+  std::optional<MemoryLimit> own_limit_{};  // of the command line, until it is known whether it counts
 
   // The order. The server is not in it while `order_` is null.
   Order* order_ = nullptr;

@@ -38,7 +38,7 @@ void Options::add(const std::string& name, std::uint64_t& value, std::uint64_t m
                   const std::string& what) {
   app_->add_option(name, value, what)
       ->transform(size_value())
-      ->check(CLI::Range(std::uint64_t{1}, most).description(fmt::format("1 to {}", most)))
+      ->check(number_from<std::uint64_t>(1, most))
       ->capture_default_str()
       ->type_name("N");
 }
