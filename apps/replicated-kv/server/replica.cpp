@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "apps/replicated-kv/server/member_list.hpp"
 
@@ -29,11 +30,15 @@ void Replica::wake() const {
   ::eventfd_write(wake_.get(), 1);
 }
 
-Result<void> Replica::start(Moment now) {
+Result<void> Replica::start() {
   wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno("eventfd", errno);
-  if (auto same = check_members(options_); !same) return same;
-  return join(now);
+  checked_ = std::async(std::launch::async, [this] {
+    auto same = check_members(options_);
+    wake();
+    return same;
+  });
+  return {};
 }
 
 Result<void> Replica::join(Moment now) {
@@ -135,7 +140,7 @@ void Replica::begin_to_leave() {
     has_left_ = true;
 }
 
-void Replica::work(Moment now) {
+Result<void> Replica::work(Moment now) {
   eventfd_t ignored;
   ::eventfd_read(wake_.get(), &ignored);
   {
@@ -145,16 +150,28 @@ void Replica::work(Moment now) {
     has_left_ = has_left_ || (is_leaving_ && is_removed_);
   }
   if (is_leaving_ && !state_) has_left_ = true;
-  if (has_left_) return;
-  if (!state_) {
-    if (now.steady < join_again_) return;
-    join_again_ = now.steady + kJoinAgain;
-    if (auto joined = join(now); !joined) {
-      if (last_failure_ != joined.error().what) complaints_.push_back("cannot join: " + joined.error().what);
-      last_failure_ = joined.error().what;
-    }
-    return;
+  if (has_left_) return {};
+  if (checked_.valid()) {
+    if (checked_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
+    if (auto same = checked_.get(); !same) return same;
+    if (auto joined = join(now); !joined) return joined;
   }
+  if (state_)
+    take_changes(now);
+  else if (now.steady >= join_again_)
+    join_again(now);
+  return {};
+}
+
+void Replica::join_again(Moment now) {
+  join_again_ = now.steady + kJoinAgain;
+  const auto joined = join(now);
+  if (joined) return;
+  if (last_failure_ != joined.error().what) complaints_.push_back("cannot join: " + joined.error().what);
+  last_failure_ = joined.error().what;
+}
+
+void Replica::take_changes(Moment now) {
   update_info();
   if (log_ != nullptr && log_->is_refused()) return leave(*log_->failure(), now);
   for (int i = 0; i < kMostChanges; ++i) {
@@ -180,7 +197,6 @@ void Replica::work(Moment now) {
     if (!state_) return;
   }
   wake();
-  return;
 }
 
 void Replica::on_load(const LoadState& load, Moment now) {

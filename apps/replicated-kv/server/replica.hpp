@@ -3,6 +3,7 @@
 // to the eventfd and to what the mutex protects.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,13 +23,16 @@ class Replica final : public Order {
       : options_(options), service_(service), log_(log) {}
   ~Replica() override;
 
-  /// Takes part in the service. Errors: invalid_argument if another server has another list of members; those
-  /// of Membership::join and ReplicatedState::open.
-  Result<void> start(Moment now);
+  /// Begins to take part in the service. A thread first asks the other servers for their lists of members.
+  /// This server must answer the same question meanwhile: servers that start together would otherwise wait
+  /// for each other. Errors: those of eventfd.
+  Result<void> start();
   /// Is readable when work() has something to do.
   int descriptor() const { return wake_.get(); }
-  /// Hands all changes to Service, and joins again if that is due.
-  void work(Moment now);
+  /// Hands all changes to Service, and joins if that is due. Errors, after which the server must end:
+  /// invalid_argument if another server has another list of members; those of Membership::join and
+  /// ReplicatedState::open if this server joins for the first time.
+  Result<void> work(Moment now);
   /// Tells the others what the log has on disk.
   void tell_persisted();
   /// Leaves the service in order, so that the others need not find out that this server is gone.
@@ -43,6 +47,8 @@ class Replica final : public Order {
 
  private:
   Result<void> join(Moment now);
+  void join_again(Moment now);
+  void take_changes(Moment now);
   void on_load(const LoadState& load, Moment now);
   void leave(const std::string& why, Moment now);
   void wake() const;
@@ -53,6 +59,7 @@ class Replica final : public Order {
   StateLog* const log_;
   std::uint64_t told_persisted_ = 0;
   Descriptor wake_;
+  std::future<Result<void>> checked_;  // the lists of the other servers; not valid after the first join
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
   std::vector<std::string> complaints_;

@@ -238,7 +238,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (options.is_alone() && has_log)
     local.emplace(service, *disk.log(), options.syncs == Syncs::always).start(seed | 1, seed, read_clocks());
   if (!options.is_alone()) {
-    if (auto started = replica.start(read_clocks()); !started) return started;
+    if (auto started = replica.start(); !started) return started;
     if (auto watched = watch(epoll.get(), replica.descriptor(), kReplicaKey); !watched) return watched;
   }
   const auto metrics = Metrics::open(options.metrics, to_string(sockets->address()));
@@ -270,7 +270,8 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
       if (event.data.u64 == kMetricsKey) (*metrics)->answer(service.figures());
       sockets->on_event(event.data.u64, event.events, now);
     }
-    if (!options.is_alone()) replica.work(now);
+    if (!options.is_alone())
+      if (auto worked = replica.work(now); !worked) return worked;
     for (const std::string& complaint : sockets->take_complaints()) log(LogLevel::warning, complaint);
     for (const std::string& complaint : replica.take_complaints()) log(LogLevel::warning, complaint);
     service.end_turn(now);
