@@ -16,6 +16,9 @@ constexpr Duration kLease = milliseconds(150);
 /// The interval between attempts to join again.
 constexpr Milliseconds kJoinAgain = 100;
 constexpr GroupNumber kStateNumber{1};
+/// The time for which the views cannot change until the server says so. Servers that start together need
+/// some time to find each other.
+constexpr Milliseconds kViewsLostFor = 5000;
 /// The number of changes that one call of work() takes at most, so that clients are not kept waiting.
 constexpr int kMostChanges = 1000;
 
@@ -60,7 +63,7 @@ Result<void> Replica::join(Moment now) {
     options.store.nodes.push_back(node);
   }
   if (options_.self < stores) options.store.runs = options_.self;
-  if (log_ != nullptr) options.store.directory = options_.directory + "/views";
+  if (log_ != nullptr) options.store.directory = options_.directory + "/" + kViewsName;
   options.key_file = options_.identity.key_file;
   const control::CertificateFiles& files = options_.identity.certificates;
   options.certificates = {files.certificate, files.private_key, files.authority};
@@ -90,8 +93,15 @@ Result<void> Replica::join(Moment now) {
     }
     wake();
   };
-  on.store_lost = [complain](const Error& cause) { complain("the views cannot change: " + cause.what); };
-  on.store_found = [complain] { complain("the views can change again"); };
+  const auto tell_views_lost = [this](std::string why) {
+    {
+      const std::lock_guard lock(mutex_);
+      views_lost_ = std::move(why);
+    }
+    wake();
+  };
+  on.store_lost = [tell_views_lost](const Error& cause) { tell_views_lost(cause.what); };
+  on.store_found = [tell_views_lost] { tell_views_lost({}); };
   on.store_node_ended = [complain](const Error& cause) {
     complain("this server keeps no views any more: " + cause.what);
   };
@@ -101,6 +111,7 @@ Result<void> Replica::join(Moment now) {
   {
     const std::lock_guard lock(mutex_);
     is_removed_ = false;
+    views_lost_.clear();
   }
   auto membership = Membership::join(options, std::move(on));
   if (!membership) return std::unexpected(membership.error());
@@ -151,6 +162,7 @@ Result<void> Replica::work(Moment now) {
   }
   if (is_leaving_ && !state_) has_left_ = true;
   if (has_left_) return {};
+  look_at_views(now);
   if (checked_.valid()) {
     if (checked_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
     if (auto same = checked_.get(); !same) return same;
@@ -161,6 +173,28 @@ Result<void> Replica::work(Moment now) {
   else if (now.steady >= join_again_)
     join_again(now);
   return {};
+}
+
+void Replica::look_at_views(Moment now) {
+  std::string why;
+  {
+    const std::lock_guard lock(mutex_);
+    why = views_lost_;
+  }
+  service_.on_views(why.empty());
+  if (why.empty()) {
+    views_lost_at_ = 0;
+    if (std::exchange(has_complained_of_views_, false))
+      complaints_.emplace_back("this server reaches the servers that keep the view again");
+    return;
+  }
+  if (views_lost_at_ == 0) views_lost_at_ = now.steady;
+  if (is_leaving_ || has_complained_of_views_ || now.steady - views_lost_at_ < kViewsLostFor) return;
+  has_complained_of_views_ = true;
+  complaints_.push_back(
+      "this server does not reach a majority of the servers that keep the view, so no server "
+      "can join or be left out: " +
+      why);
 }
 
 void Replica::join_again(Moment now) {

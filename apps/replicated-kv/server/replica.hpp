@@ -50,6 +50,7 @@ class Replica final : public Order {
   void join_again(Moment now);
   void take_changes(Moment now);
   void on_load(const LoadState& load, Moment now);
+  void look_at_views(Moment now);
   void leave(const std::string& why, Moment now);
   void wake() const;
   void update_info();
@@ -68,12 +69,15 @@ class Replica final : public Order {
   MemberId shown_main_{};        // the main in the facts that Service shows
 
   bool is_leaving_ = false, has_left_ = false;
+  bool has_complained_of_views_ = false;
+  Milliseconds views_lost_at_ = 0;  // 0 while the views can change
 
   std::mutex mutex_;
   View view_;                      // protected by mutex_
   bool has_new_view_ = false;      // protected by mutex_
   bool is_removed_ = false;        // protected by mutex_
   std::vector<std::string> lost_;  // protected by mutex_; becomes complaints_
+  std::string views_lost_;         // protected by mutex_; why the views cannot change, or empty
 };
 
 }  // namespace rdmc::kv

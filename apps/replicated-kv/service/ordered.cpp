@@ -21,7 +21,8 @@ void Service::end(Moment now, AtEnd state) {
   give_up(true);
   status_ = {};
   has_proposed_users_ = false;
-  unavailable_since_ = now.steady;
+  // The outage may have begun before.
+  if (!unavailable_since_) unavailable_since_ = now.steady;
   if (state == AtEnd::drop_state) {
     forget_state();
     has_former_users_ = users_.are_agreed();
@@ -48,6 +49,7 @@ void Service::on_status(const ReplicaStatus& status, Moment now) {
   now_ = now;
   if (!status.is_main) is_evicting_ = has_proposed_limit_ = false;
   status_ = status;
+  has_been_available_ = has_been_available_ || is_available();
   if (is_available())
     unavailable_since_ = std::nullopt;
   else if (!unavailable_since_)
@@ -77,6 +79,8 @@ void Service::on_event(const OrderedEvent& event) {
     if (!in_flight_.empty() && in_flight_.front().event == event.own_number) {
       batch = in_flight_.front().batch;
       in_flight_.pop_front();
+      // The main executes an event before the others have it.
+      if (!can_views_change_) unstable_.push_back({applied_, 0, now_.steady});
     }
   }
   VarintReader head(event.bytes);
