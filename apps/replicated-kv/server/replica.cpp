@@ -135,7 +135,14 @@ Result<void> Replica::join(Moment now) {
 }
 
 void Replica::leave(const std::string& why, Moment now) {
-  complaints_.push_back("this server does not take part any more, and joins again: " + why);
+  // Servers that start together may begin before the last of them is connected. It is removed then.
+  if (service_.status().is_complete)
+    warn("this server does not take part any more, and joins again: " + why);
+  else
+    complaints_.emplace_back(LogLevel::info,
+                             "this server did not have the data yet when the others went on without it. It "
+                             "joins them now: " +
+                                 why);
   // With a log, the server says to the others that it has this state (join()).
   service_.end(now, log_ != nullptr ? Service::AtEnd::keep_state : Service::AtEnd::drop_state);
   state_.reset();
@@ -156,7 +163,7 @@ Result<void> Replica::work(Moment now) {
   ::eventfd_read(wake_.get(), &ignored);
   {
     const std::lock_guard lock(mutex_);
-    std::ranges::move(lost_, std::back_inserter(complaints_));
+    for (std::string& what : lost_) warn(std::move(what));
     lost_.clear();
     has_left_ = has_left_ || (is_leaving_ && is_removed_);
   }
@@ -185,13 +192,13 @@ void Replica::look_at_views(Moment now) {
   if (why.empty()) {
     views_lost_at_ = 0;
     if (std::exchange(has_complained_of_views_, false))
-      complaints_.emplace_back("this server reaches the servers that keep the view again");
+      complaints_.emplace_back(LogLevel::info, "this server reaches the servers that keep the view again");
     return;
   }
   if (views_lost_at_ == 0) views_lost_at_ = now.steady;
   if (is_leaving_ || has_complained_of_views_ || now.steady - views_lost_at_ < kViewsLostFor) return;
   has_complained_of_views_ = true;
-  complaints_.push_back(
+  warn(
       "this server does not reach a majority of the servers that keep the view, so no server "
       "can join or be left out: " +
       why);
@@ -201,7 +208,7 @@ void Replica::join_again(Moment now) {
   join_again_ = now.steady + kJoinAgain;
   const auto joined = join(now);
   if (joined) return;
-  if (last_failure_ != joined.error().what) complaints_.push_back("cannot join: " + joined.error().what);
+  if (last_failure_ != joined.error().what) warn("cannot join: " + joined.error().what);
   last_failure_ = joined.error().what;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/program/output.hpp"
 #include "apps/replicated-kv/server/options.hpp"
 #include "apps/replicated-kv/service/service.hpp"
 #include "dataplane/base/descriptor.hpp"
@@ -39,8 +40,8 @@ class Replica final : public Order {
   void begin_to_leave();
   /// True when the others have agreed. Then this object can be destroyed.
   bool has_left() const { return has_left_; }
-  /// The reasons why this server has left the service since the last call, for people.
-  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
+  /// What has happened to this server in the service since the last call, for people.
+  std::vector<std::pair<LogLevel, std::string>> take_complaints() { return std::exchange(complaints_, {}); }
 
   Result<std::uint64_t> submit(std::span<const std::byte> event) override { return state_->submit(event); }
   bool may_answer(std::uint64_t applied) const override { return state_->may_answer(applied); }
@@ -53,6 +54,7 @@ class Replica final : public Order {
   void look_at_views(Moment now);
   void leave(const std::string& why, Moment now);
   void wake() const;
+  void warn(std::string what) { complaints_.emplace_back(LogLevel::warning, std::move(what)); }
   void update_info();
 
   const ServeOptions& options_;
@@ -63,7 +65,7 @@ class Replica final : public Order {
   std::future<Result<void>> checked_;  // the lists of the other servers; not valid after the first join
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
-  std::vector<std::string> complaints_;
+  std::vector<std::pair<LogLevel, std::string>> complaints_;
   std::string last_failure_;     // of joining again
   Milliseconds join_again_ = 0;  // when state_ is null
   MemberId shown_main_{};        // the main in the facts that Service shows

@@ -295,7 +295,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
     if (!options.is_alone())
       if (auto worked = replica.work(now); !worked) return worked;
     for (const std::string& complaint : sockets->take_complaints()) log(LogLevel::warning, complaint);
-    for (const std::string& complaint : replica.take_complaints()) log(LogLevel::warning, complaint);
+    for (const auto& [level, complaint] : replica.take_complaints()) log(level, complaint);
     service.end_turn(now);
     if (local) local->work(now);
     disk.end_turn(now.steady);

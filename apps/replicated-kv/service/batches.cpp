@@ -133,6 +133,9 @@ void Service::pass_time() {
 
 void Service::end_turn(Moment now) {
   now_ = now;
+  // The clocks were read before this turn, which may have been long. An event that came in this turn can be
+  // later than that. So its time is compared with the clocks of the next turn.
+  clock_.observe(std::exchange(seen_, agreed_), now.steady);
   look_at_clocks();
   check_limits();
   end_idle_clients();

@@ -37,6 +37,7 @@ void Service::forget_state() {
   applied_ = stable_ = 0;
   agreed_ = 0;
   clock_.reset();
+  seen_ = 0;
   is_evicting_ = has_proposed_limit_ = has_proposed_users_ = false;
   new_users_.clear();
   parts_.clear();
@@ -67,7 +68,6 @@ void Service::on_stable(std::uint64_t position) {
 
 void Service::on_event(const OrderedEvent& event) {
   agreed_ = std::max(agreed_, event.time / 1'000'000);
-  clock_.observe(agreed_, now_.steady);
   random_ = event.random;
   databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   applied_ = event.position + 1;

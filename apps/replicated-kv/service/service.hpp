@@ -492,6 +492,7 @@ class Service {
   std::optional<Milliseconds> unavailable_since_;
   bool has_been_available_ = false, is_reading_disk_ = false, can_views_change_ = true;
   Milliseconds next_probe_ = 0;
+  Milliseconds seen_ = 0;                   ///< the agreed time at the end of the last turn
   std::uint64_t applied_ = 0, stable_ = 0;  // the events below these positions
   std::uint64_t last_batch_ = 0;
   std::deque<Batch> batches_;  // that were not submitted yet; the last one grows

@@ -217,6 +217,24 @@ BOOST_AUTO_TEST_CASE(a_login_waits_for_no_longer_than_the_limit_also_if_the_outa
   BOOST_TEST(ordered.send(client, "").starts_with("-CLUSTERDOWN "));
 }
 
+BOOST_AUTO_TEST_CASE(a_long_turn_does_not_look_like_a_clock_that_is_behind) {
+  Ordered ordered;
+  ordered.service.on_status(
+      {.is_main = true, .is_complete = true, .complete_replicas = 2, .stored_replicas = 2}, ordered.now);
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.send(client, "SET a 1\r\n").empty());
+  // The event got its time while the server worked on others for 5 s.
+  const Milliseconds begun = ordered.now;
+  ordered.now += 5000;
+  ordered.execute();
+  ordered.service.end_turn(begun);
+  ordered.service.end_turn(ordered.now);
+  BOOST_TEST(ordered.service.take_warnings().empty());
+  // Now the clock of the host jumps back.
+  ordered.service.end_turn({ordered.now - 3000, ordered.now + 1});
+  BOOST_TEST(ordered.service.take_warnings().size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(
     a_server_that_has_just_started_says_that_it_starts_and_after_a_while_that_something_is_wrong) {
   Service service({.is_alone = false, .least_replicas = 2, .started_at = 1000});
