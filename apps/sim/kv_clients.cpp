@@ -288,7 +288,7 @@ void KvClients::finish(TestClient& client, Sent done, Awaited awaited,
 /// A client that does not know whether it watches a key connects again, because it cannot use this
 /// connection for other transactions.
 void KvClients::finish_with_error(TestClient& client, Awaited awaited, const std::string& error) {
-  const bool has_no_effect = error.starts_with("-CLUSTERDOWN ");
+  const bool has_no_effect = error.starts_with("-CLUSTERDOWN ") || error.starts_with("-LOADING ");
   if (!options_.may_fail || (!has_no_effect && !error.starts_with("-UNCERTAIN ")))
     violation("a request got the reply " + error);
   if (awaited == Awaited::watch || awaited == Awaited::watched_value) client.must_reconnect = true;

@@ -52,7 +52,9 @@ Result<void> Membership::Impl::open() {
                     .address = listener_->address(),
                     .fabrics = {data_->fabric_name().substr(0, view::kMaxFabricBytes)},
                     .host = fabric::host_identity(),
-                    .lease = options_.lease};
+                    .lease = options_.lease,
+                    .process = peers_->identity().process};
+  self.process.thread = 0;
   if (const auto valid = view::check(self); !valid) return valid;
   return loop_.call([&]() -> Result<void> {
     core_.emplace(std::move(self), options_.timing);
@@ -174,6 +176,7 @@ void Membership::Impl::read_store(const view::ReadStore& read) {
   store_.read(view::name_of(read.entry, options_.group),
               later([request = read.request](Impl& impl, Result<view::View> result) {
                 impl.core_->on_read(request, std::move(result), boottime_now());
+                impl.look_for_exits();
                 impl.drive();
               }));
 }
@@ -187,6 +190,17 @@ void Membership::Impl::swap_store(const view::SwapStore& swap) {
         impl.core_->on_swapped(request, std::move(result), boottime_now());
         impl.drive();
       }));
+}
+
+/// A joiner has had no connection to the members of the view, so it could not see their exits. It asks the
+/// kernel about those on its host each time that it has read the view. If all members have exited, it need
+/// not wait for them.
+void Membership::Impl::look_for_exits() {
+  if (core_->state() != view::FailureView::State::joining) return;
+  std::vector<view::MemberId> exited;
+  for (const view::Member& member : core_->view().members)
+    if (has_exited(peers_->identity().process, member.process)) exited.push_back(member.id);
+  for (const view::MemberId id : exited) core_->on_exited(id, boottime_now());
 }
 
 /// Makes the fence first, and then does everything else that follows from the new view.

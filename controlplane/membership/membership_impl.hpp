@@ -111,6 +111,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void when_heard(std::function<void(Impl&)> action);
   void read_store(const view::ReadStore& read);
   void swap_store(const view::SwapStore& swap);
+  void look_for_exits();
   void install(const view::View& view);
   void be_removed(const view::View& view);
   void tell_removed(const view::View& view);

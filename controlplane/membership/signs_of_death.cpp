@@ -91,26 +91,45 @@ Descriptor open_pidfd(const ProcessIdentity& process) {
   return open(process.pid, 0);
 }
 
+/// The result of looking for a process. `pidfd` is empty if the process has ended.
+struct Found {
+  bool can_be_known = false;
+  Descriptor pidfd = {};
+};
+
+Found find_process(const ProcessIdentity& self, const ProcessIdentity& process) {
+  // On another host or in another namespace, the process id and the start time have another meaning.
+  if (process.host == 0 || process.host != self.host || process.pid_namespace != self.pid_namespace ||
+      process.time_namespace != self.time_namespace || process.started == 0 || self.started == 0)
+    return {};
+  Descriptor pidfd = open_pidfd(process);
+  if (!pidfd) return {.can_be_known = errno == ESRCH};
+  // Another process may have the same process id by now. Then its start time differs. If /proc does not show
+  // the start time, nothing is proved, and the pidfd is watched.
+  const std::uint64_t started = peer::start_of_process(std::to_string(process.pid));
+  if (started != 0 && started != process.started) return {.can_be_known = true};
+  return {.can_be_known = true, .pidfd = std::move(pidfd)};
+}
+
 }  // namespace
 
 std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessIdentity& self,
                                      const ProcessIdentity& process, std::function<void()> exited) {
-  // On another host or in another namespace, the process id and the start time have another meaning.
-  if (process.host == 0 || process.host != self.host || process.pid_namespace != self.pid_namespace ||
-      process.time_namespace != self.time_namespace || process.started == 0 || self.started == 0)
-    return nullptr;
+  auto [can_be_known, pidfd] = find_process(self, process);
+  if (!can_be_known) return nullptr;
   const auto awaited =
       std::make_shared<Awaited>(loop.core(), [exited = std::move(exited)](int) { exited(); });
-  Descriptor pidfd = open_pidfd(process);
-  if (!pidfd && errno != ESRCH) return nullptr;
-  // Another process may have the same process id by now. Then its start time differs. If /proc does not show
-  // the start time, nothing is proved, and the pidfd is watched.
-  const std::uint64_t started = pidfd ? peer::start_of_process(std::to_string(process.pid)) : 0;
-  if (!pidfd || (started != 0 && started != process.started))
+  if (!pidfd)
     awaited->tell_later(-1);
   else
     awaited->begin(std::move(pidfd), Stream::wait_read);
   return std::make_unique<Handle>(awaited);
+}
+
+bool has_exited(const ProcessIdentity& self, const ProcessIdentity& process) {
+  const auto [can_be_known, pidfd] = find_process(self, process);
+  pollfd exit{pidfd.get(), POLLIN, 0};
+  return can_be_known && (!pidfd || ::poll(&exit, 1, 0) > 0);
 }
 
 std::unique_ptr<Watching> probe_listener(control::ControlLoop& loop, const Address& address,

@@ -29,6 +29,10 @@ class Watching {
 std::unique_ptr<Watching> watch_exit(control::ControlLoop& loop, const ProcessIdentity& self,
                                      const ProcessIdentity& process, std::function<void()> exited);
 
+/// Returns true if the process is on `self`'s host and has exited, with all its threads. Returns false if it
+/// runs, and also if this cannot be known. Does not wait.
+bool has_exited(const ProcessIdentity& self, const ProcessIdentity& process);
+
 /// Tries to connect to `address`, and calls `answered` once with the result. The argument is true if the host
 /// answers that no process listens there. While the host does not answer, `answered` is not called.
 std::unique_ptr<Watching> probe_listener(control::ControlLoop& loop, const Address& address,

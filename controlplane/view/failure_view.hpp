@@ -283,7 +283,7 @@ class FailureView {
   void end_leases();
   std::vector<Held> may_be_held(const View& proposal) const;
   bool is_proven_dead(MemberId id) const { return exits_.contains(id); }
-  bool leases_are_over() const;
+  bool have_members_exited() const;
   void note_exit(MemberId id, bool here);
   bool is_on_one_host(MemberId a, MemberId b) const;
   Duration heartbeat() const;

@@ -95,20 +95,19 @@ void FailureView::end_leases() {
 /// Returns the leases for which the members of `proposal` must wait. A joiner that replaces a whole group
 /// does not know which leases its members have granted. But a member holds its lease only for
 /// Timing::store_fresh after it has read in the store that its view is the current view. After the store has
-/// accepted the proposal, no member reads this any more.
+/// accepted the proposal, no member reads this any more. If the exits of all members were seen, only the
+/// leases are left that their view names: these end at the latest when their time has passed once more.
 std::vector<Held> FailureView::may_be_held(const View& proposal) const {
   if (state_ == State::member) return grants_.held_outside(proposal, clock_);
-  return leases_are_over() ? std::vector<Held>{} : std::vector<Held>{{kAnybody, timing_.store_fresh}};
+  return have_members_exited() ? view_.held : std::vector<Held>{{kAnybody, timing_.store_fresh}};
 }
 
-/// True if no process can hold a lease in the known view or in an earlier view. A view without members is the
-/// result of removals by an operator, and proves nothing.
-bool FailureView::leases_are_over() const {
-  if (value_of(view_.epoch) == 0) return true;
-  return view_.held.empty() && !view_.members.empty() &&
-         std::ranges::all_of(view_.members, [&](const Member& member) {
-           return member.lease == Duration{} || is_proven_dead(member.id);
-         });
+/// True if no member of the known view can hold a lease. This is also so if it has no members: the last one
+/// has ended its lease before it left, or it was removed by an operator, and the view names its lease.
+bool FailureView::have_members_exited() const {
+  return std::ranges::all_of(view_.members, [&](const Member& member) {
+    return member.lease == Duration{} || is_proven_dead(member.id);
+  });
 }
 
 void FailureView::on_exited(MemberId member, Time clock) {

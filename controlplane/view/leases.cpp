@@ -13,11 +13,13 @@ Duration stretched(Duration duration) {
 
 View without(const View& view, MemberId member) {
   View after{.epoch = next(view.epoch), .held = view.held};
+  // The last member has no granters. It holds its lease until it asks the store again.
+  const bool is_last = view.members.size() == 1;
   for (const Member& one : view.members) {
     if (one.id != member)
       after.members.push_back(one);
     else if (one.lease > Duration{})
-      after.held.push_back({member, one.lease});
+      after.held.push_back({member, is_last ? Timing{}.store_fresh : one.lease});
   }
   return after;
 }

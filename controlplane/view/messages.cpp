@@ -15,7 +15,7 @@
 namespace rdmc::view {
 namespace {
 
-static_assert(kMaxMembers * (kMaxNameBytes + kMaxFabrics * (kMaxFabricBytes + 3) + 80 + 2 * 32) <
+static_assert(kMaxMembers * (kMaxNameBytes + kMaxFabrics * (kMaxFabricBytes + 3) + 140 + 2 * 32) <
                   kMaxMessageBytes,
               "what has no more members than a view may have, and none that is malformed, can be read");
 
@@ -33,6 +33,13 @@ void store(wire::Member& to, const Member& from) {
   to.set_since(value_of(from.since));
   to.set_host(from.host);
   to.set_lease_ns(static_cast<std::uint64_t>(from.lease.ns));
+  if (from.process.pid == 0) return;
+  wire::Process& process = *to.mutable_process();
+  process.set_host(from.process.host);
+  process.set_pid_namespace(from.process.pid_namespace);
+  process.set_pid(from.process.pid);
+  process.set_started(from.process.started);
+  process.set_time_namespace(from.process.time_namespace);
 }
 
 Result<Member> load(const wire::Member& from) {
@@ -44,6 +51,12 @@ Result<Member> load(const wire::Member& from) {
   to.fabrics.assign(from.fabrics().begin(), from.fabrics().end());
   const bool lease = from.lease_ns() <= static_cast<std::uint64_t>(kMaxLease.ns);
   if (lease) to.lease = nanoseconds(static_cast<std::int64_t>(from.lease_ns()));
+  const wire::Process& process = from.process();
+  to.process = {.host = process.host(),
+                .pid_namespace = process.pid_namespace(),
+                .pid = process.pid(),
+                .started = process.started(),
+                .time_namespace = process.time_namespace()};
   if (!ip || !lease || from.port() > 0xFFFF || !check(to))
     return fail(Errc::protocol_error, "sent a malformed member of a view");
   return to;

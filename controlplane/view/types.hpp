@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "controlplane/peer/identity.hpp"
 #include "dataplane/base/address.hpp"
 #include "dataplane/base/types.hpp"
 
@@ -47,6 +48,9 @@ struct Member {
   /// The epoch of the first view that contains this member. The proposer of that view sets this value.
   Epoch since{};
   Duration lease{};  ///< The term of the lease that the member asks for. 0 if it asks for none.
+  /// The process as a whole (`thread` is 0). With it, a process on the same host that was never connected to
+  /// the member can find out whether the member has exited. All fields are 0 if this is not known.
+  peer::ProcessIdentity process{};
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -100,7 +104,7 @@ Duration stretched(Duration duration);
 
 /// Returns the next view after `view`, without that member. It is made by a process outside the group. Such a
 /// process does not know how long the removed member may still hold its lease, so the new view contains the
-/// whole term.
+/// whole term, or for the last member Timing::store_fresh.
 View without(const View& view, MemberId member);
 
 /// All times and limits of a failure view. With the defaults, a process that was stopped for 300 ms stays a

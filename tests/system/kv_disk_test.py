@@ -157,6 +157,42 @@ class Disk(unittest.TestCase):
         connection = self.connection(service.main())
         self.assertEqual(wait_until(lambda: self.reply(connection, "GET", "a"), "the data are there"), "bc")
 
+    def test_a_service_on_one_host_goes_on_at_once_after_the_end_of_all_its_servers(self):
+        # Without a proof that the earlier servers have ended, the new ones wait for 7.5 s.
+        service = self.service(3, "always")
+        service.wait_until_whole()
+        for again in (service.servers, service.servers[1:]):
+            for end in ("kill", "stop", "stop all"):
+                for server in service.servers:
+                    if end == "kill":
+                        server.kill()
+                    elif end == "stop":
+                        self.stop(server)
+                    else:
+                        server.process.send_signal(signal.SIGTERM)
+                for server in service.servers:
+                    if server.process:
+                        server.process.wait(30)
+                for server in again:
+                    server.start()
+                begun = time.monotonic()
+                connection = wait_until(lambda: self.try_to_connect(again[-1]), "the server listens")
+                wait_until(lambda: self.reply(connection, "SET", "a", "b"), "the service goes on")
+                took = time.monotonic() - begun
+                print(f"{end}, {len(again)} servers are started again: the service goes on after {took:.2f} s")
+                self.assertLess(took, 5)
+                for server in service.servers:
+                    if server not in again:
+                        server.start()
+                service.wait_until_whole()
+
+    @staticmethod
+    def try_to_connect(server):
+        try:
+            return kv_service.Connection(server.address)
+        except OSError:
+            return None
+
     def test_a_server_that_is_alone_and_is_stopped_has_all_data(self):
         service = self.service(1, "no")
         service.wait_until_whole()

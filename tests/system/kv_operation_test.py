@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -105,6 +106,41 @@ class Operation(unittest.TestCase):
         self.assertIn(victim.address, text)
         nobody = subprocess.run([kv_service.KV, "status", "127.0.0.1:1"], capture_output=True, text=True, timeout=60)
         self.assertEqual(nobody.returncode, 2, nobody)
+        # Without a majority, the last server still says what it knows. It finds out without requests that it would refuse
+        # them.
+        last = service.servers[0]
+        for server in service.servers[1:]:
+            if server.process:
+                server.kill()
+        wait_until(lambda: last.info().get("rdmc_is_available") == "0", "the server knows that it would refuse requests")
+        code, text = status("--json")
+        shown = next(server for server in json.loads(text)["servers"] if server["address"] == last.address)
+        self.assertEqual((code, shown["reachable"], shown["available"]), (3, True, False), text)
+
+    def test_the_status_with_a_password_shows_no_lag_and_what_a_minority_replies(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("secret")
+            file.flush()
+            service = kv_service.Service(3, "--requirepass-file", file.name)
+            self.addCleanup(service.end)
+
+            def status(*options):
+                done = subprocess.run([kv_service.KV, "status", service.servers[0].address, "--json", "--password-file", file.name, *options],
+                                      capture_output=True, text=True, timeout=60)
+                return done.returncode, done.stdout and json.loads(done.stdout)
+
+            wait_until(lambda: status()[0] == 0, "all servers have all data")
+            for _ in range(20):
+                code, shown = status()
+                self.assertEqual((code, [server["lag_positions"] for server in shown["servers"]]), (0, [0, 0, 0]))
+            for server in service.servers[1:]:
+                server.kill()
+            # A login waits for up to 2 s, as other requests do.
+            begun = time.monotonic()
+            code, shown = wait_until(lambda: (lambda done: done if done[0] == 3 and len(done[1]["servers"]) == 1 else None)(status()),
+                                     "the server cannot check the password")
+            self.assertIn("CLUSTERDOWN", shown["servers"][0]["cause"])
+            print(f"the last server refused a login after {time.monotonic() - begun:.1f} s")
 
     def test_metrics_follow_what_clients_do(self):
         service = kv_service.Service(1, "--metrics", "0")

@@ -242,7 +242,7 @@ class Client(threading.Thread):
                 self.uncertain += 1
                 record["connection"] = 0
                 self.keep(record)
-            elif str(reply).startswith("CLUSTERDOWN"):
+            elif str(reply).startswith(("CLUSTERDOWN", "LOADING")):
                 self.refused += 1
             else:
                 raise AssertionError(f"{sent}: {reply}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Clients with TLS: redis-cli and openssl s_client as the other end, certificates of clients, handshakes that are not completed,
 and garbage."""
+import json
 import os
 import pathlib
 import random
@@ -103,6 +104,23 @@ class Tls(unittest.TestCase):
         for _ in range(count):
             self.assertEqual(connection.receive(), value)
         sender.join()
+
+    def test_the_status_is_asked_with_tls(self):
+        service = kv_service.Service(3, *self.options(), "--tls-only")
+        self.addCleanup(service.end)
+        host = service.addresses[1].rsplit(":", 1)[0]
+
+        def status(authority, *options):
+            return subprocess.run([kv_service.KV, "status", f"{host}:7443", "--json", "--tls-ca-cert-file", self.path(authority), *options],
+                                  capture_output=True, text=True, timeout=60)
+
+        certificate = ["--tls-cert-file", self.path("client.pem"), "--tls-key-file", self.path("client.key")]
+        done = wait_until(lambda: (lambda done: done if done.returncode == 0 else None)(status("ours.pem", *certificate)),
+                          "all servers have all data", SECONDS)
+        self.assertEqual([server["address"] for server in json.loads(done.stdout)["servers"]], service.addresses)
+        for refused in status("ours.pem"), status("theirs.pem", *certificate):
+            self.assertEqual(refused.returncode, 2, refused)
+            self.assertIn("TLS", refused.stderr)
 
     def test_a_client_needs_a_certificate_of_the_authority(self):
         self.start()

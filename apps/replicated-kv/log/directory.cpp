@@ -4,15 +4,38 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <optional>
+#include <vector>
 
 namespace rdmc::kv {
 
 namespace {
 
 constexpr mode_t kOwnerOnly = 0600;
+
+Result<std::vector<std::string>> read_names(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(path, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename());
+  if (error) return fail_errno(path, error.value());
+  return names;
+}
+
+/// Returns the number of a file with the name `kind`-NUMBER.
+std::optional<std::uint64_t> number_of(std::string_view name, std::string_view kind) {
+  if (!name.starts_with(kind) || !name.substr(kind.size()).starts_with('-')) return std::nullopt;
+  const char* const last = name.data() + name.size();
+  std::uint64_t number = 0;
+  const auto read = std::from_chars(name.data() + kind.size() + 1, last, number);
+  if (read.ec != std::errc() || read.ptr != last) return std::nullopt;
+  return number;
+}
 
 }  // namespace
 
@@ -32,20 +55,29 @@ Result<Directory> Directory::open(const std::string& path) {
 }
 
 Result<std::map<std::uint64_t, std::string>> Directory::list(const std::string& kind) const {
+  const auto names = read_names(path_);
+  if (!names) return std::unexpected(names.error());
   std::map<std::uint64_t, std::string> found;
-  std::error_code error;
-  for (auto entry = std::filesystem::directory_iterator(path_, error);
-       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    if (!name.starts_with(kind + "-")) continue;
-    const char* const first = name.data() + kind.size() + 1;
-    const char* const last = name.data() + name.size();
-    std::uint64_t number = 0;
-    const auto read = std::from_chars(first, last, number);
-    if (read.ec == std::errc() && read.ptr == last) found[number] = name;
-  }
-  if (error) return fail_errno(path_, error.value());
+  for (const std::string& name : *names)
+    if (const auto number = number_of(name, kind)) found[*number] = name;
   return found;
+}
+
+Result<void> Directory::check_names(std::span<const std::string_view> kinds,
+                                    std::span<const std::string_view> known) const {
+  const auto names = read_names(path_);
+  if (!names) return std::unexpected(names.error());
+  for (const std::string& name : *names) {
+    const bool is_known =
+        name == "lock" || name == "lost+found" || std::ranges::find(known, name) != known.end() ||
+        std::ranges::any_of(kinds, [&](auto kind) { return number_of(name, kind).has_value(); });
+    if (!is_known)
+      return fail(Errc::invalid_argument,
+                  path_ + "/" + name +
+                      ": a server has no file with this name. If it is a copy of the data, its name must be "
+                      "copy-NUMBER. Otherwise it must be moved away");
+  }
+  return {};
 }
 
 Result<Descriptor> Directory::create(const std::string& name) const {

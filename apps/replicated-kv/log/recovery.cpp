@@ -121,6 +121,9 @@ Result<std::uint64_t> apply_log(const Directory& directory, const Opened& log, L
 }  // namespace
 
 Result<Recovered> recover(const Directory& directory, LoggedState& state) {
+  constexpr auto kKinds = std::to_array<std::string_view>({kLogName, kCopyName, kNewCopyName});
+  if (auto checked = directory.check_names(kKinds, std::to_array<std::string_view>({kViewsName})); !checked)
+    return std::unexpected(checked.error());
   const auto copies = directory.list(kCopyName), logs = directory.list(kLogName);
   if (!copies) return std::unexpected(copies.error());
   if (!logs) return std::unexpected(logs.error());

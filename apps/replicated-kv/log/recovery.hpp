@@ -26,6 +26,10 @@ class LoggedState {
 };
 
 inline constexpr char kLogName[] = "log", kCopyName[] = "copy";
+/// A copy has this name until it is complete.
+inline constexpr char kNewCopyName[] = "new-copy";
+/// The folder of the store of views, which is not a part of the log.
+inline constexpr char kViewsName[] = "views";
 
 struct Recovered {
   StoredState place;              ///< of the state
@@ -38,8 +42,8 @@ struct Recovered {
 };
 
 /// Makes `state` the state that is on disk. The directory may be empty. Errors: corrupt if something is
-/// damaged that was on disk, with the name of the file and the offset; version_mismatch; those of the file
-/// system.
+/// damaged that was on disk, with the name of the file and the offset; version_mismatch; invalid_argument if
+/// the directory has a file that is none of a server; those of the file system.
 Result<Recovered> recover(const Directory& directory, LoggedState& state);
 
 }  // namespace rdmc::kv

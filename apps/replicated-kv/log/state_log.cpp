@@ -22,9 +22,8 @@ std::string name_of(const char* kind, std::uint64_t number) {
   return std::string(kind) + "-" + std::to_string(number);
 }
 
-/// A copy has this name until it is complete.
 std::string new_name_of(std::uint64_t number) {
-  return std::string("new-") + kCopyName + "-" + std::to_string(number);
+  return name_of(kNewCopyName, number);
 }
 
 }  // namespace
@@ -55,7 +54,7 @@ StateLog::~StateLog() {
 /// that follows it is.
 Result<void> StateLog::start(const Recovered& found) {
   for (const std::string& useless : found.useless) directory_.remove(useless);
-  const auto unfinished = directory_.list(std::string("new-") + kCopyName);
+  const auto unfinished = directory_.list(kNewCopyName);
   if (!unfinished) return std::unexpected(unfinished.error());
   for (const auto& [number, name] : *unfinished) directory_.remove(name);
   for (const std::string& used : found.used) {

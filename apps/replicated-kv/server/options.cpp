@@ -227,16 +227,18 @@ std::variant<ServeOptions, StatusOptions, EndNow> parse_command_line(int argc, c
       "Exit codes:\n"
       "  0    ended by a signal; status: the service answers, and all its servers have all data\n"
       "  1    wrong usage\n"
-      "  2    the server cannot listen, or cannot take part in the service; status: it cannot be asked\n"
-      "  3    status: a server is missing, or does not have all data, or the service does not answer");
+      "  2    the server cannot listen, or cannot take part in the service; status: it cannot be reached, or "
+      "refuses\n"
+      "  3    status: a server is missing, or does not have all data, or the service does not answer at "
+      "present");
   CLI::App* const serve = app.add_subcommand("serve", "runs a server until a signal");
   ServeTexts texts;
   TlsTexts tls;
   declare_serve(*serve, options, texts, tls);
   StatusOptions asked;
-  CLI::App* const status =
-      app.add_subcommand("status", "shows the servers of a service. It asks them without TLS");
-  status->add_option("server", server, "ADDR[:6379] of one of them")->capture_default_str();
+  CLI::App* const status = app.add_subcommand("status", "shows the servers of a service");
+  status->add_option("server", server, "ADDR[:6379] of one of them; with TLS, its port for TLS")
+      ->capture_default_str();
   CLI::Option* const password_file =
       status
           ->add_option("--password-file", asked.password_file,
@@ -245,6 +247,22 @@ std::variant<ServeOptions, StatusOptions, EndNow> parse_command_line(int argc, c
   status->add_option("--user", asked.user, "the user with this password, who may give INFO and CONFIG GET")
       ->capture_default_str()
       ->needs(password_file);
+  CLI::Option* const authority =
+      status
+          ->add_option("--tls-ca-cert-file", asked.tls.authority,
+                       "ask the servers with TLS; the file has the authorities of their certificates (PEM)")
+          ->type_name("FILE");
+  CLI::Option* const certificate =
+      status->add_option("--tls-cert-file", asked.tls.certificate, "a certificate for this program (PEM)")
+          ->type_name("FILE")
+          ->needs(authority);
+  CLI::Option* const private_key =
+      status
+          ->add_option("--tls-key-file", asked.tls.private_key,
+                       "the private key of this certificate; its mode must be 0600")
+          ->type_name("FILE")
+          ->needs(certificate);
+  certificate->needs(private_key);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

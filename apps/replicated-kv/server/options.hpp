@@ -39,6 +39,7 @@ struct ServeOptions {
 struct StatusOptions {
   Address server;
   std::string user = "default", password_file;  ///< the file is empty if the servers need no password
+  TlsClientOptions tls;                         ///< without an authority, there is no TLS
   bool json = false;
 };
 

@@ -1,10 +1,14 @@
-// Asks another server one question, as a client does.
+// A connection to another server, for questions as a client asks them. All functions wait, and each step for
+// at most 3 s. One thread uses it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "apps/replicated-kv/server/tls.hpp"
 #include "dataplane/base/address.hpp"
+#include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
 
 namespace rdmc::kv {
@@ -14,11 +18,35 @@ struct Credentials {
   std::string user, password;
 };
 
-/// Sends the words of a request. Returns the bulk string or the number of the reply, or the last bulk string
-/// of an array of them. An empty array gives an empty text. Waits for each step for at most 3 s. Errors:
-/// timed_out or peer_failed if there is no reply, permission_denied if the server refuses the credentials,
-/// protocol_error if the reply is something else, with its text.
-Result<std::string> ask(const Address& server, const std::vector<std::string>& request,
-                        const Credentials& credentials = {});
+class Question {
+ public:
+  /// Connects, and logs in. Without `tls`, the connection has no encryption. Errors: timed_out or peer_failed
+  /// if the server cannot be reached; authentication if there is no TLS with it; permission_denied if the
+  /// server refuses the credentials; would_block if it cannot check them at present (LOADING, CLUSTERDOWN).
+  static Result<Question> open(const Address& server, const Credentials& credentials,
+                               const TlsContext* tls = nullptr);
+  /// Sends the words of a request. Returns the bulk string or the number of the reply, or the last bulk
+  /// string of an array of them. An empty array gives an empty text. Errors: timed_out or peer_failed if
+  /// there is no reply; would_block if the server cannot execute the request at present; protocol_error if
+  /// the reply is something else, with its text.
+  Result<std::string> ask(const std::vector<std::string>& request);
+
+ private:
+  explicit Question(Descriptor socket) : socket_(std::move(socket)) {}
+  Result<void> begin_tls(const TlsContext& tls);
+  Result<void> wait(short events);
+  Result<void> wait(TlsProgress progress);
+  Result<void> send(const std::string& bytes);
+  Result<void> receive();
+  Result<std::string> line();
+  Result<std::string> bulk(std::size_t size);
+
+  Descriptor socket_;
+  TlsStream tls_;  // after `socket_`, which it uses until its end
+  std::string received_;
+};
+
+/// Asks one question, without credentials and TLS.
+Result<std::string> ask(const Address& server, const std::vector<std::string>& request);
 
 }  // namespace rdmc::kv

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "apps/replicated-kv/server/member_list.hpp"
 
@@ -16,6 +17,9 @@ constexpr Duration kLease = milliseconds(150);
 /// The interval between attempts to join again.
 constexpr Milliseconds kJoinAgain = 100;
 constexpr GroupNumber kStateNumber{1};
+/// The time for which the views cannot change until the server says so. Servers that start together need
+/// some time to find each other.
+constexpr Milliseconds kViewsLostFor = 5000;
 /// The number of changes that one call of work() takes at most, so that clients are not kept waiting.
 constexpr int kMostChanges = 1000;
 
@@ -30,11 +34,15 @@ void Replica::wake() const {
   ::eventfd_write(wake_.get(), 1);
 }
 
-Result<void> Replica::start(Moment now) {
+Result<void> Replica::start() {
   wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno("eventfd", errno);
-  if (auto same = check_members(options_); !same) return same;
-  return join(now);
+  checked_ = std::async(std::launch::async, [this] {
+    auto same = check_members(options_);
+    wake();
+    return same;
+  });
+  return {};
 }
 
 Result<void> Replica::join(Moment now) {
@@ -56,7 +64,7 @@ Result<void> Replica::join(Moment now) {
     options.store.nodes.push_back(node);
   }
   if (options_.self < stores) options.store.runs = options_.self;
-  if (log_ != nullptr) options.store.directory = options_.directory + "/views";
+  if (log_ != nullptr) options.store.directory = options_.directory + "/" + kViewsName;
   options.key_file = options_.identity.key_file;
   const control::CertificateFiles& files = options_.identity.certificates;
   options.certificates = {files.certificate, files.private_key, files.authority};
@@ -91,8 +99,15 @@ Result<void> Replica::join(Moment now) {
     }
     wake();
   };
-  on.store_lost = [complain](const Error& cause) { complain("the views cannot change: " + cause.what); };
-  on.store_found = [complain] { complain("the views can change again"); };
+  const auto tell_views_lost = [this](std::string why) {
+    {
+      const std::lock_guard lock(mutex_);
+      views_lost_ = std::move(why);
+    }
+    wake();
+  };
+  on.store_lost = [tell_views_lost](const Error& cause) { tell_views_lost(cause.what); };
+  on.store_found = [tell_views_lost] { tell_views_lost({}); };
   on.store_node_ended = [complain](const Error& cause) {
     complain("this server keeps no views any more: " + cause.what);
   };
@@ -102,6 +117,7 @@ Result<void> Replica::join(Moment now) {
   {
     const std::lock_guard lock(mutex_);
     is_removed_ = false;
+    views_lost_.clear();
   }
   auto membership = Membership::join(options, std::move(on));
   if (!membership) return std::unexpected(membership.error());
@@ -125,7 +141,14 @@ Result<void> Replica::join(Moment now) {
 }
 
 void Replica::leave(const std::string& why, Moment now) {
-  complaints_.push_back("this server does not take part any more, and joins again: " + why);
+  // Servers that start together may begin before the last of them is connected. It is removed then.
+  if (service_.status().is_complete)
+    warn("this server does not take part any more, and joins again: " + why);
+  else
+    news_.emplace_back(LogLevel::info,
+                       "this server did not have the data yet when the others went on without it. It "
+                       "joins them now: " +
+                           why);
   // With a log, the server says to the others that it has this state (join()).
   service_.end(now, log_ != nullptr ? Service::AtEnd::keep_state : Service::AtEnd::drop_state);
   state_.reset();
@@ -146,26 +169,61 @@ void Replica::begin_to_leave() {
   membership_->leave();
 }
 
-void Replica::work(Moment now) {
+Result<void> Replica::work(Moment now) {
   eventfd_t ignored;
   ::eventfd_read(wake_.get(), &ignored);
   {
     const std::lock_guard lock(mutex_);
-    std::ranges::move(lost_, std::back_inserter(complaints_));
+    for (std::string& what : lost_) warn(std::move(what));
     lost_.clear();
     has_left_ = has_left_ || (is_leaving_ && is_removed_);
   }
   if (is_leaving_ && !state_) has_left_ = true;
-  if (has_left_) return;
-  if (!state_) {
-    if (now.steady < join_again_) return;
-    join_again_ = now.steady + kJoinAgain;
-    if (auto joined = join(now); !joined) {
-      if (last_failure_ != joined.error().what) complaints_.push_back("cannot join: " + joined.error().what);
-      last_failure_ = joined.error().what;
-    }
+  if (has_left_) return {};
+  look_at_views(now);
+  if (checked_.valid()) {
+    if (checked_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
+    if (auto same = checked_.get(); !same) return same;
+    if (auto joined = join(now); !joined) return joined;
+  }
+  if (state_)
+    take_changes(now);
+  else if (now.steady >= join_again_)
+    join_again(now);
+  return {};
+}
+
+void Replica::look_at_views(Moment now) {
+  std::string why;
+  {
+    const std::lock_guard lock(mutex_);
+    why = views_lost_;
+  }
+  service_.on_views(why.empty());
+  if (why.empty()) {
+    views_lost_at_ = 0;
+    if (std::exchange(has_complained_of_views_, false))
+      news_.emplace_back(LogLevel::info, "this server reaches the servers that keep the view again");
     return;
   }
+  if (views_lost_at_ == 0) views_lost_at_ = now.steady;
+  if (is_leaving_ || has_complained_of_views_ || now.steady - views_lost_at_ < kViewsLostFor) return;
+  has_complained_of_views_ = true;
+  warn(
+      "this server does not reach a majority of the servers that keep the view, so no server "
+      "can join or be left out: " +
+      why);
+}
+
+void Replica::join_again(Moment now) {
+  join_again_ = now.steady + kJoinAgain;
+  const auto joined = join(now);
+  if (joined) return;
+  if (last_failure_ != joined.error().what) warn("cannot join: " + joined.error().what);
+  last_failure_ = joined.error().what;
+}
+
+void Replica::take_changes(Moment now) {
   update_info();
   if (log_ != nullptr && log_->is_refused()) return leave(*log_->failure(), now);
   for (int i = 0; i < kMostChanges; ++i) {
@@ -191,7 +249,6 @@ void Replica::work(Moment now) {
     if (!state_) return;
   }
   wake();
-  return;
 }
 
 void Replica::on_load(const LoadState& load, Moment now) {
@@ -217,14 +274,15 @@ void Replica::tell_of_members(const View& view) {
   for (const Member& member : view.members) {
     if (is_in(told_members_, member)) continue;
     const bool is_self = membership_ && member.id == membership_->id();
-    news_.push_back((is_self ? "this server" : "the server " + member.name) + " takes part now");
+    news_.emplace_back(LogLevel::info,
+                       (is_self ? "this server" : "the server " + member.name) + " takes part now");
   }
   for (const Member& member : told_members_)
     if (!is_in(view.members, member))
-      news_.push_back("the server " + member.name + " does not take part any more: it " +
-                      (std::ranges::find(leaving_, member.id) != leaving_.end()
-                           ? "was stopped"
-                           : "has died, or did not answer"));
+      news_.emplace_back(LogLevel::info, "the server " + member.name + " does not take part any more: it " +
+                                             (std::ranges::find(leaving_, member.id) != leaving_.end()
+                                                  ? "was stopped"
+                                                  : "has died, or did not answer"));
   std::erase_if(leaving_, [&](MemberId id) { return view.find(id) == nullptr; });
   told_members_ = view.members;
 }
@@ -250,7 +308,7 @@ void Replica::update_info() {
   const Member* const main = view_.find(main_id);
   if (main != nullptr && std::exchange(told_main_, main_id) != main_id &&
       !(membership_ && main_id == membership_->id()))
-    news_.push_back("the main is " + main->name);
+    news_.emplace_back(LogLevel::info, "the main is " + main->name);
   if (!std::exchange(has_new_view_, false)) return;
   tell_of_members(view_);
   std::vector<std::uint64_t> servers;

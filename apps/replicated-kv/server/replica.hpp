@@ -3,11 +3,13 @@
 // to the eventfd and to what the mutex protects.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "apps/program/output.hpp"
 #include "apps/replicated-kv/server/options.hpp"
 #include "apps/replicated-kv/service/service.hpp"
 #include "dataplane/base/descriptor.hpp"
@@ -22,33 +24,37 @@ class Replica final : public Order {
       : options_(options), service_(service), log_(log) {}
   ~Replica() override;
 
-  /// Takes part in the service. Errors: invalid_argument if another server has another list of members; those
-  /// of Membership::join and ReplicatedState::open.
-  Result<void> start(Moment now);
+  /// Begins to take part in the service. A thread first asks the other servers for their lists of members.
+  /// This server must answer the same question meanwhile: servers that start together would otherwise wait
+  /// for each other. Errors: those of eventfd.
+  Result<void> start();
   /// Is readable when work() has something to do.
   int descriptor() const { return wake_.get(); }
-  /// Hands all changes to Service, and joins again if that is due.
-  void work(Moment now);
+  /// Hands all changes to Service, and joins if that is due. Errors, after which the server must end:
+  /// invalid_argument if another server has another list of members; those of Membership::join and
+  /// ReplicatedState::open if this server joins for the first time.
+  Result<void> work(Moment now);
   /// Tells the others what the log has on disk.
   void tell_persisted();
   /// Leaves the service in order, so that the others need not find out that this server is gone.
   void begin_to_leave();
   /// True when the others have agreed. Then this object can be destroyed.
   bool has_left() const { return has_left_; }
-  /// The reasons why this server has left the service since the last call, for people.
-  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
-  /// Which servers have begun or ceased to take part since the last call, and which one is the main, for
-  /// people.
-  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
+  /// What has happened to this server and to the others in the service since the last call, for people.
+  std::vector<std::pair<LogLevel, std::string>> take_news() { return std::exchange(news_, {}); }
 
   Result<std::uint64_t> submit(std::span<const std::byte> event) override { return state_->submit(event); }
   bool may_answer(std::uint64_t applied) const override { return state_->may_answer(applied); }
 
  private:
   Result<void> join(Moment now);
+  void join_again(Moment now);
+  void take_changes(Moment now);
   void on_load(const LoadState& load, Moment now);
+  void look_at_views(Moment now);
   void leave(const std::string& why, Moment now);
   void wake() const;
+  void warn(std::string what) { news_.emplace_back(LogLevel::warning, std::move(what)); }
   void update_info();
   void tell_of_members(const View& view);
 
@@ -57,9 +63,10 @@ class Replica final : public Order {
   StateLog* const log_;
   std::uint64_t told_persisted_ = 0;
   Descriptor wake_;
+  std::future<Result<void>> checked_;  // the lists of the other servers; not valid after the first join
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
-  std::vector<std::string> complaints_, news_;
+  std::vector<std::pair<LogLevel, std::string>> news_;
   std::vector<Member> told_members_;  // of the view that news_ has spoken of last
   std::string last_failure_;          // of joining again
   Milliseconds join_again_ = 0;       // when state_ is null
@@ -67,13 +74,16 @@ class Replica final : public Order {
   MemberId told_main_{};              // the main that news_ has spoken of last
 
   bool is_leaving_ = false, has_left_ = false;
+  bool has_complained_of_views_ = false;
+  Milliseconds views_lost_at_ = 0;  // 0 while the views can change
 
   std::mutex mutex_;
   View view_;                      // protected by mutex_
   bool has_new_view_ = false;      // protected by mutex_
   bool is_removed_ = false;        // protected by mutex_
-  std::vector<std::string> lost_;  // protected by mutex_; becomes complaints_
+  std::vector<std::string> lost_;  // protected by mutex_; becomes news_
   std::vector<MemberId> leaving_;  // protected by mutex_; these have said that they are being stopped
+  std::string views_lost_;         // protected by mutex_; why the views cannot change, or empty
 };
 
 }  // namespace rdmc::kv

@@ -31,6 +31,8 @@ constexpr std::uint64_t kSignalKey = 0, kReplicaKey = 1, kLogKey = 2, kMetricsKe
 /// The loop looks around at least this often, in milliseconds.
 constexpr Milliseconds kLongestWait = 50, kLongestWaitAlone = 1000;
 constexpr int kMostEvents = 256;
+/// While the disk is read, clients get errors in this interval.
+constexpr Milliseconds kAnswerEvery = 20;
 /// A server that ends gives replies for this time, and leaves the service within that time.
 constexpr Milliseconds kAnswerFor = 200, kLeaveWithin = 1000, kLookAtEnd = 5;
 /// A server uses at most this number of descriptors for other things than clients.
@@ -113,16 +115,36 @@ Result<void> watch(int epoll, int fd, std::uint64_t key) {
   return {};
 }
 
+/// Handles what clients have sent by now, and nothing else. It does not wait.
+void answer_clients(ClientSockets& sockets, int epoll, const Moment& now) {
+  std::array<epoll_event, kMostEvents> events;
+  const int count = ::epoll_wait(epoll, events.data(), events.size(), 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    sockets.on_event(event.data.u64, event.events, now);
+  }
+  sockets.write_changed(now);
+}
+
 /// The log of a server, if it has one, in the server's loop.
 class Disk {
  public:
   /// Reads what the disk has into the service.
-  Result<void> open(const ServeOptions& options, std::uint64_t seed, Service& service, int epoll) {
+  Result<void> open(const ServeOptions& options, std::uint64_t seed, Service& service, ClientSockets& sockets,
+                    int epoll) {
     if (options.directory.empty()) return {};
     const std::uint64_t begun = read_microseconds();
     logged_ = std::make_unique<LoggedService>(service);
+    logged_ = std::make_unique<LoggedService>(service, [&sockets, epoll, last = Milliseconds{0}] mutable {
+      const Moment now = read_clocks();
+      if (now.steady - last < kAnswerEvery) return;
+      last = now.steady;
+      answer_clients(sockets, epoll, now);
+    });
+    service.set_reading_disk(true);
     auto log =
         StateLog::open({.directory = options.directory, .syncs = options.syncs, .seed = seed}, *logged_);
+    service.set_reading_disk(false);
     if (!log) return std::unexpected(log.error());
     log_ = std::move(*log);
     rdmc::log(LogLevel::info, fmt::format("read {} keys, {} bytes, from {} in {:.1f} s",
@@ -229,11 +251,6 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (options.names_memory_limit) service.set_memory_limit(options.maxmemory, options.maxmemory_policy);
   const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno("epoll_create1", errno);
-  Disk disk;
-  if (auto opened = disk.open(options, seed, service, epoll.get()); !opened) return opened;
-  const auto replacing = first_users(options, has_acl_file, service.users());
-  if (!replacing) return std::unexpected(replacing.error());
-  service.replace_users(*replacing);
   auto sockets = ClientSockets::listen(options.listen, epoll.get(), service);
   if (!sockets) return std::unexpected(sockets.error());
   service.settings().fix("maxclients", std::to_string(most_clients));
@@ -241,6 +258,12 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (options.tls_port)
     if (auto listens = listen_tls(options, *sockets, service); !listens) return listens;
   if (!options.is_alone()) service.settings().fix(kMembersParameter, describe_service(options));
+  // Clients that connect while the disk is read get the error LOADING.
+  Disk disk;
+  if (auto opened = disk.open(options, seed, service, *sockets, epoll.get()); !opened) return opened;
+  const auto replacing = first_users(options, has_acl_file, service.users());
+  if (!replacing) return std::unexpected(replacing.error());
+  service.replace_users(*replacing);
   service.set_info({.port = sockets->address().port, .pid = static_cast<std::uint64_t>(::getpid())});
   if (auto watched = watch(epoll.get(), signals.descriptor(), kSignalKey); !watched) return watched;
   if (has_log) {
@@ -253,7 +276,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (options.is_alone() && has_log)
     local.emplace(service, *disk.log(), options.syncs == Syncs::always).start(seed | 1, seed, read_clocks());
   if (!options.is_alone()) {
-    if (auto started = replica.start(read_clocks()); !started) return started;
+    if (auto started = replica.start(); !started) return started;
     if (auto watched = watch(epoll.get(), replica.descriptor(), kReplicaKey); !watched) return watched;
   }
   const auto metrics = Metrics::open(options.metrics, to_string(sockets->address()));
@@ -288,10 +311,10 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
       if (event.data.u64 == kMetricsKey) (*metrics)->answer(service.figures());
       sockets->on_event(event.data.u64, event.events, now);
     }
-    if (!options.is_alone()) replica.work(now);
+    if (!options.is_alone())
+      if (auto worked = replica.work(now); !worked) return worked;
     for (const std::string& complaint : sockets->take_complaints()) log(LogLevel::warning, complaint);
-    for (const std::string& complaint : replica.take_complaints()) log(LogLevel::warning, complaint);
-    for (const std::string& news : replica.take_news()) log(LogLevel::info, news);
+    for (const auto& [level, news] : replica.take_news()) log(level, news);
     service.end_turn(now);
     if (local) local->work(now);
     disk.end_turn(now.steady);

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/program/output.hpp"
@@ -19,9 +22,15 @@ namespace {
 
 using Fields = std::map<std::string, std::string, std::less<>>;
 
+/// The lag of a server is looked at this number of times, after this time, while it is not 0.
+constexpr int kMostLooks = 5;
+constexpr std::chrono::milliseconds kLookAgain{20};
+
 struct Status {
-  std::string address, cause;  // the cause why it cannot be asked
-  std::optional<Fields> fields;
+  std::string address, cause;  // the cause why it says nothing
+  std::optional<Question> question = {};
+  std::optional<Fields> fields = {};
+  std::optional<std::uint64_t> lag = {};  // in positions
 
   std::string text(std::string_view name) const {
     const auto known = fields ? fields->find(name) : Fields::const_iterator();
@@ -53,26 +62,31 @@ std::uint64_t keys_of(const Status& status) {
   return keys;
 }
 
-Status status_of(const std::string& address, const Credentials& credentials) {
-  Status status{.address = address, .cause = {}, .fields = {}};
-  const auto parsed = parse_address(address, 0);
-  const auto info =
-      parsed ? ask(*parsed, {"INFO"}, credentials) : Result<std::string>(std::unexpected(parsed.error()));
+void look(Status& status) {
+  if (!status.question) return;
+  const auto info = status.question->ask({"INFO"});
   if (info)
     status.fields = fields_of(*info);
   else
     status.cause = info.error().what;
-  return status;
 }
 
-/// Returns by how many positions of the order a server is behind the main.
-std::optional<std::uint64_t> lag_of(const Status& status, const Status* main) {
-  if (!status.fields || main == nullptr) return std::nullopt;
-  const std::uint64_t ahead = main->number("master_repl_offset"), own = status.number("master_repl_offset");
-  return ahead > own ? ahead - own : 0;
+/// Says by how many positions of the order each server is behind the main. A login is an event, and so are
+/// the requests of clients. So positions that the main has just given count only if all servers should have
+/// executed them: the main has said that all servers have them, and the server is asked again after that.
+void look_at_lag(std::vector<Status>& servers, const Status& main) {
+  const std::uint64_t stable = main.number("rdmc_stable_position");
+  for (Status& one : servers)
+    for (int looks = 1; one.fields; ++looks) {
+      const std::uint64_t own = one.number("master_repl_offset");
+      one.lag = stable > own ? stable - own : 0;
+      if (*one.lag == 0 || looks == kMostLooks) break;
+      std::this_thread::sleep_for(kLookAgain);
+      look(one);
+    }
 }
 
-Json json_of(const Status& status, const Status* main) {
+Json json_of(const Status& status) {
   Json json{{"address", status.address}, {"reachable", status.fields.has_value()}};
   if (!status.fields) {
     json["cause"] = status.cause;
@@ -81,7 +95,7 @@ Json json_of(const Status& status, const Status* main) {
   json["role"] = status.is_main() ? "main" : "replica";
   json["has_state"] = status.has_state();
   json["available"] = status.number("rdmc_is_available") == 1;
-  if (const auto lag = lag_of(status, main)) json["lag_positions"] = *lag;
+  if (status.lag) json["lag_positions"] = *status.lag;
   json["view_epoch"] = status.number("rdmc_view_epoch");
   json["clients"] = status.number("connected_clients");
   json["requests_per_second"] = status.number("instantaneous_ops_per_sec");
@@ -92,7 +106,7 @@ Json json_of(const Status& status, const Status* main) {
   return json;
 }
 
-void print_table(const std::vector<Status>& servers, const Status* main) {
+void print_table(const std::vector<Status>& servers) {
   fmt::print("{:<24} {:<8} {:<12} {:>8} {:>8} {:>11} {:>10} {:>10}\n", "server", "role", "data", "lag",
              "clients", "requests/s", "memory MB", "keys");
   for (const Status& one : servers) {
@@ -100,38 +114,97 @@ void print_table(const std::vector<Status>& servers, const Status* main) {
       fmt::print("{:<24} {}\n", printable(one.address), printable(one.cause));
       continue;
     }
-    const auto lag = lag_of(one, main);
     fmt::print("{:<24} {:<8} {:<12} {:>8} {:>8} {:>11} {:>10.1f} {:>10}\n", printable(one.address),
                one.is_main() ? "main" : "replica", one.has_state() ? "all" : "not all",
-               lag ? std::to_string(*lag) : "?", one.number("connected_clients"),
+               one.lag ? std::to_string(*one.lag) : "?", one.number("connected_clients"),
                one.number("instantaneous_ops_per_sec"),
                static_cast<double>(one.number("used_memory")) / (1 << 20), keys_of(one));
   }
 }
 
-}  // namespace
+/// What is needed to ask any server of the service.
+struct Asker {
+  Credentials credentials;
+  std::optional<TlsContext> tls;
+  /// What is added to the port number of a server's list to get the one for TLS. It is the same at all
+  /// servers.
+  int port_offset = 0;
 
-Result<int> show_status(const StatusOptions& options) {
-  const Address& server = options.server;
-  Credentials credentials{.user = options.user, .password = {}};
+  Result<Question> open(const Address& server) const {
+    return Question::open(server, credentials, tls ? &*tls : nullptr);
+  }
+  Status begin(const std::string& address) const {
+    Status status{.address = address, .cause = {}};
+    auto parsed = parse_address(address, 0);
+    if (parsed) parsed->port = static_cast<std::uint16_t>(parsed->port + port_offset);
+    auto question = parsed ? open(*parsed) : Result<Question>(std::unexpected(parsed.error()));
+    if (question)
+      status.question = std::move(*question);
+    else
+      status.cause = question.error().what;
+    return status;
+  }
+};
+
+Result<Asker> make_asker(const StatusOptions& options) {
+  Asker asker{.credentials = {.user = options.user, .password = {}}, .tls = {}};
   if (!options.password_file.empty()) {
     auto password = read_password(options.password_file);
     if (!password) return fail(password.error().code, "--password-file: " + password.error().what);
-    credentials.password = std::move(*password);
+    asker.credentials.password = std::move(*password);
   }
-  const auto list = ask(server, {"CONFIG", "GET", kMembersParameter}, credentials);
-  if (!list) return fail(list.error().code, rdmc::to_string(server) + ": " + list.error().what);
+  if (!options.tls.authority.empty()) {
+    auto tls = TlsContext::open_client(options.tls);
+    if (!tls) return std::unexpected(tls.error());
+    asker.tls = std::move(*tls);
+  }
+  return asker;
+}
+
+/// Connects to all servers of the service. If the first one can say nothing at present, it is the only one
+/// that is known.
+Result<std::vector<Status>> reach_all(Asker& asker, const Address& server) {
   std::vector<Status> servers;
+  const auto about = [&](const Error& error) -> Result<std::vector<Status>> {
+    if (error.code != Errc::would_block) return fail(error.code, rdmc::to_string(server) + ": " + error.what);
+    servers.push_back({.address = rdmc::to_string(server), .cause = error.what});
+    return std::move(servers);
+  };
+  auto first = asker.open(server);
+  if (!first) return about(first.error());
+  const auto list = first->ask({"CONFIG", "GET", kMembersParameter});
+  if (!list) return about(list.error());
   // A server that is alone has no list.
-  const std::string addresses =
-      list->empty() ? rdmc::to_string(server) : list->substr(0, list->find(kAfterMembers));
+  if (list->empty()) {
+    servers.push_back({.address = rdmc::to_string(server), .cause = {}, .question = std::move(*first)});
+    return servers;
+  }
+  if (asker.tls) {
+    const auto port = first->ask({"CONFIG", "GET", "port"});
+    if (!port) return about(port.error());
+    asker.port_offset = server.port - std::atoi(port->c_str());
+  }
+  const std::string addresses = list->substr(0, list->find(kAfterMembers));
   for (std::size_t at = 0; at < addresses.size();) {
     const std::size_t end = std::min(addresses.find(',', at), addresses.size());
-    servers.push_back(status_of(addresses.substr(at, end - at), credentials));
+    servers.push_back(asker.begin(addresses.substr(at, end - at)));
     at = end + 1;
   }
+  return servers;
+}
+
+}  // namespace
+
+Result<int> show_status(const StatusOptions& options) {
+  auto asker = make_asker(options);
+  if (!asker) return std::unexpected(asker.error());
+  auto reached = reach_all(*asker, options.server);
+  if (!reached) return std::unexpected(reached.error());
+  std::vector<Status>& servers = *reached;
+  std::ranges::for_each(servers, look);
   const auto found = std::ranges::find_if(servers, &Status::is_main);
   const Status* const main = found == servers.end() ? nullptr : &*found;
+  if (main != nullptr) look_at_lag(servers, *main);
   const bool is_complete = main != nullptr && main->number("rdmc_is_available") == 1 &&
                            std::ranges::all_of(servers, &Status::has_state);
   if (options.json) {
@@ -139,10 +212,10 @@ Result<int> show_status(const StatusOptions& options) {
               {"complete", is_complete},
               {"main", main == nullptr ? Json() : Json(main->address)},
               {"servers", Json::array()}};
-    for (const Status& one : servers) json["servers"].push_back(json_of(one, main));
+    for (const Status& one : servers) json["servers"].push_back(json_of(one));
     print_json(json);
   } else {
-    print_table(servers, main);
+    print_table(servers);
     if (main == nullptr) fmt::print("no server says that it is the main\n");
   }
   return is_complete ? kDone : kIncomplete;

@@ -30,13 +30,24 @@ void TlsContext::Deleter::operator()(ssl_ctx_st* context) const {
   SSL_CTX_free(context);
 }
 
-Result<TlsContext> TlsContext::open(const TlsOptions& options) {
-  ERR_clear_error();
+Result<void> TlsContext::use_certificate(const std::string& certificate, const std::string& private_key) {
   struct stat status {};
-  if (::stat(options.private_key.c_str(), &status) != 0) return fail_errno(options.private_key, errno);
+  if (::stat(private_key.c_str(), &status) != 0) return fail_errno(private_key, errno);
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     return fail(Errc::permission_denied,
-                options.private_key + ": only its owner may have access to the private key (mode 0600)");
+                private_key + ": only its owner may have access to the private key (mode 0600)");
+  SSL_CTX* const context = context_.get();
+  // If the key has a passphrase, OpenSSL must not ask for it on a terminal.
+  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
+  if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1)
+    return unusable(certificate, "no certificate");
+  if (SSL_CTX_use_PrivateKey_file(context, private_key.c_str(), SSL_FILETYPE_PEM) != 1)
+    return unusable(private_key, "no private key without a passphrase, or not the one of the certificate");
+  return {};
+}
+
+Result<TlsContext> TlsContext::open(const TlsOptions& options) {
+  ERR_clear_error();
   TlsContext made;
   made.context_.reset(SSL_CTX_new(TLS_server_method()));
   SSL_CTX* const context = made.context_.get();
@@ -49,13 +60,8 @@ Result<TlsContext> TlsContext::open(const TlsOptions& options) {
   // The output of a client moves in memory while it grows. An idle connection keeps no buffers (34 KB).
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
-  // If the key has a passphrase, OpenSSL must not ask for it on a terminal.
-  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
-  if (SSL_CTX_use_certificate_chain_file(context, options.certificate.c_str()) != 1)
-    return unusable(options.certificate, "no certificate");
-  if (SSL_CTX_use_PrivateKey_file(context, options.private_key.c_str(), SSL_FILETYPE_PEM) != 1)
-    return unusable(options.private_key,
-                    "no private key without a passphrase, or not the one of the certificate");
+  if (auto used = made.use_certificate(options.certificate, options.private_key); !used)
+    return std::unexpected(used.error());
   if (options.clients == TlsOptions::Clients::need_none) return made;
   if (SSL_CTX_load_verify_file(context, options.authority.c_str()) != 1)
     return unusable(options.authority, "no certificates of an authority");
@@ -64,13 +70,40 @@ Result<TlsContext> TlsContext::open(const TlsOptions& options) {
   return made;
 }
 
-Result<TlsStream> TlsContext::accept(int socket) const {
+Result<TlsContext> TlsContext::open_client(const TlsClientOptions& options) {
+  ERR_clear_error();
+  TlsContext made;
+  made.context_.reset(SSL_CTX_new(TLS_client_method()));
+  SSL_CTX* const context = made.context_.get();
+  if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
+    return fail(Errc::unsupported, "OpenSSL cannot do TLS 1.2: " + reason_of_openssl());
+  if (SSL_CTX_load_verify_file(context, options.authority.c_str()) != 1)
+    return unusable(options.authority, "no certificates of an authority");
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  if (options.certificate.empty()) return made;
+  if (auto used = made.use_certificate(options.certificate, options.private_key); !used)
+    return std::unexpected(used.error());
+  return made;
+}
+
+Result<TlsStream> TlsContext::begin(int socket) const {
   ERR_clear_error();
   TlsStream stream;
   stream.ssl_.reset(SSL_new(context_.get()));
   if (!stream.ssl_ || SSL_set_fd(stream.ssl_.get(), socket) != 1)
     return fail(Errc::resource_limit, "TLS: " + reason_of_openssl());
-  SSL_set_accept_state(stream.ssl_.get());
+  return stream;
+}
+
+Result<TlsStream> TlsContext::accept(int socket) const {
+  auto stream = begin(socket);
+  if (stream) SSL_set_accept_state(stream->ssl_.get());
+  return stream;
+}
+
+Result<TlsStream> TlsContext::connect(int socket) const {
+  auto stream = begin(socket);
+  if (stream) SSL_set_connect_state(stream->ssl_.get());
   return stream;
 }
 

@@ -33,7 +33,7 @@ enum class TlsProgress {
   failed        ///< the connection must be closed
 };
 
-/// The side of the server of one connection.
+/// One connection, at either end.
 class TlsStream {
  public:
   TlsStream() = default;
@@ -63,15 +63,27 @@ class TlsStream {
   bool is_established_ = false, has_failed_ = false;
 };
 
-/// The certificate of the server, and what it needs of clients.
+/// The options of a client of servers.
+struct TlsClientOptions {
+  std::string authority;                 ///< PEM file with the authorities of the servers' certificates
+  std::string certificate, private_key;  ///< PEM files of the client; empty if it has none
+};
+
+/// The certificate of one end, and what it needs of the other end.
 class TlsContext {
  public:
   /// Errors: invalid_argument if a file cannot be used; permission_denied if others can read the private key.
   static Result<TlsContext> open(const TlsOptions& options);
+  /// For a client. The certificates of servers are checked, but not the names in them, as in redis-cli.
+  /// Errors: those of open().
+  static Result<TlsContext> open_client(const TlsClientOptions& options);
   /// Begins a connection on a socket, which must exist longer. Errors: resource_limit.
   Result<TlsStream> accept(int socket) const;
+  Result<TlsStream> connect(int socket) const;
 
  private:
+  Result<TlsStream> begin(int socket) const;
+  Result<void> use_certificate(const std::string& certificate, const std::string& private_key);
   struct Deleter {
     void operator()(ssl_ctx_st* context) const;
   };

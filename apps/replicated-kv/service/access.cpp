@@ -114,6 +114,8 @@ bool Service::deny(Client& client, const Command& command, Arguments words) {
     reply_error(client, error);
     return true;
   };
+  // The users are not known yet, either.
+  if (is_reading_disk_) return refused(std::string(kReadsDisk));
   if (!new_users_.empty()) return refused(std::string(kUsersWait));
   if (!is_authenticated(client)) return refused(std::string(kNotAuthenticated));
   const bool is_queued = client.is_in_multi && !command.has(flag::kInMulti);

@@ -133,6 +133,9 @@ void Service::pass_time() {
 
 void Service::end_turn(Moment now) {
   now_ = now;
+  // The clocks were read before this turn, which may have been long. An event that came in this turn can be
+  // later than that. So its time is compared with the clocks of the next turn.
+  clock_.observe(std::exchange(seen_, agreed_), now.steady);
   look_at_availability();
   look_at_own_limit();
   look_at_clocks();
@@ -153,22 +156,39 @@ void Service::end_turn(Moment now) {
   if (has_waited_too_long()) give_up(false);
   // The time of an event makes keys expire everywhere.
   const auto deadline = databases_->earliest_deadline();
-  if (deadline && *deadline <= clock_.read(now.wall, now.steady) && may_tick()) {
-    Batch& tick = batches_.emplace_back();
-    tick.number = ++last_batch_;
-    tick.since = now.steady;
-    put_varint(tick.bytes, server_);
-    put_varint(tick.bytes, 0);
-  }
+  if (deadline && *deadline <= clock_.read(now.wall, now.steady) && may_tick()) put_tick();
+  probe();
   forget_departed();
   propose_users();
   propose_limit();
   order_evictions();
   submit_batches();
-  if (!held_.empty() && (is_available() || has_waited_too_long())) {
+  const auto is_overdue = [this](std::uint64_t number) {
+    const Client* const client = find(number);
+    return client != nullptr && has_waited_too_long(*client);
+  };
+  if (!held_.empty() && (is_available() || std::ranges::any_of(held_, is_overdue))) {
     resume_held();
     submit_batches();
   }
+}
+
+/// An event that changes nothing but the time.
+void Service::put_tick() {
+  Batch& tick = batches_.emplace_back();
+  tick.number = ++last_batch_;
+  tick.since = now_.steady;
+  put_varint(tick.bytes, server_);
+  put_varint(tick.bytes, 0);
+}
+
+/// Without requests, nothing else shows whether the other servers still get the events.
+void Service::probe() {
+  if (can_views_change_ || !is_available() || now_.steady < next_probe_ || !batches_.empty() ||
+      !in_flight_.empty() || !unstable_.empty())
+    return;
+  next_probe_ = now_.steady + kProbeEvery;
+  put_tick();
 }
 
 void Service::look_at_clocks() {
@@ -214,6 +234,9 @@ std::optional<Milliseconds> Service::next_deadline() const {
     consider(now_.steady + std::max<Milliseconds>(*deadline - clock_.read(now_.wall, now_.steady), 0));
   if (is_alone() && databases_->is_over_limit() && databases_->evictable() > 0) consider(now_.steady);
   if (unavailable_since_ && !held_.empty()) consider_later(*unavailable_since_ + options_.unavailable_after);
+  for (const std::uint64_t number : held_)
+    if (const auto client = clients_.find(number); client != clients_.end())
+      consider_later(client->second->held_since + options_.unavailable_after);
   if (!in_flight_.empty()) consider_later(in_flight_.front().since + options_.unavailable_after);
   if (!unstable_.empty()) consider_later(unstable_.front().since + options_.unavailable_after);
   if (!waits_.empty()) consider(waits_.begin()->first);
@@ -246,7 +269,7 @@ void Service::give_up(bool has_ended) {
       ReplyWriter reply(text, client->is_resp3);
       refused_requests_ += answer.requests;
       for (std::uint32_t i = 0; i < answer.requests; ++i)
-        reply.error(answer.writes > 0 && was_submitted ? kUncertain : kClusterDown);
+        reply.error(answer.writes > 0 && was_submitted ? kUncertain : unavailable_error());
       if (answer.is_ready)
         client->answer_bytes -= answer.bytes.size();
       else

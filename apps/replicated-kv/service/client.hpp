@@ -36,6 +36,7 @@ struct Client {
   bool is_lost = false;          ///< the connection ends at once, without what it has not sent
   bool is_closing = false;       ///< after `output`, the connection ends
   bool is_held = false;          ///< the request in the parser waits
+  Milliseconds held_since = 0;   ///< when it began to wait, on the steady clock
   bool waits_for_space = false;  ///< the request in the parser waits because its reply is long
   bool is_listed = false;        ///< in the list of the clients that have changed in this turn
   bool is_stopped = false;       ///< the parser may have a request that waits until the client is not full

@@ -15,7 +15,7 @@ std::vector<Figure> Service::figures() const {
   };
   gauge("is_main", "1 while this server decides the order of writes", is_alone() || status_.is_main ? 1 : 0);
   gauge("has_state", "1 while this server has all data", is_alone() || status_.is_complete ? 1 : 0);
-  gauge("is_available", "1 while this server answers requests for data", is_available() ? 1 : 0);
+  gauge("is_available", "1 while this server answers requests for data", answers_requests() ? 1 : 0);
   gauge("servers_with_state", "Servers that have all data", is_alone() ? 1 : status_.complete_replicas);
   gauge("servers_in_view", "Servers of the view", is_alone() ? 1 : info_.others.size() + 1);
   gauge("view_epoch", "Epoch of the view", info_.view_epoch);
@@ -54,7 +54,8 @@ std::vector<Figure> Service::figures() const {
   counter("connections", "Connections of clients since the start", connections_);
   counter("connections_rejected", "Connections that were refused", rejected_connections_);
   counter("requests", "Requests of clients", requests_);
-  counter("requests_refused", "Requests that got CLUSTERDOWN or UNCERTAIN", refused_requests_);
+  counter("requests_refused", "Requests that got CLUSTERDOWN, LOADING or UNCERTAIN in an outage",
+          refused_requests_);
   counter("local_reads", "Reads that this server has answered as the main", local_reads_);
   counter("received_bytes", "Bytes of requests", input_bytes_);
   counter("sent_bytes", "Bytes of replies", output_bytes_);

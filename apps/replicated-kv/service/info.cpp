@@ -181,7 +181,7 @@ void Service::info_replication(std::string& text) const {
   section.add("rdmc_view_members", is_alone() ? 1 : status_.complete_replicas);
   section.add("rdmc_servers", is_alone() ? 1 : info_.others.size() + 1);
   section.add("rdmc_is_complete", is_alone() || status_.is_complete ? 1 : 0);
-  section.add("rdmc_is_available", is_available() ? 1 : 0);
+  section.add("rdmc_is_available", answers_requests() ? 1 : 0);
   section.add("rdmc_stable_position", stable_);
   section.add("rdmc_batches_in_flight", in_flight_.size());
 }

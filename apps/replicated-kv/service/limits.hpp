@@ -42,6 +42,16 @@ inline constexpr std::size_t kExcessPart = 8, kLeastExcess = 64 << 10;
 
 inline constexpr std::string_view kUsersWait =
     "LOADING The users of the command line are not in the service yet";
+inline constexpr std::string_view kReadsDisk = "LOADING This server reads its data from the disk";
+inline constexpr std::string_view kGetsData = "LOADING This server gets the data from another server";
+inline constexpr std::string_view kStarts =
+    "LOADING This server has just started, and the servers have not agreed on the data yet";
+/// A server that has never answered requests says for this time after its start that it starts. After that,
+/// it says that something is wrong. Several hosts that begin a service again need about 8 s.
+inline constexpr Milliseconds kStartsWithin = 30'000;
+/// While the views cannot change, a server without requests finds out in this interval whether it would be
+/// able to execute some.
+inline constexpr Milliseconds kProbeEvery = 500;
 inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view kClusterDown =
     "CLUSTERDOWN This server does not reach the majority of the servers, or has no data";

@@ -137,7 +137,7 @@ bool Service::run_in_order(Client& client, const Command& command, Arguments wor
     execute_client_command(command, words, origin, &client, reply);
     return answer(client, text), true;
   }
-  if (has_waited_too_long()) return refuse(client), true;
+  if (is_reading_disk_ || has_waited_too_long(client)) return refuse(client), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   Bytes& batch = batch_for(client.number, EntryKind::command);
   put_varint(batch, client.user);

@@ -21,7 +21,8 @@ void Service::end(Moment now, AtEnd state) {
   give_up(true);
   take_status({});
   has_proposed_users_ = false;
-  unavailable_since_ = now.steady;
+  // The outage may have begun before.
+  if (!unavailable_since_) unavailable_since_ = now.steady;
   if (state == AtEnd::drop_state) {
     forget_state();
     has_former_users_ = users_.are_agreed();
@@ -37,6 +38,7 @@ void Service::forget_state() {
   agreed_ = 0;
   changes_of_copy_ = copied_changes_ = 0;
   clock_.reset();
+  seen_ = 0;
   is_evicting_ = has_proposed_limit_ = has_proposed_users_ = false;
   new_users_.clear();
   parts_.clear();
@@ -76,6 +78,7 @@ void Service::on_status(const ReplicaStatus& status, Moment now) {
   now_ = now;
   if (!status.is_main) is_evicting_ = has_proposed_limit_ = false;
   take_status(status);
+  has_been_available_ = has_been_available_ || is_available();
   if (is_available())
     unavailable_since_ = std::nullopt;
   else if (!unavailable_since_)
@@ -93,7 +96,6 @@ void Service::on_stable(std::uint64_t position) {
 
 void Service::on_event(const OrderedEvent& event) {
   agreed_ = std::max(agreed_, event.time / 1'000'000);
-  clock_.observe(agreed_, now_.steady);
   random_ = event.random;
   databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   applied_ = event.position + 1;
@@ -105,6 +107,8 @@ void Service::on_event(const OrderedEvent& event) {
     if (!in_flight_.empty() && in_flight_.front().event == event.own_number) {
       batch = in_flight_.front().batch;
       in_flight_.pop_front();
+      // The main executes an event before the others have it.
+      if (!can_views_change_) unstable_.push_back({applied_, 0, now_.steady});
     }
   }
   VarintReader head(event.bytes);

@@ -124,6 +124,7 @@ void Service::execute_requests(Client& client) {
       }
       if (client.parser.words().empty()) continue;
     }
+    if (!client.is_held) client.held_since = now_.steady;
     client.is_held = !handle(client, client.parser.words());
     if (!client.is_held) continue;
     if (client.waits_for_space) return;
@@ -253,7 +254,7 @@ void Service::reply_error(Client& client, std::string_view error) {
 
 void Service::refuse(Client& client) {
   ++refused_requests_;
-  reply_error(client, kClusterDown);
+  reply_error(client, unavailable_error());
 }
 
 void Service::run_client_command(Client& client, const Command& command, Arguments words) {
@@ -268,11 +269,28 @@ bool Service::is_available() const {
          (order_ != nullptr && status_.is_complete && status_.stored_replicas >= options_.least_replicas);
 }
 
+bool Service::is_too_old(Milliseconds since) const {
+  return now_.steady - since >= options_.unavailable_after;
+}
+
 bool Service::has_waited_too_long() const {
-  const auto is_old = [&](Milliseconds since) { return now_.steady - since >= options_.unavailable_after; };
-  return (unavailable_since_ && is_old(*unavailable_since_)) ||
-         (!in_flight_.empty() && is_old(in_flight_.front().since)) ||
-         (!unstable_.empty() && is_old(unstable_.front().since));
+  return (unavailable_since_ && is_too_old(*unavailable_since_)) ||
+         (!in_flight_.empty() && is_too_old(in_flight_.front().since)) ||
+         (!unstable_.empty() && is_too_old(unstable_.front().since));
+}
+
+/// An outage may end and begin again, for example while the servers agree on a main. A request then waits for
+/// no longer than in one outage.
+bool Service::has_waited_too_long(const Client& client) const {
+  return has_waited_too_long() ||
+         (client.is_held && !client.waits_for_space && !is_available() && is_too_old(client.held_since));
+}
+
+std::string_view Service::unavailable_error() const {
+  if (is_reading_disk_) return kReadsDisk;
+  if (loader_) return kGetsData;
+  const bool starts = !has_been_available_ && now_.steady - options_.started_at < kStartsWithin;
+  return starts ? kStarts : kClusterDown;
 }
 
 void Service::run(const Command& command, const RunOptions& options, Arguments words, ReplyWriter& reply) {
@@ -316,7 +334,7 @@ bool Service::run_data_command(Client& client, const Command& command, Arguments
     serve_waiters();
     return true;
   }
-  if (has_waited_too_long()) return refuse(client), true;
+  if (has_waited_too_long(client)) return refuse(client), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes || must_wait_for_evictions(command)) return false;
   if (command.has(flag::kWaits)) return run_waiting_command(client, words), true;
   const bool is_read = command.has(flag::kRead);

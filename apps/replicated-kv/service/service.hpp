@@ -163,6 +163,11 @@ class Service {
   /// The servers of the newest view. The main forgets the clients of other servers.
   void on_servers(const std::vector<std::uint64_t>& servers);
   void set_info(const ServiceInfo& info) { info_ = info; }
+  /// The views cannot change, or can change again. While they cannot, a server may have lost the others. It
+  /// finds that out with an event of its own, so that is_available in INFO is right without requests, too.
+  void on_views(bool can_change) { can_views_change_ = can_change; }
+  /// While this is true, the state is read from the disk, and requests get the error LOADING.
+  void set_reading_disk(bool is_reading) { is_reading_disk_ = is_reading; }
   void set_log_info(LogInfo info);
   /// True if a client has requested a new copy of the state since the last call.
   bool take_copy_request() { return std::exchange(wants_copy_, false); }
@@ -214,7 +219,12 @@ class Service {
 
   bool is_alone() const { return options_.is_alone; }
   bool is_available() const;
+  /// Requests would be answered now, and not be refused because they wait for too long.
+  bool answers_requests() const { return is_alone() || (is_available() && !has_waited_too_long()); }
+  bool is_too_old(Milliseconds since) const;
   bool has_waited_too_long() const;
+  bool has_waited_too_long(const Client& client) const;
+  std::string_view unavailable_error() const;
   void list(Client& client);
   /// Returns false if the request must wait.
   bool handle(Client& client, Arguments words);
@@ -314,6 +324,8 @@ class Service {
   void look_at_availability();
   void forget_state();
   bool may_tick() const;
+  void put_tick();
+  void probe();
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
                      const OrderedEvent& event);
   void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
@@ -493,6 +505,9 @@ class Service {
   std::uint64_t server_ = 0;
   ReplicaStatus status_;
   std::optional<Milliseconds> unavailable_since_;
+  bool has_been_available_ = false, is_reading_disk_ = false, can_views_change_ = true;
+  Milliseconds next_probe_ = 0;
+  Milliseconds seen_ = 0;                   ///< the agreed time at the end of the last turn
   std::uint64_t applied_ = 0, stable_ = 0;  // the events below these positions
   std::uint64_t last_batch_ = 0;
   std::deque<Batch> batches_;  // that were not submitted yet; the last one grows

@@ -43,7 +43,7 @@ bool Service::run_exec(Client& client) {
     ReplyWriter(text, client.is_resp3).null_array();
     return answer(client, text), true;
   }
-  if (!is_alone() && has_waited_too_long()) {
+  if (!is_alone() && has_waited_too_long(client)) {
     leave_multi(client);
     unwatch(client);
     return refuse(client), true;
@@ -86,7 +86,7 @@ bool Service::run_exec(Client& client) {
 
 bool Service::run_watch(Client& client, Arguments words) {
   if (client.is_in_multi) return reply_error(client, "ERR WATCH inside MULTI is not allowed"), true;
-  if (!is_alone() && has_waited_too_long()) return refuse(client), true;
+  if (!is_alone() && has_waited_too_long(client)) return refuse(client), true;
   if (!is_available() || waiting_bytes_ > kMostWaitingBytes) return false;
   Bytes& batch = batch_for(client.number, EntryKind::watch);
   put_varint(batch, client.user);

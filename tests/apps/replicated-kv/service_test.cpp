@@ -169,6 +169,97 @@ BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
   BOOST_TEST(send("PING\r\n", now + 2002) == "+PONG\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_server_without_requests_says_that_it_is_not_available_when_it_would_refuse_them) {
+  Ordered ordered;
+  const auto is_available = [&] {
+    const auto figures = ordered.service.figures();
+    return std::ranges::find(figures, "rdmc_kv_is_available", &Figure::name)->value;
+  };
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.done(client, "SET a 1\r\n") == "+OK\r\n");
+  ordered.now += 10'000;
+  ordered.service.end_turn(ordered.now);
+  BOOST_TEST(is_available() == 1);
+  for (const bool is_executed : {false, true}) {  // by this server, as the main does
+    ordered.service.on_views(false);
+    ordered.now += 1000;
+    ordered.service.end_turn(ordered.now);
+    if (is_executed) ordered.execute();
+    ordered.now += 1999;
+    ordered.service.end_turn(ordered.now);
+    BOOST_TEST(is_available() == 1);
+    ++ordered.now;
+    ordered.service.end_turn(ordered.now);
+    BOOST_TEST(is_available() == 0);
+    BOOST_TEST(ordered.send(client, "GET a\r\n").starts_with("-CLUSTERDOWN "));
+    // The others execute the event after all.
+    ordered.service.on_views(true);
+    if (!is_executed) ordered.execute();
+    ordered.service.on_stable(ordered.executed);
+    BOOST_TEST(is_available() == 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_login_waits_for_no_longer_than_the_limit_also_if_the_outage_ends_and_begins_again) {
+  Ordered ordered;
+  Client& client = ordered.service.connect("test", 0);
+  const ReplicaStatus down{.is_complete = true, .complete_replicas = 1, .stored_replicas = 1};
+  const ReplicaStatus up{.is_complete = true, .complete_replicas = 2, .stored_replicas = 2};
+  ordered.service.on_status(down, ordered.now);
+  BOOST_TEST(ordered.send(client, "AUTH default secret\r\n").empty());
+  ordered.now += 1500;
+  BOOST_TEST(ordered.send(client, "").empty());
+  ordered.service.on_status(up, ordered.now);
+  ordered.service.on_status(down, ordered.now);
+  ordered.now += 499;
+  BOOST_TEST(ordered.send(client, "").empty());
+  ordered.now += 1;
+  BOOST_TEST(ordered.send(client, "").starts_with("-CLUSTERDOWN "));
+}
+
+BOOST_AUTO_TEST_CASE(a_long_turn_does_not_look_like_a_clock_that_is_behind) {
+  Ordered ordered;
+  ordered.service.on_status(
+      {.is_main = true, .is_complete = true, .complete_replicas = 2, .stored_replicas = 2}, ordered.now);
+  Client& client = ordered.service.connect("test", 0);
+  BOOST_TEST(ordered.send(client, "SET a 1\r\n").empty());
+  // The event got its time while the server worked on others for 5 s.
+  const Milliseconds begun = ordered.now;
+  ordered.now += 5000;
+  ordered.execute();
+  ordered.service.end_turn(begun);
+  ordered.service.end_turn(ordered.now);
+  BOOST_TEST(ordered.service.take_warnings().empty());
+  // Now the clock of the host jumps back.
+  ordered.service.end_turn({ordered.now - 3000, ordered.now + 1});
+  BOOST_TEST(ordered.service.take_warnings().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_server_that_has_just_started_says_that_it_starts_and_after_a_while_that_something_is_wrong) {
+  Service service({.is_alone = false, .least_replicas = 2, .started_at = 1000});
+  Client& client = service.connect("test", 1000);
+  const auto send = [&](std::string_view line, Milliseconds time) {
+    const auto space = client.parser.space(line.size());
+    std::ranges::copy(line, space.data());
+    client.parser.received(line.size());
+    service.execute(client, time);
+    service.end_turn(time);
+    return std::exchange(client.output, {});
+  };
+  service.set_reading_disk(true);
+  BOOST_TEST(send("GET a\r\n", 1000).starts_with("-LOADING "));
+  BOOST_TEST(send("INFO\r\n", 1000).starts_with("-LOADING "));
+  BOOST_TEST(send("AUTH default secret\r\n", 1000).starts_with("-LOADING "));
+  service.set_reading_disk(false);
+  service.on_status({}, 2000);
+  BOOST_TEST(send("GET a\r\n", 2000).empty());
+  BOOST_TEST(send("", 4000).starts_with("-LOADING "));
+  BOOST_TEST(send("INFO\r\n", 4000).starts_with("$"));
+  BOOST_TEST(send("GET a\r\n", 30'999).starts_with("-LOADING "));
+  BOOST_TEST(send("GET a\r\n", 31'000).starts_with("-CLUSTERDOWN "));
+}
+
 BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets_an_error) {
   Ordered ordered;
   Client& client = ordered.service.connect("test", 0);

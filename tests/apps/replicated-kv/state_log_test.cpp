@@ -84,6 +84,28 @@ BOOST_AUTO_TEST_CASE(only_one_process_uses_a_directory) {
   BOOST_TEST((refused.error().code == Errc::already_exists));
 }
 
+BOOST_AUTO_TEST_CASE(a_directory_with_a_file_that_no_server_makes_is_refused_by_its_name) {
+  Folder folder;
+  const fs::path directory = folder / "log";
+  const auto open = [&] {
+    List list;
+    auto opened = StateLog::open({.directory = directory.string()}, list);
+    return opened ? std::string() : opened.error().what;
+  };
+  BOOST_TEST(open() == "");
+  fs::create_directory(directory / "views");
+  fs::create_directory(directory / "lost+found");
+  std::ofstream(directory / "new-copy-7");
+  BOOST_TEST(open() == "");
+  for (const std::string name :
+       {"copy-1.bak", "copy", "copy-", "log-x", "new-log-1", "dump.rdb", ".copy-1"}) {
+    std::ofstream(directory / name) << "data";
+    BOOST_TEST(open().starts_with((directory / name).string() + ": a server has no file with this name"));
+    fs::remove(directory / name);
+  }
+  BOOST_TEST(open() == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_damaged_log_is_refused_by_name_and_offset) {
   const Folder folder;
   {

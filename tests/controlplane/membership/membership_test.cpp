@@ -106,6 +106,24 @@ BOOST_AUTO_TEST_CASE(an_exit_is_seen_when_it_comes_and_an_older_life_under_the_s
   loop->call([&] { of_former.reset(), of_it.reset(); });
 }
 
+BOOST_AUTO_TEST_CASE(the_kernel_says_of_a_process_without_a_connection_to_it_whether_it_has_exited) {
+  Idler idler;
+  const ProcessIdentity self = identity_of_self(), process = idler.identity;
+  ProcessIdentity former = process, elsewhere = process;
+  --former.started;
+  ++elsewhere.host;
+  BOOST_TEST(!has_exited(self, process));
+  BOOST_TEST(has_exited(self, former));
+  ::kill(idler.pid, SIGKILL);
+  siginfo_t dead{};
+  ::waitid(P_PID, static_cast<id_t>(idler.pid), &dead, WEXITED | WNOWAIT);
+  BOOST_TEST(has_exited(self, process));  // although its parent has not waited for it yet
+  idler.end();
+  BOOST_TEST(has_exited(self, process));
+  BOOST_TEST(!has_exited(self, elsewhere));
+  BOOST_TEST(!has_exited(self, {}));
+}
+
 BOOST_AUTO_TEST_CASE(the_end_of_the_thread_that_takes_part_is_seen_where_the_kernel_tells_of_threads) {
   const auto loop = control::ControlLoop::create().value();
   std::promise<ProcessIdentity> begun;

@@ -338,12 +338,43 @@ BOOST_AUTO_TEST_CASE(a_joiner_that_begins_a_group_anew_waits_as_long_as_a_member
   }
 }
 
+BOOST_AUTO_TEST_CASE(
+    a_joiner_that_knows_that_all_members_have_exited_begins_at_once_and_waits_for_named_leases) {
+  for (const bool all : {false, true}) {
+    Process joiner(leased(member(9)));
+    joiner.now = Time{} + seconds(1);
+    View view = leased(view_of(5, {1, 2}));
+    view.held = {{MemberId{7}, milliseconds(10)}};
+    joiner.read(view);
+    joiner.core.on_exited(MemberId{1}, joiner.now);
+    if (all) joiner.core.on_exited(MemberId{2}, joiner.now);
+    joiner.wait(milliseconds(100));
+    const auto swaps = joiner.take<SwapStore>();
+    BOOST_TEST_REQUIRE(swaps.size() == (all ? 1u : 0u));
+    if (all) BOOST_TEST((swaps[0].next.held == view.held && swaps[0].next.members.size() == 1));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_view_that_a_process_outside_makes_waits_for_the_whole_term) {
   View view = leased(view_of(5, {1, 2, 3}));
   view.held = {{MemberId{7}, milliseconds(10)}};
   const View after = without(view, MemberId{2});
   BOOST_TEST((after.epoch == Epoch{6} && !after.contains(MemberId{2}) && after.members.size() == 2));
   BOOST_TEST((after.held == std::vector<Held>{{MemberId{7}, milliseconds(10)}, {MemberId{2}, kTerm}}));
+  // The last member grants its lease to itself.
+  const View empty = without(leased(view_of(5, {1})), MemberId{1});
+  BOOST_TEST((empty.held == std::vector<Held>{{MemberId{1}, Timing{}.store_fresh}}));
+}
+
+BOOST_AUTO_TEST_CASE(after_the_last_member_has_left_a_joiner_waits_only_for_the_leases_that_the_view_names) {
+  Process joiner(leased(member(9)));
+  joiner.now = Time{} + seconds(1);
+  const View left{.epoch = Epoch{5}, .held = {{MemberId{7}, milliseconds(10)}}};
+  joiner.read(left);
+  joiner.wait(milliseconds(100));
+  const auto swaps = joiner.take<SwapStore>();
+  BOOST_TEST_REQUIRE(swaps.size() == 1u);
+  BOOST_TEST((swaps[0].next.held == left.held));
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ Member any_member(std::uint8_t host) {
   member.since = Epoch{*rc::gen::arbitrary<std::uint64_t>()};
   if (*rc::gen::arbitrary<bool>())
     member.lease = nanoseconds(*rc::gen::inRange<std::int64_t>(kMinLease.ns, kMaxLease.ns + 1));
+  if (*rc::gen::arbitrary<bool>())
+    member.process = {.host = *rc::gen::arbitrary<std::uint64_t>(),
+                      .pid_namespace = *rc::gen::arbitrary<std::uint64_t>(),
+                      .pid = *rc::gen::inRange<std::uint32_t>(1, 1U << 22),
+                      .started = *rc::gen::arbitrary<std::uint64_t>(),
+                      .time_namespace = *rc::gen::arbitrary<std::uint64_t>()};
   return member;
 }
 
