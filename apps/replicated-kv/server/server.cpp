@@ -134,7 +134,6 @@ class Disk {
                     int epoll) {
     if (options.directory.empty()) return {};
     const std::uint64_t begun = read_microseconds();
-    logged_ = std::make_unique<LoggedService>(service);
     logged_ = std::make_unique<LoggedService>(service, [&sockets, epoll, last = Milliseconds{0}] mutable {
       const Moment now = read_clocks();
       if (now.steady - last < kAnswerEvery) return;
