@@ -219,6 +219,11 @@ BOOST_AUTO_TEST_CASE(a_login_waits_for_no_longer_than_the_limit_also_if_the_outa
 
 BOOST_AUTO_TEST_CASE(a_long_turn_does_not_look_like_a_clock_that_is_behind) {
   Ordered ordered;
+  // The request without a reply leads to another warning.
+  const auto warnings_of_clocks = [&] {
+    return std::ranges::count_if(ordered.service.take_warnings(),
+                                 [](const std::string& what) { return what.contains("clock"); });
+  };
   ordered.service.on_status(
       {.is_main = true, .is_complete = true, .complete_replicas = 2, .stored_replicas = 2}, ordered.now);
   Client& client = ordered.service.connect("test", 0);
@@ -229,10 +234,10 @@ BOOST_AUTO_TEST_CASE(a_long_turn_does_not_look_like_a_clock_that_is_behind) {
   ordered.execute();
   ordered.service.end_turn(begun);
   ordered.service.end_turn(ordered.now);
-  BOOST_TEST(ordered.service.take_warnings().empty());
+  BOOST_TEST(warnings_of_clocks() == 0);
   // Now the clock of the host jumps back.
   ordered.service.end_turn({ordered.now - 3000, ordered.now + 1});
-  BOOST_TEST(ordered.service.take_warnings().size() == 1u);
+  BOOST_TEST(warnings_of_clocks() == 1);
 }
 
 BOOST_AUTO_TEST_CASE(
