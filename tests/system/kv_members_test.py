@@ -2,6 +2,7 @@
 """A server of a key-value service needs the same list of members as the others. The order of the list does not matter. A
 server with another list is refused, and does no harm."""
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -92,6 +93,76 @@ class Members(unittest.TestCase):
         main.kill()
         other = next(server for server in service.servers if server is not main)
         wait_until(lambda: answer(other, "SET", "after", "x") == "OK", "the service goes on without its main", 60)
+
+    def child_of(self, servers):
+        """Waits until one of the servers has a child process, and returns its process id. Returns None if a server that
+        joins has got its data before that was seen."""
+        parents = {server.process.pid for server in servers}
+        joiner = next(server for server in self.service.servers if server not in servers)
+        while True:
+            for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
+                try:
+                    fields = status.read_text().rpartition(")")[2].split()
+                    if int(fields[1]) in parents and fields[0] != "Z":
+                        return int(status.parent.name)
+                except OSError:
+                    continue
+            if joiner.has_state():
+                return None
+
+    def start_and_stop_child(self):
+        """Starts the third server again, and stops the child process that sends it the data."""
+        for _ in range(20):  # On a busy machine, the child can end before this process sees it.
+            if self.third.process:
+                self.third.kill()
+            self.third.start()
+            child = self.child_of(self.service.servers[:2])
+            if child is None:
+                continue
+            try:
+                os.kill(child, signal.SIGSTOP)
+            except ProcessLookupError:
+                continue
+            if self.is_stopped(child):
+                return child
+        return self.fail("no child process was seen")
+
+    @staticmethod
+    def is_stopped(pid):
+        """Waits until the process has stopped, and returns true, or until it has ended."""
+        while True:
+            try:
+                state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                return False
+            if state in "TZ":
+                return state == "T"
+
+    def test_a_server_that_gives_its_data_to_another_one_goes_on(self):
+        self.service = kv_service.Service(3)
+        self.addCleanup(self.service.end)
+        self.service.wait_until_whole()
+        self.third = self.service.servers[2]
+        connections = [kv_service.Connection(address, 60.0) for address in self.service.addresses[:2]]
+        value = "x" * 1_000_000
+        for index in range(60):
+            self.assertEqual(connections[0]("SET", f"key{index}", value), "OK")
+        child = self.start_and_stop_child()
+        # The third server cannot have the data now, and the others answer.
+        for number in range(100):
+            self.assertEqual(connections[number % 2]("INCR", "count"), number + 1)
+        self.assertFalse(self.third.has_state())
+        os.kill(child, signal.SIGCONT)
+        self.service.wait_until_whole()
+        # If the child dies, the data is sent again.
+        os.kill(self.start_and_stop_child(), signal.SIGKILL)
+        self.service.wait_until_whole()
+        self.assertIn("It is sent again: the child process was killed", self.service.complaints())
+        third = kv_service.Connection(self.third.address, 60.0)
+        self.assertEqual(third("INCR", "count"), 101)
+        self.assertEqual([third("STRLEN", f"key{index}") for index in range(60)], 60 * [len(value)])
+        for connection in (*connections, third):
+            connection.close()
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ constexpr int kMostChanges = 1000;
 }  // namespace
 
 Replica::~Replica() {
+  senders_.stop();
   state_.reset();
   membership_.reset();
 }
@@ -151,6 +152,7 @@ void Replica::leave(const std::string& why, Moment now) {
                            why);
   // With a log, the server says to the others that it has this state (join()).
   service_.end(now, log_ != nullptr ? Service::AtEnd::keep_state : Service::AtEnd::drop_state);
+  senders_.stop();
   state_.reset();
   membership_.reset();
   told_members_.clear();
@@ -226,6 +228,8 @@ void Replica::join_again(Moment now) {
 void Replica::take_changes(Moment now) {
   update_info();
   if (log_ != nullptr && log_->is_refused()) return leave(*log_->failure(), now);
+  for (const std::string& failure : senders_.take_failures())
+    warn("the data could not be sent to another server. It is sent again: " + failure);
   for (int i = 0; i < kMostChanges; ++i) {
     auto change = state_->take();
     if (!change) return;
@@ -238,8 +242,7 @@ void Replica::take_changes(Moment now) {
       service_.on_status(*status, now);
       update_info();
     } else if (auto* const save = std::get_if<SaveState>(&*change)) {
-      service_.save([&](std::vector<std::byte> piece) { save->to.write(std::move(piece)); }, true);
-      save->to.finish();
+      send_state(save->to);
     } else if (const auto* const load = std::get_if<LoadState>(&*change)) {
       on_load(*load, now);
     } else {
@@ -249,6 +252,14 @@ void Replica::take_changes(Moment now) {
     if (!state_) return;
   }
   wake();
+}
+
+void Replica::send_state(StateWriter& to) {
+  const auto begun = senders_.begin(to, [this](const auto& write) { service_.save(write, true); });
+  if (begun) return;
+  warn("requests wait while this server writes out its data for another server: " + begun.error().what);
+  service_.save([&](std::vector<std::byte> piece) { to.write(std::move(piece)); }, true);
+  to.finish();
 }
 
 void Replica::on_load(const LoadState& load, Moment now) {

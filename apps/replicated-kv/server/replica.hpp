@@ -11,6 +11,7 @@
 
 #include "apps/program/output.hpp"
 #include "apps/replicated-kv/server/options.hpp"
+#include "apps/replicated-kv/server/state_senders.hpp"
 #include "apps/replicated-kv/service/service.hpp"
 #include "dataplane/base/descriptor.hpp"
 #include "lib/include/rdmc/replicated_state.hpp"
@@ -50,6 +51,7 @@ class Replica final : public Order {
   Result<void> join(Moment now);
   void join_again(Moment now);
   void take_changes(Moment now);
+  void send_state(StateWriter& to);
   void on_load(const LoadState& load, Moment now);
   void look_at_views(Moment now);
   void leave(const std::string& why, Moment now);
@@ -66,6 +68,7 @@ class Replica final : public Order {
   std::future<Result<void>> checked_;  // the lists of the other servers; not valid after the first join
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
+  StateSenders senders_;
   std::vector<std::pair<LogLevel, std::string>> news_;
   std::vector<Member> told_members_;  // of the view that news_ has spoken of last
   std::string last_failure_;          // of joining again
