@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   using namespace rdmc;
   // OpenSSL writes to sockets without MSG_NOSIGNAL.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // A file that may not become longer is an error like a full disk.
   const auto wanted = kv::parse_command_line(argc, argv);
   if (const auto* const end = std::get_if<kv::EndNow>(&wanted)) return end->code;
   if (const auto* const status = std::get_if<kv::StatusOptions>(&wanted)) {

@@ -5,6 +5,7 @@ cut off by a loss of power. RDMC_DEATHS sets the number of times that all server
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -250,6 +251,18 @@ class Disk(unittest.TestCase):
         connection = self.connection(service.servers[0])
         self.assertEqual(connection("LLEN", "list"), written + 1)
         service.end()
+
+    def test_a_file_that_may_not_become_longer_turns_writes_away(self):
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20 * MIB, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, (hard, hard))
+        service = self.service(1, "everysec")
+        service.wait_until_whole()
+        connection = self.connection(service.servers[0])
+        with self.assertRaisesRegex(kv_service.ReplyError, "MISCONF Errors writing to the AOF file"):
+            for _ in range(1000):
+                connection("RPUSH", "list", "x" * 100_000)
+        self.assertGreater(connection("LLEN", "list"), 0)
 
     def test_a_cut_off_end_is_repaired_and_damage_is_refused(self):
         service = self.service(1, "always")

@@ -27,6 +27,25 @@ Result<std::vector<std::string>> read_names(const std::string& path) {
   return names;
 }
 
+/// Makes the directory, and those above it, if it does not exist. After this, a loss of power does not remove
+/// them.
+Result<void> make_directory(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> above;  // of the directories that do not exist
+  std::error_code error;
+  for (auto missing = std::filesystem::absolute(path, error).lexically_normal();
+       !error && !std::filesystem::exists(missing, error) && missing.has_relative_path();
+       missing = missing.parent_path())
+    above.push_back(missing.parent_path());
+  if (!error && std::filesystem::create_directories(path, error))
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all, error);
+  if (error) return fail_errno(path.native() + " cannot be made", error.value());
+  for (const auto& parent : above) {
+    const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory || ::fsync(directory.get()) != 0) return fail_errno(parent.native(), errno);
+  }
+  return {};
+}
+
 /// Returns the number of a file with the name `kind`-NUMBER.
 std::optional<std::uint64_t> number_of(std::string_view name, std::string_view kind) {
   if (!name.starts_with(kind) || !name.substr(kind.size()).starts_with('-')) return std::nullopt;
@@ -40,10 +59,7 @@ std::optional<std::uint64_t> number_of(std::string_view name, std::string_view k
 }  // namespace
 
 Result<Directory> Directory::open(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::create_directories(path, error))
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all, error);
-  if (error) return fail_errno(path + " cannot be made", error.value());
+  if (auto made = make_directory(path); !made) return std::unexpected(made.error());
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return fail_errno(path, errno);
   Descriptor lock(::openat(directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly));

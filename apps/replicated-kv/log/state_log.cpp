@@ -348,7 +348,7 @@ void StateLog::reserve(Segment& segment, Milliseconds now) {
       continue;
     }
     if (errno == EINTR) continue;
-    reserves_ = errno == ENOSPC || errno == EDQUOT || errno == EIO;
+    reserves_ = errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO;
     if (reserves_) failure_ = fail_errno("no space can be reserved for the log", errno).error().what;
     return;
   }
