@@ -74,14 +74,13 @@ void Service::order_evictions() {
   }
 }
 
-/// The state begins without a limit. The main then proposes the one of its command line, or the one of the
-/// state that was lost.
+/// A new state has no decision about a limit. The main then proposes the limit of its command line, or the
+/// one of the state that was lost, or no limit. Otherwise, the options of a later main would limit a service
+/// that has begun without a limit.
 void Service::propose_limit() {
-  const MemoryLimit wanted = settings_.memory_limit();
-  const bool is_usual = wanted.most == 0 && wanted.policy == MemoryLimit::Policy::none;
-  if (!may_submit_as_main() || databases_->limit().is_set || has_proposed_limit_ || is_usual) return;
+  if (!may_submit_as_main() || databases_->limit().is_set || has_proposed_limit_) return;
   has_proposed_limit_ = true;
-  put_limit(batch_for(0, EntryKind::first_limit), wanted);
+  put_limit(batch_for(0, EntryKind::first_limit), settings_.memory_limit());
 }
 
 void Service::execute_eviction(VarintReader& in, std::uint64_t server) {

@@ -221,4 +221,26 @@ BOOST_AUTO_TEST_CASE(a_server_that_gets_the_state_says_that_its_own_users_and_li
   BOOST_TEST(same.service.take_warnings().empty());
 }
 
+BOOST_AUTO_TEST_CASE(
+    a_service_that_has_begun_without_a_limit_has_none_when_a_server_with_one_becomes_the_main) {
+  const auto become_main = [](Ordered& server) {
+    server.service.on_status(
+        {.is_main = true, .is_complete = true, .complete_replicas = 2, .stored_replicas = 2}, server.now);
+    server.service.end_turn(server.now);
+    server.execute();
+    server.service.on_stable(server.executed);
+  };
+  Ordered first, later;
+  become_main(first);
+  later.service.set_memory_limit("1mb", "allkeys-lru");
+  const Bytes state = content(first.service);
+  BOOST_REQUIRE(later.service.on_load({.step = LoadState::Step::begin}));
+  BOOST_REQUIRE(later.service.on_load({.step = LoadState::Step::bytes, .bytes = state}));
+  BOOST_REQUIRE(later.service.on_load({.step = LoadState::Step::end, .position = first.executed}));
+  become_main(later);
+  BOOST_TEST(has_line(later.service.take_warnings(), "--maxmemory and --maxmemory-policy have no effect"));
+  Client& client = later.service.connect("test", later.now);
+  BOOST_TEST(later.done(client, "CONFIG GET maxmemory\r\n") == "*2\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
