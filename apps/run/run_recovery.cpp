@@ -78,9 +78,12 @@ void RunState::fork_refused(ProcessId process, const replica::ForkRefused& refus
 
 void RunState::forked(ProcessId process, ForkNumber request) {
   Attempt* const attempt = attempt_of(process, request);
-  if (attempt == nullptr || attempt->step != Attempt::Step::published) return;
+  if (attempt != nullptr && attempt->step != Attempt::Step::published) return;
+  // If the attempt has ended meanwhile, the parent goes on, and the new process cannot join.
+  if (attempt == nullptr) return actions_.push_back(NoteFork{request, process});
   attempt->step = Attempt::Step::forked;
-  actions_.push_back(PassOnStreams{request, attempt->process, attempt->parent});
+  actions_.push_back(PassOnStreams{attempt->process, attempt->parent});
+  actions_.push_back(NoteFork{request, attempt->parent});
   if (const auto join = std::exchange(attempt->join, std::nullopt)) adopt(layout_.rank(process), *join);
 }
 

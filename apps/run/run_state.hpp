@@ -79,7 +79,7 @@ struct ReportEnd {
   std::string reason;
 };
 // The actions for the recovery of the process `process`. They come in this order: RequestFork, PassOnStreams,
-// AdoptProcess. DropFork ends an attempt that has failed.
+// NoteFork, AdoptProcess. DropFork ends an attempt that has failed.
 /// Make the descriptors for a new process, pass them to the parent, and send it a ForkRequest.
 struct RequestFork {
   replica::ForkNumber request{};
@@ -90,10 +90,15 @@ struct ArmFork {
   replica::ForkNumber request{};
   replica::ProcessId process{};
 };
-/// The parent was forked. The new process begins where the streams of the parent are now. Send ForkNoted.
+/// The parent was forked. The new process begins where the streams of the parent are now.
 struct PassOnStreams {
-  replica::ForkNumber request{};
   replica::ProcessId process{}, parent{};
+};
+/// Send ForkNoted to the parent, which waits for it. There is no PassOnStreams before it if the attempt has
+/// ended.
+struct NoteFork {
+  replica::ForkNumber request{};
+  replica::ProcessId parent{};
 };
 /// The new process has joined. Send it the start and the events that it lacks.
 struct AdoptProcess {
@@ -109,9 +114,9 @@ struct DropFork {
 struct ReportNoRespawn {
   std::string reason;
 };
-using Action =
-    std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath, ReportDifference,
-                 ReportEnd, RequestFork, ArmFork, PassOnStreams, AdoptProcess, DropFork, ReportNoRespawn>;
+using Action = std::variant<StartProcess, Publish, SignalProcess, ArmKill, ArmCutOff, ReportDeath,
+                            ReportDifference, ReportEnd, RequestFork, ArmFork, PassOnStreams, NoteFork,
+                            AdoptProcess, DropFork, ReportNoRespawn>;
 
 class RunState {
  public:

@@ -93,6 +93,7 @@ class Runner {
   void act(const RequestFork& action);
   void act(const ArmFork& action);
   void act(const PassOnStreams& action);
+  void act(const NoteFork& action) { server_->tell(action.parent, replica::ForkNoted{action.request}); }
   void act(AdoptProcess& action);
   void act(const DropFork& action);
   void act(const ReportNoRespawn& action);

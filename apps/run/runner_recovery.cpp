@@ -50,7 +50,6 @@ void Runner::act(const PassOnStreams& action) {
   }
   if (found != new_processes_.end() && found->second.child.input)
     input_->copy(number, parent, std::move(found->second.child.input));
-  server_->tell(action.parent, replica::ForkNoted{action.request});
 }
 
 void Runner::act(AdoptProcess& action) {

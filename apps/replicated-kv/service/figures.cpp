@@ -19,7 +19,7 @@ std::vector<Figure> Service::figures() const {
   gauge("servers_with_state", "Servers that have all data", is_alone() ? 1 : status_.complete_replicas);
   gauge("servers_in_view", "Servers of the view", is_alone() ? 1 : info_.others.size() + 1);
   gauge("view_epoch", "Epoch of the view", info_.view_epoch);
-  gauge("applied_position", "The events below this position are executed here", applied_);
+  gauge("applied_position", "The events below this position are executed here", executed_below());
   gauge("stable_position", "The events below this position are at all servers", stable_);
   gauge("batches_in_flight", "Request batches of this server that are not executed yet", in_flight_.size());
   gauge("batch_bytes", "Bytes of request batches that wait here", waiting_bytes_);

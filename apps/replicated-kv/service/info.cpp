@@ -165,7 +165,7 @@ void Service::info_replication(std::string& text) const {
     section.add("master_port", info_.main.port);
     section.add("master_link_status", status_.is_complete ? "up" : "down");
     section.add("master_sync_in_progress", loader_ ? 1 : 0);
-    section.add("slave_repl_offset", applied_);
+    section.add("slave_repl_offset", executed_below());
     // A server that is not the main takes writes, too. In Redis' words, it is a replica that is not
     // read-only.
     section.add("slave_read_only", 0);
@@ -176,7 +176,7 @@ void Service::info_replication(std::string& text) const {
     section.add(fmt::format("slave{}", i),
                 fmt::format("ip={},port={},state={},offset={},lag=0", info_.others[i].host,
                             info_.others[i].port, are_all_complete ? "online" : "unknown", stable_));
-  section.add("master_repl_offset", applied_);
+  section.add("master_repl_offset", executed_below());
   section.add("rdmc_view_epoch", info_.view_epoch);
   section.add("rdmc_view_members", is_alone() ? 1 : status_.complete_replicas);
   section.add("rdmc_servers", is_alone() ? 1 : info_.others.size() + 1);

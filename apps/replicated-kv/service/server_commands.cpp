@@ -82,7 +82,7 @@ void Service::role(Client&, Arguments, ReplyWriter& reply) {
   if (is_alone() || status_.is_main) {
     reply.array(3);
     reply.bulk("master");
-    reply.integer(static_cast<std::int64_t>(applied_));
+    reply.integer(static_cast<std::int64_t>(executed_below()));
     reply.array(info_.others.size());
     for (const ServiceInfo::Server& other : info_.others) {
       reply.array(3);
@@ -97,7 +97,7 @@ void Service::role(Client&, Arguments, ReplyWriter& reply) {
   reply.bulk(info_.main.host);
   reply.integer(info_.main.port);
   reply.bulk(status_.is_complete ? "connected" : "sync");
-  reply.integer(static_cast<std::int64_t>(applied_));
+  reply.integer(static_cast<std::int64_t>(executed_below()));
 }
 
 void Service::time_of_day(Client&, Arguments, ReplyWriter& reply) {

@@ -190,6 +190,8 @@ class Service {
   /// that is alone has this limit. The words must be valid.
   void set_memory_limit(std::string_view most, std::string_view policy);
 
+  /// All events below this position are executed here. Not every position has an event.
+  std::uint64_t executed_below() const { return std::max(applied_, stable_); }
   /// Returns what a monitor such as Prometheus wants to know.
   std::vector<Figure> figures() const;
 

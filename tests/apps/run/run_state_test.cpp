@@ -66,6 +66,7 @@ struct Driver {
       if (auto* const arm = std::get_if<ArmKill>(&action)) patience = arm->after;
       if (auto* const arm = std::get_if<ArmCutOff>(&action)) cut_offs.insert(arm->process);
       if (auto* const request = std::get_if<RequestFork>(&action)) requests.push_back(*request);
+      if (auto* const noted = std::get_if<NoteFork>(&action)) noted_forks.push_back(*noted);
       if (auto* const adopted = std::get_if<AdoptProcess>(&action)) adoptions.push_back(*adopted);
       if (auto* const none = std::get_if<ReportNoRespawn>(&action)) reason += none->reason;
     }
@@ -110,6 +111,7 @@ struct Driver {
   std::set<ProcessId> cut_offs;
   std::vector<replica::SendDifference> differences;
   std::vector<RequestFork> requests;
+  std::vector<NoteFork> noted_forks;
   std::vector<AdoptProcess> adoptions;
   std::string reason;
   Duration patience{};
@@ -428,6 +430,32 @@ BOOST_AUTO_TEST_CASE(the_death_of_the_parent_ends_the_recovery_and_another_one_b
   BOOST_TEST(driver.adoptions.empty());
   driver.kill(2);
   BOOST_TEST(driver.state.exit_code() == kLost);
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_parent_that_was_forked_goes_on_though_the_program_has_ended_or_the_attempt_has_failed) {
+  const auto check = [](Driver& driver) {
+    BOOST_TEST(driver.noted_forks.empty());
+    driver.fork();
+    BOOST_TEST_REQUIRE(driver.noted_forks.size() == 1U);
+    BOOST_TEST((driver.noted_forks[0].parent == ProcessId{1}));
+    BOOST_TEST((driver.noted_forks[0].request == driver.requests[0].request));
+    driver.join_again();
+    BOOST_TEST(driver.adoptions.empty());
+  };
+  Driver ended(*Layout::uniform(1, 2), true);
+  ended.join_all();
+  ended.kill(0);
+  ended.publish_recovery();
+  ended.done(1);
+  BOOST_TEST(ended.are_all_done());
+  check(ended);
+  Driver failed(*Layout::uniform(1, 2), true);
+  failed.join_all();
+  failed.kill(0);
+  failed.publish_recovery();
+  failed.state.fork_failed(ProcessId{0}, failed.requests[0].request);
+  check(failed);
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_for_good_ends_all_recoveries_and_is_reported_once) {
