@@ -196,6 +196,9 @@ void Service::look_at_own_users() {
       options_.acl_file != nullptr
           ? "the users of the service differ from those of this server's ACL file, which is not used. ACL "
             "LOAD at this server makes the service use the file, and ACL SAVE writes the users to the file"
+      : users_.is_open()
+          ? "the service has no password, and that of --requirepass-file is not used. CONFIG SET requirepass "
+            "sets one"
           : "the password of the default user differs from that of --requirepass-file, which is not used. "
             "CONFIG SET requirepass changes the password");
 }
