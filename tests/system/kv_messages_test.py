@@ -158,7 +158,7 @@ class Messages(unittest.TestCase):
         says("this server takes part now")
         says("this server is the main")
         says(f"the main is {re.escape(main.address)}")
-        says("requests get answers: [23] servers have all data")
+        says("requests get answers: [23] servers have all data, and 2 are needed")
         self.assertLess(service.complaints().count("\n"), 60, "there are no lines for requests")
         others[0].process.send_signal(signal.SIGTERM)
         self.assertEqual(others[0].process.wait(60), 0)

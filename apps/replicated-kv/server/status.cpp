@@ -27,7 +27,8 @@ constexpr int kMostLooks = 5;
 constexpr std::chrono::milliseconds kLookAgain{20};
 
 struct Status {
-  std::string address, cause;  // the cause why it says nothing
+  std::string address;
+  std::optional<Error> cause = {};  // why it says nothing
   std::optional<Question> question = {};
   std::optional<Fields> fields = {};
   std::optional<std::uint64_t> lag = {};  // in positions
@@ -38,6 +39,10 @@ struct Status {
   }
   std::uint64_t number(std::string_view name) const { return std::strtoull(text(name).c_str(), nullptr, 10); }
   bool is_main() const { return text("role") == "master"; }
+  /// It has replied, if only with an error.
+  bool is_reachable() const {
+    return !cause || (cause->code != Errc::peer_failed && cause->code != Errc::timed_out);
+  }
   bool has_state() const { return number("rdmc_is_complete") == 1; }
 };
 
@@ -68,7 +73,7 @@ void look(Status& status) {
   if (info)
     status.fields = fields_of(*info);
   else
-    status.cause = info.error().what;
+    status.cause = info.error();
 }
 
 /// Says by how many positions of the order each server is behind the main. A login is an event, and so are
@@ -87,9 +92,9 @@ void look_at_lag(std::vector<Status>& servers, const Status& main) {
 }
 
 Json json_of(const Status& status) {
-  Json json{{"address", status.address}, {"reachable", status.fields.has_value()}};
+  Json json{{"address", status.address}, {"reachable", status.is_reachable()}};
   if (!status.fields) {
-    json["cause"] = status.cause;
+    json["cause"] = status.cause ? status.cause->what : "";
     return json;
   }
   json["role"] = status.is_main() ? "main" : "replica";
@@ -111,7 +116,7 @@ void print_table(const std::vector<Status>& servers) {
              "clients", "requests/s", "memory MB", "keys");
   for (const Status& one : servers) {
     if (!one.fields) {
-      fmt::print("{:<24} {}\n", printable(one.address), printable(one.cause));
+      fmt::print("{:<24} {}\n", printable(one.address), printable(one.cause ? one.cause->what : ""));
       continue;
     }
     fmt::print("{:<24} {:<8} {:<12} {:>8} {:>8} {:>11} {:>10.1f} {:>10}\n", printable(one.address),
@@ -134,14 +139,14 @@ struct Asker {
     return Question::open(server, credentials, tls ? &*tls : nullptr);
   }
   Status begin(const std::string& address) const {
-    Status status{.address = address, .cause = {}};
+    Status status{.address = address};
     auto parsed = parse_address(address, 0);
     if (parsed) parsed->port = static_cast<std::uint16_t>(parsed->port + port_offset);
     auto question = parsed ? open(*parsed) : Result<Question>(std::unexpected(parsed.error()));
     if (question)
       status.question = std::move(*question);
     else
-      status.cause = question.error().what;
+      status.cause = question.error();
     return status;
   }
 };
@@ -161,33 +166,60 @@ Result<Asker> make_asker(const StatusOptions& options) {
   return asker;
 }
 
-/// Connects to all servers of the service. If the first one can say nothing at present, it is the only one
-/// that is known.
+/// The service does not answer at present, or a server hangs.
+bool is_outage(const Error& error) {
+  return error.code == Errc::would_block || error.code == Errc::timed_out;
+}
+
+/// Asks a server which servers there are, without credentials. The list is empty if the server is alone.
+Result<std::string> ask_for_members(const Asker& asker, const Address& server) {
+  auto question = Question::open(server, {}, asker.tls ? &*asker.tls : nullptr);
+  if (!question) return std::unexpected(question.error());
+  auto list = question->ask({"rdmc.same-members", ""});
+  return list && *list == "0" ? std::string() : list;
+}
+
+/// Finds out how the port numbers for TLS follow from those of the list.
+Result<void> learn_port_offset(Asker& asker, const Address& server, Question& first) {
+  if (!asker.tls) return {};
+  const auto port = first.ask({"CONFIG", "GET", "port"});
+  if (!port) return std::unexpected(port.error());
+  asker.port_offset = server.port - std::atoi(port->c_str());
+  return {};
+}
+
+/// Connects to all servers of the service. Nobody can log in during an outage. Then `server` says at least
+/// which servers there are. Errors: `server` cannot be reached, or refuses.
 Result<std::vector<Status>> reach_all(Asker& asker, const Address& server) {
-  std::vector<Status> servers;
-  const auto about = [&](const Error& error) -> Result<std::vector<Status>> {
-    if (error.code != Errc::would_block) return fail(error.code, rdmc::to_string(server) + ": " + error.what);
-    servers.push_back({.address = rdmc::to_string(server), .cause = error.what});
-    return std::move(servers);
+  const auto about = [&](const Error& error) {
+    return fail(error.code, rdmc::to_string(server) + ": " + error.what);
   };
   auto first = asker.open(server);
-  if (!first) return about(first.error());
-  const auto list = first->ask({"CONFIG", "GET", kMembersParameter});
-  if (!list) return about(list.error());
+  auto list = first ? first->ask({"CONFIG", "GET", kMembersParameter}) : std::unexpected(first.error());
+  auto offset = list ? learn_port_offset(asker, server, *first) : std::unexpected(list.error());
+  if (!offset && !is_outage(offset.error())) return about(offset.error());
+  if (!offset) list = ask_for_members(asker, server);
+  std::vector<Status> servers;
   // A server that is alone has no list.
-  if (list->empty()) {
-    servers.push_back({.address = rdmc::to_string(server), .cause = {}, .question = std::move(*first)});
+  if (!list || list->empty()) {
+    servers.push_back({.address = rdmc::to_string(server)});
+    if (offset)
+      servers.back().question = std::move(*first);
+    else
+      servers.back().cause = offset.error();
     return servers;
-  }
-  if (asker.tls) {
-    const auto port = first->ask({"CONFIG", "GET", "port"});
-    if (!port) return about(port.error());
-    asker.port_offset = server.port - std::atoi(port->c_str());
   }
   const std::string addresses = list->substr(0, list->find(kAfterMembers));
   for (std::size_t at = 0; at < addresses.size();) {
     const std::size_t end = std::min(addresses.find(',', at), addresses.size());
-    servers.push_back(asker.begin(addresses.substr(at, end - at)));
+    const std::string address = addresses.substr(at, end - at);
+    if (!offset && asker.tls)
+      servers.push_back({.address = address,
+                         .cause = Error{Errc::timed_out, "its port for TLS is not known, because " +
+                                                             rdmc::to_string(server) +
+                                                             " replies: " + offset.error().what}});
+    else
+      servers.push_back(asker.begin(address));
     at = end + 1;
   }
   return servers;
