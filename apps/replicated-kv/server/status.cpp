@@ -138,11 +138,11 @@ struct Asker {
   Result<Question> open(const Address& server) const {
     return Question::open(server, credentials, tls ? &*tls : nullptr);
   }
-  Status begin(const std::string& address) const {
-    Status status{.address = address};
-    auto parsed = parse_address(address, 0);
-    if (parsed) parsed->port = static_cast<std::uint16_t>(parsed->port + port_offset);
-    auto question = parsed ? open(*parsed) : Result<Question>(std::unexpected(parsed.error()));
+  Status begin(const Address& member) const {
+    Status status{.address = rdmc::to_string(member)};
+    Address asked = member;
+    asked.port = static_cast<std::uint16_t>(member.port + port_offset);
+    auto question = open(asked);
     if (question)
       status.question = std::move(*question);
     else
@@ -179,6 +179,17 @@ Result<std::string> ask_for_members(const Asker& asker, const Address& server) {
   return list && *list == "0" ? std::string() : list;
 }
 
+std::vector<Address> addresses_in(std::string_view list) {
+  std::vector<Address> addresses;
+  list = list.substr(0, list.find(kAfterMembers));
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (const auto address = parse_address(list.substr(0, end), 0)) addresses.push_back(*address);
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return addresses;
+}
+
 /// Finds out how the port numbers for TLS follow from those of the list.
 Result<void> learn_port_offset(Asker& asker, const Address& server, Question& first) {
   if (!asker.tls) return {};
@@ -186,6 +197,15 @@ Result<void> learn_port_offset(Asker& asker, const Address& server, Question& fi
   if (!port) return std::unexpected(port.error());
   asker.port_offset = server.port - std::atoi(port->c_str());
   return {};
+}
+
+/// The same while `server` says no more than the list. Returns false if several servers have its address.
+bool guess_port_offset(Asker& asker, const Address& server, const std::vector<Address>& members) {
+  if (!asker.tls) return true;
+  const auto has_same_host = [&](const Address& one) { return host_string(one) == host_string(server); };
+  if (std::ranges::count_if(members, has_same_host) != 1) return false;
+  asker.port_offset = server.port - std::ranges::find_if(members, has_same_host)->port;
+  return true;
 }
 
 /// Connects to all servers of the service. Nobody can log in during an outage. Then `server` says at least
@@ -199,9 +219,10 @@ Result<std::vector<Status>> reach_all(Asker& asker, const Address& server) {
   auto offset = list ? learn_port_offset(asker, server, *first) : std::unexpected(list.error());
   if (!offset && !is_outage(offset.error())) return about(offset.error());
   if (!offset) list = ask_for_members(asker, server);
-  std::vector<Status> servers;
   // A server that is alone has no list.
-  if (!list || list->empty()) {
+  const std::vector<Address> members = addresses_in(list.value_or(""));
+  std::vector<Status> servers;
+  if (members.empty() || (!offset && !guess_port_offset(asker, server, members))) {
     servers.push_back({.address = rdmc::to_string(server)});
     if (offset)
       servers.back().question = std::move(*first);
@@ -209,19 +230,7 @@ Result<std::vector<Status>> reach_all(Asker& asker, const Address& server) {
       servers.back().cause = offset.error();
     return servers;
   }
-  const std::string addresses = list->substr(0, list->find(kAfterMembers));
-  for (std::size_t at = 0; at < addresses.size();) {
-    const std::size_t end = std::min(addresses.find(',', at), addresses.size());
-    const std::string address = addresses.substr(at, end - at);
-    if (!offset && asker.tls)
-      servers.push_back({.address = address,
-                         .cause = Error{Errc::timed_out, "its port for TLS is not known, because " +
-                                                             rdmc::to_string(server) +
-                                                             " replies: " + offset.error().what}});
-    else
-      servers.push_back(asker.begin(address));
-    at = end + 1;
-  }
+  for (const Address& member : members) servers.push_back(asker.begin(member));
   return servers;
 }
 
