@@ -109,7 +109,7 @@ void Service::set_log_info(LogInfo info) {
 
 void Service::info_persistence(std::string& text) const {
   Section section(text, "Persistence");
-  section.add("loading", is_reading_disk_ || loader_ || starts() ? 1 : 0);
+  section.add("loading", is_reading_disk_ || loader_ || !new_users_.empty() || starts() ? 1 : 0);
   section.add("async_loading", 0);
   if (is_reading_disk_) return;
   section.add("rdb_changes_since_last_save",
