@@ -29,6 +29,22 @@ inline std::string listed(std::span<const std::string> words, std::string_view b
   return text;
 }
 
+/// Makes an empty value an error at each option of `app` that was declared by now. A script whose variable is
+/// not set would otherwise switch off what the option is for, and nobody would notice.
+inline void refuse_empty_values(CLI::App& app) {
+  const CLI::Validator is_not_empty(
+      // CLI11 takes the next word as the value of `--option=`.
+      [](std::string& text) -> std::string {
+        if (text.empty()) return "the value is empty";
+        return text.starts_with("--")
+                   ? "the value is empty, or it is '" + text + "', which looks like an option"
+                   : "";
+      },
+      "");
+  for (CLI::Option* const option : app.get_options())
+    if (option->get_expected_min() > 0) option->check(is_not_empty);
+}
+
 /// Returns a validator for an option that takes one of these words, of which there is at least one.
 inline CLI::Validator one_of(std::vector<std::string> words) {
   std::string shown = listed(words, "|", "|");

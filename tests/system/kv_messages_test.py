@@ -4,6 +4,7 @@ the unit for systemd."""
 import os
 import pathlib
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -20,6 +21,12 @@ TLS = "--tls-cert-file /none/cert --tls-key-file /none/key"
 
 # Options of `rdmc_kv serve`, and what the error says.
 WRONG = {
+    "--members 127.0.0.1 --key-file ''": "--key-file: the value is empty",
+    "--acl-file ''": "--acl-file: the value is empty",
+    "--requirepass-file ''": "--requirepass-file: the value is empty",
+    "--dir= --tls-only": "--dir: the value is empty, or it is '--tls-only', which looks like an option",
+    "--dir '' --appendfsync always": "--dir: the value is empty",
+    "--members '' --min-replicas 1": "--members: the value is empty",
     "--listen host": "--listen: not a numeric address: 'host'",
     "--members 127.0.0.1:7 --insecure": "--listen 127.0.0.1:6379 is not one of --members, which are 127.0.0.1:7",
     "--members ^list": "--members: no file can be named, but 'list' is",
@@ -74,11 +81,23 @@ class Messages(unittest.TestCase):
     def test_a_wrong_or_lonely_option_is_refused_in_one_sentence(self):
         for words, message in WRONG.items():
             with self.subTest(words):
-                done = self.serve(*words.split())
+                done = self.serve(*shlex.split(words))
                 self.assertEqual(done.returncode, USAGE, done.stderr)
                 said = done.stderr.replace("\n" + HELP, "").removeprefix("rdmc_kv: ").rstrip("\n")
                 self.assertTrue(said.startswith(message) if message.endswith(", ") else said == message, said)
                 self.assertEqual(done.stdout, "")
+
+    def test_an_empty_value_is_refused_at_every_option(self):
+        values = re.findall(r"(?m)^ +(--[a-z-]+) (?!requires|Needs)[A-Z{[]", self.serve("--help").stdout)
+        self.assertIn("--dir", values)
+        self.assertIn("--key-file", values)
+        commands = [["serve", *before, option, ""] for option in values for before in ([], ["--dir", "d"])]
+        commands += [["serve", "--listen="], ["serve", "--members", "", "--insecure"], ["status", ""],
+                     *(["status", option, ""] for option in ("--password-file", "--user", "--tls-ca-cert-file", "--tls-cert-file", "--tls-key-file"))]
+        for words in commands:
+            with self.subTest(words):
+                done = subprocess.run([kv_service.KV, *words], capture_output=True, text=True, timeout=60, cwd=self.folder, check=False)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
 
     def test_files_that_do_not_exist_are_named_before_anything_else(self):
         # Nobody listens at the other member, and the server need not ask it.
@@ -105,11 +124,20 @@ class Messages(unittest.TestCase):
         third = service.servers[2]
         third.kill()
         members = ",".join(service.addresses)
-        for words, own in ((["--min-replicas", "3"], "min-replicas=3;log=none"),
-                           (["--dir", str(self.folder), "--appendfsync", "always"], "min-replicas=2;log=always")):
+        for words, own in ((["--min-replicas", "3"], "min-replicas=3;log=none;fabric=auto"),
+                           (["--fabric", "udp"], "min-replicas=2;log=none;fabric=udp"),
+                           (["--dir", str(self.folder), "--appendfsync", "always"], "min-replicas=2;log=always;fabric=auto")):
             done = self.serve("--listen", third.address, "--insecure", "--members", members, *words)
             self.assertEqual(done.returncode, FAILED, done.stderr)
-            self.assertIn(f"This server has {members};{own}, but {service.addresses[0]} has {members};min-replicas=2;log=none", done.stderr)
+            self.assertIn(f"This server has {members};{own}, but {service.addresses[0]} has {members};min-replicas=2;log=none;fabric=auto", done.stderr)
+
+    def test_a_server_without_a_list_is_named(self):
+        alone = self.service(1)
+        wait_until(alone.servers[0].info, "the server answers", 60)
+        own = alone.addresses[0].replace(".1:", ".2:")
+        done = self.serve("--listen", own, "--insecure", "--members", f"{alone.addresses[0]},{own}")
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn(f", but {alone.addresses[0]} is alone, or has an older version", done.stderr)
 
     def test_the_log_tells_what_happens_to_the_service(self):
         service = self.service(3, "--maxmemory", "100mb", folder=self.folder)
@@ -130,7 +158,7 @@ class Messages(unittest.TestCase):
         says("this server takes part now")
         says("this server is the main")
         says(f"the main is {re.escape(main.address)}")
-        says("requests get answers: [23] servers have all data")
+        says("requests get answers: [23] servers have all data, and 2 are needed")
         self.assertLess(service.complaints().count("\n"), 60, "there are no lines for requests")
         others[0].process.send_signal(signal.SIGTERM)
         self.assertEqual(others[0].process.wait(60), 0)
@@ -171,7 +199,8 @@ class Messages(unittest.TestCase):
 
     def test_the_unit_is_one_that_systemd_takes_and_the_server_tells_systemd_when_it_is_ready(self):
         text = pathlib.Path(os.environ["RDMC_KV_UNIT"]).read_text(encoding="ascii")
-        for line in ("Type=notify", "Restart=on-failure", "StateDirectory=rdmc_kv"):
+        for line in ("Type=notify", "Restart=on-failure", "StateDirectory=rdmc_kv", "RestartSec=2", "StartLimitIntervalSec=0",
+                     "RestartPreventExitStatus=1", "EnvironmentFile=/etc/rdmc/kv.conf", "LimitMEMLOCK=infinity"):
             self.assertIn(f"\n{line}\n", text)
         copy = self.folder / "rdmc-kv.service"
         copy.write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={kv_service.KV}", text), encoding="ascii")

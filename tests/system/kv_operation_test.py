@@ -135,12 +135,33 @@ class Operation(unittest.TestCase):
                 self.assertEqual((code, [server["lag_positions"] for server in shown["servers"]]), (0, [0, 0, 0]))
             for server in service.servers[1:]:
                 server.kill()
+
+            def outage():
+                code, shown = status()
+                return shown["servers"] if code == 3 and "CLUSTERDOWN" in shown["servers"][0].get("cause", "") else None
+
             # A login waits for up to 2 s, as other requests do.
             begun = time.monotonic()
-            code, shown = wait_until(lambda: (lambda done: done if done[0] == 3 and len(done[1]["servers"]) == 1 else None)(status()),
-                                     "the server cannot check the password")
-            self.assertIn("CLUSTERDOWN", shown["servers"][0]["cause"])
+            shown = wait_until(outage, "the server cannot check the password")
             print(f"the last server refused a login after {time.monotonic() - begun:.1f} s")
+            self.assertEqual([(server["address"], server["reachable"]) for server in shown], list(zip(service.addresses, (True, False, False))))
+            self.assertTrue(all("cannot connect" in server["cause"] for server in shown[1:]), shown)
+
+    def test_the_status_of_a_server_that_does_not_reply_is_incomplete(self):
+        for options in ("--unavailable-after", "600s"), ():
+            service = self.service(3, *options)
+            service.wait_until_whole()
+            for server in service.servers[1:] if options else service.servers:
+                server.process.send_signal(signal.SIGSTOP)
+            with tempfile.NamedTemporaryFile("w") as file:
+                file.write("secret")
+                file.flush()
+                command = [kv_service.KV, "status", service.servers[0].address, "--password-file", file.name]
+                # Until the service has no majority, the password is wrong.
+                done = wait_until(lambda: (lambda done: done if done.returncode == 3 else None)(
+                    subprocess.run(command, capture_output=True, text=True, timeout=60)), "the status is incomplete", 60)
+            self.assertIn("does not answer within 3 s", done.stdout)
+            service.end()
 
     def test_metrics_follow_what_clients_do(self):
         service = kv_service.Service(1, "--metrics", "0")

@@ -9,7 +9,6 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
-#include <vector>
 
 namespace rdmc::kv {
 
@@ -79,21 +78,24 @@ Result<std::map<std::uint64_t, std::string>> Directory::list(const std::string& 
   return found;
 }
 
-Result<void> Directory::check_names(std::span<const std::string_view> kinds,
-                                    std::span<const std::string_view> known) const {
+Result<std::vector<std::string>> Directory::find_strangers(std::span<const std::string_view> kinds,
+                                                           std::span<const std::string_view> known) const {
   const auto names = read_names(path_);
   if (!names) return std::unexpected(names.error());
+  std::vector<std::string> strangers;
   for (const std::string& name : *names) {
     const bool is_known =
         name == "lock" || name == "lost+found" || std::ranges::find(known, name) != known.end() ||
         std::ranges::any_of(kinds, [&](auto kind) { return number_of(name, kind).has_value(); });
-    if (!is_known)
+    if (is_known || name.starts_with('.')) continue;
+    if (std::ranges::any_of(kinds, [&](auto kind) { return name.starts_with(kind); }))
       return fail(Errc::invalid_argument,
                   path_ + "/" + name +
                       ": a server has no file with this name. If it is a copy of the data, its name must be "
                       "copy-NUMBER. Otherwise it must be moved away");
+    strangers.push_back(name);
   }
-  return {};
+  return strangers;
 }
 
 Result<Descriptor> Directory::create(const std::string& name) const {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dataplane/base/descriptor.hpp"
 #include "dataplane/base/error.hpp"
@@ -21,11 +22,12 @@ class Directory {
 
   /// The numbers of the files `kind`-NUMBER, with their names.
   Result<std::map<std::uint64_t, std::string>> list(const std::string& kind) const;
-  /// Returns invalid_argument if there is a file whose name is neither known nor KIND-NUMBER with one of
-  /// these kinds. A copy with a wrong name would otherwise be ignored, and the server would begin without its
-  /// data. `known` and "lost+found", which a file system makes, are permitted.
-  Result<void> check_names(std::span<const std::string_view> kinds,
-                           std::span<const std::string_view> known) const;
+  /// Returns the names of the files that no server makes: the name is neither known nor KIND-NUMBER with one
+  /// of these kinds. `known`, "lost+found", which a file system makes, and names that begin with a dot are
+  /// left out. Errors: invalid_argument if such a name begins with one of the kinds. A copy with a wrong name
+  /// would otherwise be ignored, and the server would begin without its data.
+  Result<std::vector<std::string>> find_strangers(std::span<const std::string_view> kinds,
+                                                  std::span<const std::string_view> known) const;
   /// Makes a file, in place of an earlier one with this name.
   Result<Descriptor> create(const std::string& name) const;
   Result<Descriptor> open_file(const std::string& name) const;

@@ -59,6 +59,10 @@ Result<std::uint64_t> end_of_content(FileSource& file, std::uint64_t offset) {
   }
 }
 
+std::unexpected<Error> given_up() {
+  return fail(Errc::cancelled, "the data was not read to its end");
+}
+
 /// Returns nullopt if the process died before the head was on disk. No frame is written before that.
 Result<std::optional<Opened>> open(const Directory& directory, const std::string& name) {
   auto descriptor = directory.open_file(name);
@@ -93,6 +97,7 @@ Result<std::uint64_t> load_copy(const Directory& directory, const std::string& n
     if (!*piece) return damaged("damaged at offset " + std::to_string(offset));
     if ((*piece)->empty()) break;
     if (!state.load(**piece)) return damaged("the frame at offset " + std::to_string(offset) + " is wrong");
+    if (state.is_given_up()) return given_up();
   }
   place = (*copy)->head.begin;
   if (!state.end_load(place)) return damaged("the copy is not complete");
@@ -114,6 +119,7 @@ Result<std::uint64_t> apply_log(const Directory& directory, const Opened& log, L
       return about(directory, log.name,
                    {Errc::corrupt, "the event at offset " + std::to_string(offset) + " is wrong"});
     state.apply(*event);
+    if (state.is_given_up()) return given_up();
     place = {.epoch = event->epoch, .position = event->position + 1, .time = event->time};
   }
 }
@@ -122,12 +128,13 @@ Result<std::uint64_t> apply_log(const Directory& directory, const Opened& log, L
 
 Result<Recovered> recover(const Directory& directory, LoggedState& state) {
   constexpr auto kKinds = std::to_array<std::string_view>({kLogName, kCopyName, kNewCopyName});
-  if (auto checked = directory.check_names(kKinds, std::to_array<std::string_view>({kViewsName})); !checked)
-    return std::unexpected(checked.error());
+  auto strangers = directory.find_strangers(kKinds, std::to_array<std::string_view>({kViewsName}));
+  if (!strangers) return std::unexpected(strangers.error());
   const auto copies = directory.list(kCopyName), logs = directory.list(kLogName);
   if (!copies) return std::unexpected(copies.error());
   if (!logs) return std::unexpected(logs.error());
   Recovered found;
+  found.strangers = std::move(*strangers);
   std::uint64_t first_log = 0;
   state.clear();
   if (!copies->empty()) {

@@ -21,6 +21,8 @@ class LoggedState {
   /// The copy is complete. Returns false if it is wrong.
   virtual bool end_load(const StoredState& place) = 0;
   virtual void apply(const OrderedEvent& event) = 0;
+  /// True if the state is not needed any more, so that recover() need not read the rest.
+  virtual bool is_given_up() const { return false; }
   /// Writes the present state in pieces.
   virtual void save(const std::function<void(std::vector<std::byte>)>& write) const = 0;
 };
@@ -39,11 +41,13 @@ struct Recovered {
   std::vector<std::string> useless;     ///< files without anything that counts, which must be removed
   std::vector<std::string> used;        ///< the files that were read; the disk may not have all of them yet
   std::vector<std::string> complaints;  ///< what was left out, for people
+  std::vector<std::string> strangers;   ///< the names of files that no server makes
 };
 
 /// Makes `state` the state that is on disk. The directory may be empty. Errors: corrupt if something is
 /// damaged that was on disk, with the name of the file and the offset; version_mismatch; invalid_argument if
-/// the directory has a file that is none of a server; those of the file system.
+/// the directory has a file that looks like one of a server and is none; cancelled if the state was given up;
+/// those of the file system.
 Result<Recovered> recover(const Directory& directory, LoggedState& state);
 
 }  // namespace rdmc::kv

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 
 namespace rdmc::kv {
 
@@ -65,6 +66,7 @@ Result<void> StateLog::start(const Recovered& found) {
   }
   if (auto synced = directory_.sync(); !synced) return synced;
   std::ranges::copy(found.complaints, std::back_inserter(complaints_));
+  complain_of_strangers(found.strangers);
   place_ = written_place_ = durable_place_ = found.place;
   last_number_ = found.last_number;
   copy_bytes_ = found.copy_bytes;
@@ -77,6 +79,18 @@ Result<void> StateLog::start(const Recovered& found) {
     if (auto begun = begin_segment(FileKind::log); !begun) return begun;
   is_void_ = false;
   return {};
+}
+
+void StateLog::complain_of_strangers(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::string path = directory_.path() + "/" + name;
+    std::error_code error;  // A file that does not exist is no other one.
+    if (std::ranges::none_of(options_.other_files, [&](const std::string& other) {
+          return std::filesystem::equivalent(path, other, error);
+        }))
+      complaints_.push_back(path +
+                            ": this server does not use this file. The directory is for its files only");
+  }
 }
 
 std::uint64_t StateLog::next_id() {

@@ -44,6 +44,8 @@ struct StateLogOptions {
   std::uint64_t least_log_bytes = 64 << 20;
   std::uint64_t seed = 0;  ///< random; for the ids of files
   bool without_uring = false;
+  /// The paths of files of the server that the log does not make. They may be in the directory, too.
+  std::vector<std::string> other_files = {};
 };
 
 class StateLog {
@@ -154,6 +156,7 @@ class StateLog {
   static void give_back(const Segment& segment);
   bool is_sync_due(Milliseconds now) const;
   std::uint64_t next_id();
+  void complain_of_strangers(const std::vector<std::string>& names);
 
   StateLogOptions options_;
   Directory directory_;

@@ -58,7 +58,7 @@ void LocalOrder::work(Moment now) {
 }
 
 bool LoggedService::load(std::span<const std::byte> piece) {
-  while_reading_();
+  is_given_up_ = !while_reading_();
   if (!std::exchange(is_loading_, true)) service_.on_load({.step = LoadState::Step::begin});
   return service_.on_load({.step = LoadState::Step::bytes, .bytes = piece});
 }

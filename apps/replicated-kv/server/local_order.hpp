@@ -39,22 +39,24 @@ class LocalOrder final : public Order {
 /// The state of a service, for its log.
 class LoggedService final : public LoggedState {
  public:
-  /// `while_reading` is called after each piece that was read from the disk.
-  LoggedService(Service& service, std::function<void()> while_reading)
+  /// `while_reading` is called after each piece that was read from the disk. It returns false if the rest
+  /// need not be read.
+  LoggedService(Service& service, std::function<bool()> while_reading)
       : service_(service), while_reading_(std::move(while_reading)) {}
   void clear() override { service_.clear_state(); }
   bool load(std::span<const std::byte> piece) override;
   bool end_load(const StoredState& place) override;
   void apply(const OrderedEvent& event) override {
     service_.on_event(event);
-    while_reading_();
+    is_given_up_ = !while_reading_();
   }
+  bool is_given_up() const override { return is_given_up_; }
   void save(const std::function<void(Bytes)>& write) const override { service_.save(write, true); }
 
  private:
   Service& service_;
-  const std::function<void()> while_reading_;
-  bool is_loading_ = false;
+  const std::function<bool()> while_reading_;
+  bool is_loading_ = false, is_given_up_ = false;
 };
 
 }  // namespace rdmc::kv

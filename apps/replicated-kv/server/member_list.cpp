@@ -14,7 +14,8 @@ std::string describe_service(const ServeOptions& options) {
   const bool has_log = !options.directory.empty();
   return to_string(options.members) + kAfterMembers +
          "min-replicas=" + std::to_string(options.least_replicas) +
-         ";log=" + (has_log ? to_string(options.syncs) : "none");
+         ";log=" + (has_log ? to_string(options.syncs) : "none") +
+         ";fabric=" + (options.fabric.empty() ? "auto" : options.fabric);
 }
 
 Result<void> check_members(const ServeOptions& options) {
@@ -25,9 +26,11 @@ Result<void> check_members(const ServeOptions& options) {
     const auto reply = ask(member, {"rdmc.same-members", own});
     if (!reply || *reply == "1") continue;
     return fail(Errc::invalid_argument,
-                "--members, --min-replicas, --appendfsync and whether there is a --dir must be the same at "
-                "all servers. This server has " +
-                    own + ", but " + rdmc::to_string(member) + " has " + *reply);
+                "--members, --min-replicas, --appendfsync, --fabric and whether there is a --dir must be the "
+                "same at all servers. This server has " +
+                    own + ", but " + rdmc::to_string(member) +
+                    // A server that is alone, or that has an older version, replies with a number.
+                    (*reply == "0" ? " is alone, or has an older version" : " has " + *reply));
   }
   return {};
 }

@@ -204,7 +204,9 @@ void declare_serve(CLI::App& serve, ServeOptions& options, ServeTexts& texts, Tl
       ->capture_default_str();
   serve.add_option("--metrics", options.metrics,
                    "[ADDR:]PORT of the metrics for Prometheus; on loopback by default");
-  serve.add_option("--fabric", options.fabric, "the fabric between the servers; default: auto")
+  serve
+      .add_option("--fabric", options.fabric,
+                  "the fabric between the servers; the same at each server. Default: auto")
       ->check(one_of(fabric::fabric_names()))
       ->needs(members);
   declare_tls(serve, options, tls);
@@ -235,6 +237,7 @@ std::variant<ServeOptions, StatusOptions, EndNow> parse_command_line(int argc, c
   ServeTexts texts;
   TlsTexts tls;
   declare_serve(*serve, options, texts, tls);
+  refuse_empty_values(*serve);
   StatusOptions asked;
   CLI::App* const status = app.add_subcommand("status", "shows the servers of a service");
   status->add_option("server", server, "ADDR[:6379] of one of them; with TLS, its port for TLS")
@@ -263,6 +266,7 @@ std::variant<ServeOptions, StatusOptions, EndNow> parse_command_line(int argc, c
           ->type_name("FILE")
           ->needs(certificate);
   certificate->needs(private_key);
+  refuse_empty_values(*status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

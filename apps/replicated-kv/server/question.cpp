@@ -53,7 +53,7 @@ Result<Question> Question::open(const Address& server, const Credentials& creden
   int error = 0;
   if (::connect(question.socket_.get(), reinterpret_cast<sockaddr*>(&storage), size) != 0) error = errno;
   if (error == EINPROGRESS) {
-    if (!question.wait(POLLOUT)) return fail(Errc::timed_out, "the server cannot be reached");
+    if (!question.wait(POLLOUT)) return fail(Errc::peer_failed, "cannot connect: no answer within 3 s");
     socklen_t length = sizeof error;
     ::getsockopt(question.socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   }
@@ -80,7 +80,8 @@ Result<void> Question::begin_tls(const TlsContext& tls) {
 
 Result<void> Question::wait(short events) {
   pollfd event{socket_.get(), events, 0};
-  if (::poll(&event, 1, kPatienceMs) <= 0) return fail(Errc::timed_out, "the server does not answer");
+  if (::poll(&event, 1, kPatienceMs) <= 0)
+    return fail(Errc::timed_out, "the server does not answer within 3 s");
   return {};
 }
 

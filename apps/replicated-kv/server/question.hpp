@@ -20,9 +20,10 @@ struct Credentials {
 
 class Question {
  public:
-  /// Connects, and logs in. Without `tls`, the connection has no encryption. Errors: timed_out or peer_failed
-  /// if the server cannot be reached; authentication if there is no TLS with it; permission_denied if the
-  /// server refuses the credentials; would_block if it cannot check them at present (LOADING, CLUSTERDOWN).
+  /// Connects, and logs in. Without `tls`, the connection has no encryption. Errors: peer_failed if the
+  /// server cannot be reached, or closes the connection; timed_out if it does not answer; authentication if
+  /// there is no TLS with it; permission_denied if the server refuses the credentials; would_block if it
+  /// cannot check them at present (LOADING, CLUSTERDOWN).
   static Result<Question> open(const Address& server, const Credentials& credentials,
                                const TlsContext* tls = nullptr);
   /// Sends the words of a request. Returns the bulk string or the number of the reply, or the last bulk

@@ -126,24 +126,40 @@ void answer_clients(ClientSockets& sockets, int epoll, const Moment& now) {
   sockets.write_changed(now);
 }
 
+/// The files of the command line, which may be in the directory of the log. Some are empty.
+std::vector<std::string> files_of(const ServeOptions& options) {
+  const control::CertificateFiles& certificates = options.identity.certificates;
+  return {options.acl_file,         options.requirepass_file, options.tls.certificate,
+          options.tls.private_key,  options.tls.authority,    options.identity.key_file,
+          certificates.certificate, certificates.private_key, certificates.authority};
+}
+
 /// The log of a server, if it has one, in the server's loop.
 class Disk {
  public:
-  /// Reads what the disk has into the service.
+  /// Reads what the disk has into the service. Errors: those of StateLog::open(); cancelled if a signal
+  /// arrives meanwhile.
   Result<void> open(const ServeOptions& options, std::uint64_t seed, Service& service, ClientSockets& sockets,
-                    int epoll) {
+                    int epoll, StopSignals& signals) {
     if (options.directory.empty()) return {};
     const std::uint64_t begun = read_microseconds();
-    logged_ = std::make_unique<LoggedService>(service, [&sockets, epoll, last = Milliseconds{0}] mutable {
+    logged_ = std::make_unique<LoggedService>(service, [&, epoll, last = Milliseconds{0}] mutable {
       const Moment now = read_clocks();
-      if (now.steady - last < kAnswerEvery) return;
+      if (now.steady - last < kAnswerEvery) return true;
       last = now.steady;
       answer_clients(sockets, epoll, now);
+      // Later, when the data is read again to join again, the loop takes the signal.
+      return !is_opening_ || !signals.take();
     });
-    service.set_reading_disk(true);
-    auto log =
-        StateLog::open({.directory = options.directory, .syncs = options.syncs, .seed = seed}, *logged_);
-    service.set_reading_disk(false);
+    is_opening_ = true;
+    service.begin_reading_disk();
+    auto log = StateLog::open({.directory = options.directory,
+                               .syncs = options.syncs,
+                               .seed = seed,
+                               .other_files = files_of(options)},
+                              *logged_);
+    service.end_reading_disk(read_clocks());
+    is_opening_ = false;
     if (!log) return std::unexpected(log.error());
     log_ = std::move(*log);
     rdmc::log(LogLevel::info, fmt::format("read {} keys, {} bytes, from {} in {:.1f} s",
@@ -193,6 +209,7 @@ class Disk {
   std::unique_ptr<StateLog> log_;
   Service* service_ = nullptr;
   int epoll_ = -1, watched_copier_ = -1;
+  bool is_opening_ = false;
 };
 
 void say_addresses(const ServeOptions& options, const ClientSockets& sockets, const Metrics* metrics) {
@@ -259,7 +276,11 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   if (!options.is_alone()) service.settings().fix(kMembersParameter, describe_service(options));
   // Clients that connect while the disk is read get the error LOADING.
   Disk disk;
-  if (auto opened = disk.open(options, seed, service, *sockets, epoll.get()); !opened) return opened;
+  if (auto opened = disk.open(options, seed, service, *sockets, epoll.get(), signals); !opened) {
+    if (opened.error().code != Errc::cancelled) return opened;
+    log(LogLevel::info, "stopped by a signal before the data was read from the disk");
+    return {};
+  }
   const auto replacing = first_users(options, has_acl_file, service.users());
   if (!replacing) return std::unexpected(replacing.error());
   service.replace_users(*replacing);

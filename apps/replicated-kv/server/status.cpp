@@ -27,7 +27,8 @@ constexpr int kMostLooks = 5;
 constexpr std::chrono::milliseconds kLookAgain{20};
 
 struct Status {
-  std::string address, cause;  // the cause why it says nothing
+  std::string address;
+  std::optional<Error> cause = {};  // why it says nothing
   std::optional<Question> question = {};
   std::optional<Fields> fields = {};
   std::optional<std::uint64_t> lag = {};  // in positions
@@ -38,6 +39,10 @@ struct Status {
   }
   std::uint64_t number(std::string_view name) const { return std::strtoull(text(name).c_str(), nullptr, 10); }
   bool is_main() const { return text("role") == "master"; }
+  /// It has replied, if only with an error.
+  bool is_reachable() const {
+    return !cause || (cause->code != Errc::peer_failed && cause->code != Errc::timed_out);
+  }
   bool has_state() const { return number("rdmc_is_complete") == 1; }
 };
 
@@ -68,7 +73,7 @@ void look(Status& status) {
   if (info)
     status.fields = fields_of(*info);
   else
-    status.cause = info.error().what;
+    status.cause = info.error();
 }
 
 /// Says by how many positions of the order each server is behind the main. A login is an event, and so are
@@ -87,9 +92,9 @@ void look_at_lag(std::vector<Status>& servers, const Status& main) {
 }
 
 Json json_of(const Status& status) {
-  Json json{{"address", status.address}, {"reachable", status.fields.has_value()}};
+  Json json{{"address", status.address}, {"reachable", status.is_reachable()}};
   if (!status.fields) {
-    json["cause"] = status.cause;
+    json["cause"] = status.cause ? status.cause->what : "";
     return json;
   }
   json["role"] = status.is_main() ? "main" : "replica";
@@ -111,7 +116,7 @@ void print_table(const std::vector<Status>& servers) {
              "clients", "requests/s", "memory MB", "keys");
   for (const Status& one : servers) {
     if (!one.fields) {
-      fmt::print("{:<24} {}\n", printable(one.address), printable(one.cause));
+      fmt::print("{:<24} {}\n", printable(one.address), printable(one.cause ? one.cause->what : ""));
       continue;
     }
     fmt::print("{:<24} {:<8} {:<12} {:>8} {:>8} {:>11} {:>10.1f} {:>10}\n", printable(one.address),
@@ -133,15 +138,15 @@ struct Asker {
   Result<Question> open(const Address& server) const {
     return Question::open(server, credentials, tls ? &*tls : nullptr);
   }
-  Status begin(const std::string& address) const {
-    Status status{.address = address, .cause = {}};
-    auto parsed = parse_address(address, 0);
-    if (parsed) parsed->port = static_cast<std::uint16_t>(parsed->port + port_offset);
-    auto question = parsed ? open(*parsed) : Result<Question>(std::unexpected(parsed.error()));
+  Status begin(const Address& member) const {
+    Status status{.address = rdmc::to_string(member)};
+    Address asked = member;
+    asked.port = static_cast<std::uint16_t>(member.port + port_offset);
+    auto question = open(asked);
     if (question)
       status.question = std::move(*question);
     else
-      status.cause = question.error().what;
+      status.cause = question.error();
     return status;
   }
 };
@@ -161,35 +166,71 @@ Result<Asker> make_asker(const StatusOptions& options) {
   return asker;
 }
 
-/// Connects to all servers of the service. If the first one can say nothing at present, it is the only one
-/// that is known.
+/// The service does not answer at present, or a server hangs.
+bool is_outage(const Error& error) {
+  return error.code == Errc::would_block || error.code == Errc::timed_out;
+}
+
+/// Asks a server which servers there are, without credentials. The list is empty if the server is alone.
+Result<std::string> ask_for_members(const Asker& asker, const Address& server) {
+  auto question = Question::open(server, {}, asker.tls ? &*asker.tls : nullptr);
+  if (!question) return std::unexpected(question.error());
+  auto list = question->ask({"rdmc.same-members", ""});
+  return list && *list == "0" ? std::string() : list;
+}
+
+std::vector<Address> addresses_in(std::string_view list) {
+  std::vector<Address> addresses;
+  list = list.substr(0, list.find(kAfterMembers));
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (const auto address = parse_address(list.substr(0, end), 0)) addresses.push_back(*address);
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return addresses;
+}
+
+/// Finds out how the port numbers for TLS follow from those of the list.
+Result<void> learn_port_offset(Asker& asker, const Address& server, Question& first) {
+  if (!asker.tls) return {};
+  const auto port = first.ask({"CONFIG", "GET", "port"});
+  if (!port) return std::unexpected(port.error());
+  asker.port_offset = server.port - std::atoi(port->c_str());
+  return {};
+}
+
+/// The same while `server` says no more than the list. Returns false if several servers have its address.
+bool guess_port_offset(Asker& asker, const Address& server, const std::vector<Address>& members) {
+  if (!asker.tls) return true;
+  const auto has_same_host = [&](const Address& one) { return host_string(one) == host_string(server); };
+  if (std::ranges::count_if(members, has_same_host) != 1) return false;
+  asker.port_offset = server.port - std::ranges::find_if(members, has_same_host)->port;
+  return true;
+}
+
+/// Connects to all servers of the service. Nobody can log in during an outage. Then `server` says at least
+/// which servers there are. Errors: `server` cannot be reached, or refuses.
 Result<std::vector<Status>> reach_all(Asker& asker, const Address& server) {
-  std::vector<Status> servers;
-  const auto about = [&](const Error& error) -> Result<std::vector<Status>> {
-    if (error.code != Errc::would_block) return fail(error.code, rdmc::to_string(server) + ": " + error.what);
-    servers.push_back({.address = rdmc::to_string(server), .cause = error.what});
-    return std::move(servers);
+  const auto about = [&](const Error& error) {
+    return fail(error.code, rdmc::to_string(server) + ": " + error.what);
   };
   auto first = asker.open(server);
-  if (!first) return about(first.error());
-  const auto list = first->ask({"CONFIG", "GET", kMembersParameter});
-  if (!list) return about(list.error());
+  auto list = first ? first->ask({"CONFIG", "GET", kMembersParameter}) : std::unexpected(first.error());
+  auto offset = list ? learn_port_offset(asker, server, *first) : std::unexpected(list.error());
+  if (!offset && !is_outage(offset.error())) return about(offset.error());
+  if (!offset) list = ask_for_members(asker, server);
   // A server that is alone has no list.
-  if (list->empty()) {
-    servers.push_back({.address = rdmc::to_string(server), .cause = {}, .question = std::move(*first)});
+  const std::vector<Address> members = addresses_in(list.value_or(""));
+  std::vector<Status> servers;
+  if (members.empty() || (!offset && !guess_port_offset(asker, server, members))) {
+    servers.push_back({.address = rdmc::to_string(server)});
+    if (offset)
+      servers.back().question = std::move(*first);
+    else
+      servers.back().cause = offset.error();
     return servers;
   }
-  if (asker.tls) {
-    const auto port = first->ask({"CONFIG", "GET", "port"});
-    if (!port) return about(port.error());
-    asker.port_offset = server.port - std::atoi(port->c_str());
-  }
-  const std::string addresses = list->substr(0, list->find(kAfterMembers));
-  for (std::size_t at = 0; at < addresses.size();) {
-    const std::size_t end = std::min(addresses.find(',', at), addresses.size());
-    servers.push_back(asker.begin(addresses.substr(at, end - at)));
-    at = end + 1;
-  }
+  for (const Address& member : members) servers.push_back(asker.begin(member));
   return servers;
 }
 

@@ -37,7 +37,7 @@ std::string text_of_denial(Permission permission, std::string_view command, bool
 
 /// Both the parameters and the client's user may have changed since the last request.
 void Service::limit_parser(Client& client) const {
-  client.parser.limits() = is_authenticated(client) ? parser_limits_ : kUnauthenticated;
+  client.parser.limits() = may_keep_much(client) ? parser_limits_ : kUnauthenticated;
 }
 
 /// A client that has acted as the default user without a password stays the default user when this user gets
@@ -114,8 +114,8 @@ bool Service::deny(Client& client, const Command& command, Arguments words) {
     reply_error(client, error);
     return true;
   };
-  // The users are not known yet, either.
-  if (is_reading_disk_) return refused(std::string(kReadsDisk));
+  // The users are not known yet, either. What INFO then says is no secret.
+  if (is_reading_disk_) return command.name != "info" && refused(std::string(kReadsDisk));
   if (!new_users_.empty()) return refused(std::string(kUsersWait));
   if (!is_authenticated(client)) return refused(std::string(kNotAuthenticated));
   const bool is_queued = client.is_in_multi && !command.has(flag::kInMulti);
@@ -196,6 +196,9 @@ void Service::look_at_own_users() {
       options_.acl_file != nullptr
           ? "the users of the service differ from those of this server's ACL file, which is not used. ACL "
             "LOAD at this server makes the service use the file, and ACL SAVE writes the users to the file"
+      : users_.is_open()
+          ? "the service has no password, and that of --requirepass-file is not used. CONFIG SET requirepass "
+            "sets one"
           : "the password of the default user differs from that of --requirepass-file, which is not used. "
             "CONFIG SET requirepass changes the password");
 }

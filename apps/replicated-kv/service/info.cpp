@@ -109,8 +109,9 @@ void Service::set_log_info(LogInfo info) {
 
 void Service::info_persistence(std::string& text) const {
   Section section(text, "Persistence");
-  section.add("loading", 0);
+  section.add("loading", is_reading_disk_ || loader_ || !new_users_.empty() || starts() ? 1 : 0);
   section.add("async_loading", 0);
+  if (is_reading_disk_) return;
   section.add("rdb_changes_since_last_save",
               databases_->changes() - std::min(copied_changes_, databases_->changes()));
   section.add("rdb_bgsave_in_progress", 0);
@@ -249,7 +250,9 @@ std::string Service::info_text(Arguments asked) const {
 }
 
 void Service::info(Client&, Arguments words, ReplyWriter& reply) {
-  reply.verbatim(info_text(words.subspan(1)));
+  // While the disk is read, it is not known yet who may see more.
+  constexpr std::array<std::string_view, 1> kOnly{"persistence"};
+  reply.verbatim(info_text(is_reading_disk_ ? Arguments(kOnly) : words.subspan(1)));
 }
 
 }  // namespace rdmc::kv

@@ -46,8 +46,9 @@ inline constexpr std::string_view kReadsDisk = "LOADING This server reads its da
 inline constexpr std::string_view kGetsData = "LOADING This server gets the data from another server";
 inline constexpr std::string_view kStarts =
     "LOADING This server has just started, and the servers have not agreed on the data yet";
-/// A server that has never answered requests says for this time after its start that it starts. After that,
-/// it says that something is wrong. Several hosts that begin a service again need about 8 s.
+/// A server that has never answered requests says for this time after its start, or after it has read its
+/// disk, that it starts. After that, it says that something is wrong. Several hosts that begin a service
+/// again need about 8 s.
 inline constexpr Milliseconds kStartsWithin = 30'000;
 /// While the views cannot change, a server without requests finds out in this interval whether it would be
 /// able to execute some.

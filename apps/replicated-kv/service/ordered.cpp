@@ -60,8 +60,10 @@ void Service::look_at_availability() {
   const auto have_all = [](std::uint32_t servers) {
     return std::to_string(servers) + (servers == 1 ? " server has" : " servers have") + " all data";
   };
+  const std::string needed = ", and " + std::to_string(options_.least_replicas) +
+                             (options_.least_replicas == 1 ? " is needed" : " are needed");
   if (answers) {
-    news_.push_back("requests get answers: " + have_all(status_.complete_replicas));
+    news_.push_back("requests get answers: " + have_all(status_.complete_replicas) + needed);
     return;
   }
   const bool are_too_few = status_.stored_replicas < options_.least_replicas;
@@ -69,8 +71,7 @@ void Service::look_at_availability() {
                       (order_ == nullptr      ? "this server does not take part at present"
                        : !status_.is_complete ? "this server does not have all data"
                        : are_too_few
-                           ? have_all(status_.stored_replicas) + ", and " +
-                                 std::to_string(options_.least_replicas) + " are needed"
+                           ? have_all(status_.stored_replicas) + needed
                            : "a request has waited for too long for the other servers, or for the disk"));
 }
 

@@ -25,6 +25,7 @@ Service::Service(const ServiceOptions& options)
       databases_(std::make_unique<Databases>(options.seed)),
       victims_(options.seed),
       random_(options.seed) {
+  waits_for_others_since_ = options.started_at;
   now_.steady = options.started_at;  // The events of a log can come before the first turn.
   apply_settings();
   settings_.fix("aclfile", options_.acl_file == nullptr ? "" : options_.acl_file->name());
@@ -96,7 +97,7 @@ void Service::execute(Client& client, Moment now) {
   databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);
   list(client);
   // Without this, somebody without a password could make the server keep much.
-  if (client.output.size() > kMostUnreadUnauthenticated && !is_authenticated(client)) {
+  if (client.output.size() > kMostUnreadUnauthenticated && !may_keep_much(client)) {
     client.is_closing = client.is_lost = true;
     return;
   }
@@ -286,11 +287,15 @@ bool Service::has_waited_too_long(const Client& client) const {
          (client.is_held && !client.waits_for_space && !is_available() && is_too_old(client.held_since));
 }
 
+/// The service has not begun since this server was started, and it may still begin soon.
+bool Service::starts() const {
+  return !is_alone() && !has_been_available_ && now_.steady - waits_for_others_since_ < kStartsWithin;
+}
+
 std::string_view Service::unavailable_error() const {
   if (is_reading_disk_) return kReadsDisk;
   if (loader_) return kGetsData;
-  const bool starts = !has_been_available_ && now_.steady - options_.started_at < kStartsWithin;
-  return starts ? kStarts : kClusterDown;
+  return starts() ? kStarts : kClusterDown;
 }
 
 void Service::run(const Command& command, const RunOptions& options, Arguments words, ReplyWriter& reply) {

@@ -166,8 +166,12 @@ class Service {
   /// The views cannot change, or can change again. While they cannot, a server may have lost the others. It
   /// finds that out with an event of its own, so that is_available in INFO is right without requests, too.
   void on_views(bool can_change) { can_views_change_ = can_change; }
-  /// While this is true, the state is read from the disk, and requests get the error LOADING.
-  void set_reading_disk(bool is_reading) { is_reading_disk_ = is_reading; }
+  /// Until end_reading_disk(), the state is read from the disk, and requests get the error LOADING.
+  void begin_reading_disk() { is_reading_disk_ = true; }
+  void end_reading_disk(Moment now) {
+    is_reading_disk_ = false;
+    waits_for_others_since_ = now.steady;
+  }
   void set_log_info(LogInfo info);
   /// True if a client has requested a new copy of the state since the last call.
   bool take_copy_request() { return std::exchange(wants_copy_, false); }
@@ -226,6 +230,7 @@ class Service {
   bool is_too_old(Milliseconds since) const;
   bool has_waited_too_long() const;
   bool has_waited_too_long(const Client& client) const;
+  bool starts() const;
   std::string_view unavailable_error() const;
   void list(Client& client);
   /// Returns false if the request must wait.
@@ -361,6 +366,8 @@ class Service {
   static Place place_of(const Command& command, Arguments words);
   static bool is_for_all_servers(const Command& command, Arguments words);
   bool is_authenticated(const Client& client) const { return client.user != 0 || users_.is_open(); }
+  /// The client may make the server keep much. While the disk is read, the users are not known yet.
+  bool may_keep_much(const Client& client) const { return !is_reading_disk_ && is_authenticated(client); }
   bool are_users_agreed() const { return users_.are_agreed() && !has_former_users_; }
   void limit_parser(Client& client) const;
   void use_default_user(Client& client) const;
@@ -507,6 +514,7 @@ class Service {
   std::uint64_t server_ = 0;
   ReplicaStatus status_;
   std::optional<Milliseconds> unavailable_since_;
+  Milliseconds waits_for_others_since_ = 0;  // for LOADING
   bool has_been_available_ = false, is_reading_disk_ = false, can_views_change_ = true;
   Milliseconds next_probe_ = 0;
   Milliseconds seen_ = 0;                   ///< the agreed time at the end of the last turn

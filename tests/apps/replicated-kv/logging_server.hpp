@@ -53,6 +53,7 @@ class List final : public LoggedState {
     return loaded_.size() % sizeof(std::uint64_t) == 0;
   }
   void apply(const OrderedEvent& event) override { numbers.push_back(event.random); }
+  bool is_given_up() const override { return numbers.size() >= given_up_at; }
   void save(const std::function<void(std::vector<std::byte>)>& write) const override {
     for (const std::uint64_t& number : numbers) {
       const auto bytes = std::as_bytes(std::span(&number, 1));
@@ -61,6 +62,7 @@ class List final : public LoggedState {
   }
 
   Numbers numbers;
+  std::size_t given_up_at = SIZE_MAX;
 
  private:
   std::vector<std::byte> loaded_;

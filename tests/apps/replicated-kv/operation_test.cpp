@@ -149,9 +149,9 @@ BOOST_AUTO_TEST_CASE(without_a_copy_lastsave_is_the_start_of_the_server_as_in_re
 BOOST_AUTO_TEST_CASE(the_log_tells_who_is_the_main_and_when_requests_get_answers) {
   Ordered server;
   server.service.end_turn(server.now);
-  BOOST_TEST(
-      server.service.take_news() == std::vector<std::string>{"requests get answers: 2 servers have all data"},
-      boost::test_tools::per_element());
+  BOOST_TEST(server.service.take_news() ==
+                 std::vector<std::string>{"requests get answers: 2 servers have all data, and 2 are needed"},
+             boost::test_tools::per_element());
   const auto status = [&](bool is_main, std::uint32_t complete) {
     server.service.on_status(
         {.is_main = is_main, .is_complete = true, .complete_replicas = complete, .stored_replicas = complete},
@@ -167,10 +167,11 @@ BOOST_AUTO_TEST_CASE(the_log_tells_who_is_the_main_and_when_requests_get_answers
                      "requests get no answers any more: 1 server has all data, and 2 are needed"},
              boost::test_tools::per_element());
   status(false, 2);
-  BOOST_TEST(server.service.take_news() ==
-                 (std::vector<std::string>{"this server is not the main any more",
-                                           "requests get answers: 2 servers have all data"}),
-             boost::test_tools::per_element());
+  BOOST_TEST(
+      server.service.take_news() ==
+          (std::vector<std::string>{"this server is not the main any more",
+                                    "requests get answers: 2 servers have all data, and 2 are needed"}),
+      boost::test_tools::per_element());
   // Requests as such leave no lines.
   for (int i = 0; i < 10; ++i) server.done(server.service.connect("test", server.now), "SET a 1\r\n");
   BOOST_TEST(server.service.take_news().empty());
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_gets_the_state_says_that_its_own_users_and_li
   before.service.set_memory_limit("100mb", "allkeys-lru");
   Client& client = before.service.connect("test", before.now);
   before.done(client, "CONFIG SET maxmemory 1gb\r\n");
-  const Bytes state = content(before.service);
+  Bytes state = content(before.service);
   const auto load = [&](Ordered& server) {
     BOOST_REQUIRE(server.service.on_load({.step = LoadState::Step::begin}));
     BOOST_REQUIRE(server.service.on_load({.step = LoadState::Step::bytes, .bytes = state}));
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_gets_the_state_says_that_its_own_users_and_li
   load(other);
   const auto warnings = other.service.take_warnings();
   BOOST_TEST(warnings.size() == 2u);
-  BOOST_TEST(has_line(warnings, "the password of the default user differs from that of --requirepass-file"));
+  BOOST_TEST(has_line(warnings, "the service has no password, and that of --requirepass-file is not used"));
   BOOST_TEST(has_line(warnings,
                       "--maxmemory and --maxmemory-policy have no effect, because the data has a limit "
                       "already: 1073741824 bytes, noeviction"));
@@ -219,6 +220,16 @@ BOOST_AUTO_TEST_CASE(a_server_that_gets_the_state_says_that_its_own_users_and_li
   same.service.set_memory_limit("1gb", "noeviction");
   load(same);
   BOOST_TEST(same.service.take_warnings().empty());
+
+  before.done(client, "CONFIG SET requirepass another\r\n");
+  state = content(before.service);
+  Ordered differs;
+  Users own;
+  BOOST_REQUIRE(own.set(Users::kDefault, std::vector<std::string_view>(rules->begin(), rules->end())));
+  differs.service.set_first_users(std::move(own));
+  load(differs);
+  BOOST_TEST(has_line(differs.service.take_warnings(),
+                      "the password of the default user differs from that of --requirepass-file"));
 }
 
 BOOST_AUTO_TEST_CASE(

@@ -252,17 +252,40 @@ BOOST_AUTO_TEST_CASE(
     service.end_turn(time);
     return std::exchange(client.output, {});
   };
-  service.set_reading_disk(true);
+  service.begin_reading_disk();
   BOOST_TEST(send("GET a\r\n", 1000).starts_with("-LOADING "));
-  BOOST_TEST(send("INFO\r\n", 1000).starts_with("-LOADING "));
+  BOOST_TEST(send("INFO\r\n", 1000) == "$43\r\n# Persistence\r\nloading:1\r\nasync_loading:0\r\n\r\n");
+  BOOST_TEST(send("INFO replication\r\n", 1000).find("role") == std::string::npos);
   BOOST_TEST(send("AUTH default secret\r\n", 1000).starts_with("-LOADING "));
-  service.set_reading_disk(false);
-  service.on_status({}, 2000);
-  BOOST_TEST(send("GET a\r\n", 2000).empty());
-  BOOST_TEST(send("", 4000).starts_with("-LOADING "));
-  BOOST_TEST(send("INFO\r\n", 4000).starts_with("$"));
-  BOOST_TEST(send("GET a\r\n", 30'999).starts_with("-LOADING "));
-  BOOST_TEST(send("GET a\r\n", 31'000).starts_with("-CLUSTERDOWN "));
+  // The time begins when the disk has been read.
+  service.end_reading_disk(101'000);
+  service.on_status({}, 102'000);
+  BOOST_TEST(send("GET a\r\n", 102'000).empty());
+  BOOST_TEST(send("", 104'000).starts_with("-LOADING "));
+  BOOST_TEST(send("INFO\r\n", 104'000).starts_with("$"));
+  BOOST_TEST(send("GET a\r\n", 130'999).starts_with("-LOADING "));
+  BOOST_TEST(send("INFO persistence\r\n", 130'999).find("\r\nloading:1\r\n") != std::string::npos);
+  BOOST_TEST(send("GET a\r\n", 131'000).starts_with("-CLUSTERDOWN "));
+  BOOST_TEST(send("INFO persistence\r\n", 131'000).find("\r\nloading:0\r\n") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(while_the_disk_is_read_no_client_can_make_the_server_keep_much) {
+  Service service({.is_alone = false, .least_replicas = 2});
+  const auto send = [&](Client& client, std::string_view bytes) {
+    const auto space = client.parser.space(bytes.size());
+    std::ranges::copy(bytes, space.data());
+    client.parser.received(bytes.size());
+    service.execute(client, 1000);
+    return std::exchange(client.output, {});
+  };
+  service.begin_reading_disk();
+  Client& early = service.connect("early", 1000);
+  BOOST_TEST(send(early, "*2\r\n$3\r\nGET\r\n$16385\r\n").starts_with("-ERR Protocol error"));
+  BOOST_TEST(early.is_closing);
+  service.end_reading_disk(1000);
+  Client& late = service.connect("late", 1000);
+  BOOST_TEST(send(late, "*2\r\n$3\r\nGET\r\n$16385\r\n").empty());
+  BOOST_TEST(!late.is_closing);
 }
 
 BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets_an_error) {

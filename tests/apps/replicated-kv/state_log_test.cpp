@@ -89,21 +89,52 @@ BOOST_AUTO_TEST_CASE(a_directory_with_a_file_that_no_server_makes_is_refused_by_
   const fs::path directory = folder / "log";
   const auto open = [&] {
     List list;
-    auto opened = StateLog::open({.directory = directory.string()}, list);
-    return opened ? std::string() : opened.error().what;
+    auto opened = StateLog::open(
+        {.directory = directory.string(), .other_files = {(directory / "users.acl").string(), "/none"}},
+        list);
+    if (!opened) return opened.error().what;
+    std::string complaints;
+    for (const std::string& complaint : (*opened)->take_complaints()) complaints += complaint + "\n";
+    return complaints;
   };
   BOOST_TEST(open() == "");
   fs::create_directory(directory / "views");
   fs::create_directory(directory / "lost+found");
   std::ofstream(directory / "new-copy-7");
   BOOST_TEST(open() == "");
-  for (const std::string name :
-       {"copy-1.bak", "copy", "copy-", "log-x", "new-log-1", "dump.rdb", ".copy-1"}) {
+  for (const std::string name : {".nfs0001", ".copy-1", "users.acl"})
+    std::ofstream(directory / name) << "data";
+  BOOST_TEST(open() == "");
+  for (const std::string name : {"core.12", "dump.rdb", "new-log-1"}) {
+    std::ofstream(directory / name) << "data";
+    BOOST_TEST(open() == (directory / name).string() +
+                             ": this server does not use this file. The directory is for its files only\n");
+    fs::remove(directory / name);
+  }
+  for (const std::string name : {"copy-1.bak", "copy", "copy-", "log-x", "new-copy.1"}) {
     std::ofstream(directory / name) << "data";
     BOOST_TEST(open().starts_with((directory / name).string() + ": a server has no file with this name"));
     fs::remove(directory / name);
   }
   BOOST_TEST(open() == "");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_more_is_read_for_a_state_that_was_given_up_and_the_files_stay) {
+  const Folder folder;
+  {
+    Server server(folder / "state", Syncs::always, false, 1);
+    for (int i = 0; i < 5; ++i) server.append(3, 10);
+    server.log->flush();
+  }
+  List list;
+  list.given_up_at = 3;
+  const auto given_up = StateLog::open({.directory = (folder / "state").string()}, list);
+  BOOST_REQUIRE(!given_up);
+  BOOST_TEST((given_up.error().code == Errc::cancelled));
+  BOOST_TEST(list.numbers.size() == 3u);
+  List all;
+  BOOST_TEST(StateLog::open({.directory = (folder / "state").string()}, all).has_value());
+  BOOST_TEST(all.numbers.size() == 5u);
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_log_is_refused_by_name_and_offset) {
