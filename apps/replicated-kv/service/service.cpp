@@ -265,8 +265,8 @@ void Service::run_client_command(Client& client, const Command& command, Argumen
 }
 
 bool Service::is_available() const {
-  return is_alone() ||
-         (order_ != nullptr && status_.is_complete && status_.stored_replicas >= options_.least_replicas);
+  return is_alone() || (order_ != nullptr && status_.is_complete &&
+                        status_.stored_replicas >= options_.least_replicas && !status_.awaits_earlier_leases);
 }
 
 bool Service::is_too_old(Milliseconds since) const {

@@ -265,6 +265,35 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(send("GET a\r\n", 31'000).starts_with("-CLUSTERDOWN "));
 }
 
+BOOST_AUTO_TEST_CASE(a_server_that_waits_for_earlier_leases_starts_and_submits_no_request) {
+  Ordered ordered;
+  ReplicaStatus status{.is_complete = true, .complete_replicas = 2, .stored_replicas = 2};
+  status.awaits_earlier_leases = true;
+  Service service({.is_alone = false, .least_replicas = 2, .started_at = ordered.now});
+  service.begin(ordered, 1);
+  service.on_status(status, ordered.now);
+  const auto send = [&](Client& client, std::string_view lines) {
+    const auto space = client.parser.space(lines.size());
+    std::ranges::copy(lines, space.data());
+    client.parser.received(lines.size());
+    service.execute(client, ordered.now);
+    service.end_turn(ordered.now);
+    return std::exchange(client.output, {});
+  };
+  Client& early = service.connect("test", ordered.now);
+  BOOST_TEST(send(early, "SET a 1\r\n").empty());
+  ordered.now += 2000;
+  BOOST_TEST(send(early, "").starts_with("-LOADING "));
+  BOOST_TEST(send(early, "INFO replication\r\n").contains("rdmc_is_available:0\r\n"));
+  BOOST_TEST(service.take_news().empty());
+  status.awaits_earlier_leases = false;
+  service.on_status(status, ordered.now);
+  BOOST_TEST(send(early, "INFO replication\r\n").contains("rdmc_is_available:1\r\n"));
+  BOOST_TEST(ordered.events.empty());
+  BOOST_TEST(send(early, "SET a 1\r\n").empty());
+  BOOST_TEST(ordered.events.size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets_an_error) {
   Ordered ordered;
   Client& client = ordered.service.connect("test", 0);
