@@ -276,7 +276,8 @@ bool Service::is_too_old(Milliseconds since) const {
 bool Service::has_waited_too_long() const {
   return (unavailable_since_ && is_too_old(*unavailable_since_)) ||
          (!in_flight_.empty() && is_too_old(in_flight_.front().since)) ||
-         (!unstable_.empty() && is_too_old(unstable_.front().since));
+         (!unstable_.empty() && is_too_old(unstable_.front().since)) ||
+         (awaited_ > stable_ && is_too_old(awaited_since_));
 }
 
 /// An outage may end and begin again, for example while the servers agree on a main. A request then waits for

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "apps/replicated-kv/service/limits.hpp"
 #include "tests/apps/replicated-kv/lone_servers.hpp"
 #include "tests/apps/replicated-kv/servers.hpp"
 #include "tests/sampled.hpp"
@@ -185,6 +186,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_requests_says_that_it_is_not_available_whe
     ordered.now += 1000;
     ordered.service.end_turn(ordered.now);
     if (is_executed) ordered.execute();
+    ordered.service.end_turn(ordered.now);
     ordered.now += 1999;
     ordered.service.end_turn(ordered.now);
     BOOST_TEST(is_available() == 1);
@@ -196,6 +198,44 @@ BOOST_AUTO_TEST_CASE(a_server_without_requests_says_that_it_is_not_available_whe
     ordered.service.on_views(true);
     if (!is_executed) ordered.execute();
     ordered.service.on_stable(ordered.executed);
+    BOOST_TEST(is_available() == 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(
+    the_main_finds_out_without_requests_whether_events_become_stable_and_all_servers_see_it) {
+  for (const bool is_main : {true, false}) {
+    Ordered ordered;
+    Service& service = ordered.service;
+    service.on_status({.is_main = is_main, .is_complete = true, .complete_replicas = 2, .stored_replicas = 2},
+                      ordered.now);
+    const auto is_available = [&] {
+      const auto figures = service.figures();
+      return std::ranges::find(figures, "rdmc_kv_is_available", &Figure::name)->value;
+    };
+    service.end_turn(ordered.now);
+    const std::size_t before = ordered.events.size();
+    if (is_main) {
+      ordered.execute();
+      service.on_stable(ordered.executed);
+      ordered.now += kProbeEvery;
+      service.end_turn(ordered.now);
+      BOOST_TEST_REQUIRE(ordered.events.size() == before + 1);
+      ordered.execute();
+    } else {
+      // The disk of some server hangs when the event of another server has come.
+      service.on_event({.position = ordered.executed++, .time = ordered.now * 1'000'000});
+      BOOST_TEST(before == 0u);
+    }
+    service.end_turn(ordered.now);
+    ordered.now += 1999;
+    service.end_turn(ordered.now);
+    BOOST_TEST(is_available() == 1);
+    ++ordered.now;
+    service.end_turn(ordered.now);
+    BOOST_TEST(is_available() == 0);
+    BOOST_TEST(service.take_warnings().size() == 1u);
+    service.on_stable(ordered.executed);
     BOOST_TEST(is_available() == 1);
   }
 }
