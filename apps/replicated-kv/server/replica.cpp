@@ -26,6 +26,8 @@ constexpr int kMostChanges = 1000;
 }  // namespace
 
 Replica::~Replica() {
+  // The thread of checked_ may still ask.
+  if (stop_asking_) ::eventfd_write(stop_asking_.get(), 1);
   senders_.stop();
   state_.reset();
   membership_.reset();
@@ -38,8 +40,10 @@ void Replica::wake() const {
 Result<void> Replica::start() {
   wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno("eventfd", errno);
+  stop_asking_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_asking_) return fail_errno("eventfd", errno);
   checked_ = std::async(std::launch::async, [this] {
-    auto same = check_members(options_);
+    auto same = check_members(options_, stop_asking_.get());
     wake();
     return same;
   });

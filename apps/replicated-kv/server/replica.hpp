@@ -64,7 +64,7 @@ class Replica final : public Order {
   Service& service_;
   StateLog* const log_;
   std::uint64_t told_persisted_ = 0;
-  Descriptor wake_;
+  Descriptor wake_, stop_asking_;
   std::future<Result<void>> checked_;  // the lists of the other servers; not valid after the first join
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
