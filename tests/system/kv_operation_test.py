@@ -112,7 +112,10 @@ class Operation(unittest.TestCase):
         for server in service.servers[1:]:
             if server.process:
                 server.kill()
+        missing = [server.address for server in service.servers[1:]]
         wait_until(lambda: last.info().get("rdmc_is_available") == "0", "the server knows that it would refuse requests")
+        wait_until(lambda: any(f"the server {address} does not answer this server" in service.complaints() for address in missing),
+                   "the log says who does not answer")
         code, text = status("--json")
         shown = next(server for server in json.loads(text)["servers"] if server["address"] == last.address)
         self.assertEqual((code, shown["reachable"], shown["available"]), (3, True, False), text)
