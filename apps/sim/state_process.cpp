@@ -115,6 +115,7 @@ void StateWorld::note_applied(StateProcess& one, const AppliedEvent& applied) {
 }
 
 void StateWorld::handle(StateProcess& one, const StableEvents& stable) {
+  if (one.status.awaits_earlier_leases) violation("an event is stable before the earlier leases are over");
   check_disks_have(one, stable.position);
   std::erase_if(one.unanswered, [&](const auto& event) {
     if (event.second < stable.position && one.begun_anew == begun_anew) answered.insert(event.first);

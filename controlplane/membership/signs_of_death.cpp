@@ -103,12 +103,14 @@ Found find_process(const ProcessIdentity& self, const ProcessIdentity& process) 
       process.time_namespace != self.time_namespace || process.started == 0 || self.started == 0)
     return {};
   Descriptor pidfd = open_pidfd(process);
-  if (!pidfd) return {.can_be_known = errno == ESRCH};
-  // Another process may have the same process id by now. Then its start time differs. If /proc does not show
-  // the start time, nothing is proved, and the pidfd is watched.
+  if (!pidfd && errno == ESRCH) return {.can_be_known = true};
+  // Another process may have the same process id by now. Then its start time differs. The same is true if a
+  // thread of another process has this id. No pidfd of a process can be opened with it then. If /proc does
+  // not show the start time, nothing is proved, and the pidfd is watched.
   const std::uint64_t started = peer::start_of_process(std::to_string(process.pid));
   if (started != 0 && started != process.started) return {.can_be_known = true};
-  return {.can_be_known = true, .pidfd = std::move(pidfd)};
+  const bool is_open = static_cast<bool>(pidfd);
+  return {.can_be_known = is_open, .pidfd = std::move(pidfd)};
 }
 
 }  // namespace

@@ -17,10 +17,12 @@ bool FailureView::is_link_good(MemberId id, const Peer& peer) const {
 void FailureView::tend_links() {
   if (state_ != State::member) return;
   for (auto& [id, peer] : peers_) {
-    if (!view_.contains(id) || gone_.contains(id)) {  // A member that is gone will soon be removed.
+    const bool is_gone = gone_.contains(id);
+    // A member that is gone will soon be removed, unless the view cannot change.
+    if (!view_.contains(id) || (is_gone && reachable_)) {
       peer.link_bad_since = Time::never();
       peer.unreachable = peer.unreachable && view_.contains(id);
-    } else if (is_link_good(id, peer)) {
+    } else if (!is_gone && is_link_good(id, peer)) {
       peer.link_bad_since = Time::never();
       if (std::exchange(peer.unreachable, false)) outputs_.push_back(Reachable{id});
     } else {

@@ -47,8 +47,8 @@ void AgreedInput::order(std::int64_t now, std::uint64_t seed) {
   }
   if (has_failed_) return;
   check_departed();
-  commit();
   tell_status();
+  commit();
 }
 
 bool AgreedInput::may_commit() const {
@@ -69,6 +69,7 @@ void AgreedInput::tell_status() {
                           .is_lost = is_lost_,
                           .complete_replicas = static_cast<std::uint32_t>(complete()),
                           .stored_replicas = static_cast<std::uint32_t>(stored()),
+                          .awaits_earlier_leases = is_beginning_,
                           .main = group_->root};
   if (now == told_) return;
   told_ = now;

@@ -248,6 +248,8 @@ class AgreedInput {
   std::map<ReplicaId, std::uint64_t> last_;
   /// For each departed member, the first view without it that was installed here.
   std::map<MemberId, std::optional<Epoch>> departed_;
+  /// departed_ has, or had, the unknown replicas of an earlier state, and is not empty yet.
+  bool is_beginning_ = false;
   std::optional<Loading> loading_;
 
   // These members say what is on disk, here and at all replicas that must have it there.

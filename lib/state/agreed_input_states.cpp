@@ -141,6 +141,7 @@ void AgreedInput::begin_at(std::uint64_t position) {
 // -- Replicas that have departed --
 
 void AgreedInput::depart(MemberId member) {
+  is_beginning_ = is_beginning_ || member == MemberId{};
   std::optional<Epoch>& gone = departed_[member];
   const bool has_view = view_.epoch != Epoch{};
   if (has_view && view_.find(member) == nullptr) gone = view_.epoch;
@@ -169,6 +170,7 @@ void AgreedInput::on_leases_over(Epoch epoch) {
 /// requests the removal.
 void AgreedInput::check_departed() {
   std::erase_if(departed_, [&](const auto& one) { return one.second && *one.second <= leases_over_; });
+  is_beginning_ = is_beginning_ && !departed_.empty();
   for (const auto& [member, gone] : departed_)
     if (!gone) outlet_.remove(member);
 }

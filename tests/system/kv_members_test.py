@@ -3,10 +3,13 @@
 server with another list is refused, and does no harm."""
 import os
 import pathlib
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 import kv_service
@@ -34,6 +37,23 @@ class Members(unittest.TestCase):
         self.assertEqual(other("GET", "a"), "b")
         other.close()
         connection.close()
+
+    def test_a_server_whose_other_members_accept_connections_and_say_nothing_ends_at_once(self):
+        network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+        addresses = [f"{network}.{index + 1}:7000" for index in range(11)]
+        silent = [socket.create_server((address.split(":")[0], 7000)) for address in addresses[1:]]
+        server = subprocess.Popen([kv_service.KV, "serve", "--listen", addresses[0], "--insecure", "--members", ",".join(addresses)],
+                                  stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.kill)
+        for one in silent:
+            self.addCleanup(one.close)
+            one.settimeout(30)
+            self.addCleanup(one.accept()[0].close)  # It asks all of them at the same time.
+        begun = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        self.assertIn("stopped", server.communicate(timeout=60)[1])
+        # Each of them would be given 3 s.
+        self.assertLess(time.monotonic() - begun, 15)
 
     def test_the_list_and_the_syncs_change_when_all_servers_are_stopped(self):
         folder = tempfile.TemporaryDirectory()

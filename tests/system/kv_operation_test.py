@@ -112,10 +112,25 @@ class Operation(unittest.TestCase):
         for server in service.servers[1:]:
             if server.process:
                 server.kill()
+        missing = [server.address for server in service.servers[1:]]
         wait_until(lambda: last.info().get("rdmc_is_available") == "0", "the server knows that it would refuse requests")
+        wait_until(lambda: any(f"the server {address} does not answer this server" in service.complaints() for address in missing),
+                   "the log says who does not answer")
         code, text = status("--json")
         shown = next(server for server in json.loads(text)["servers"] if server["address"] == last.address)
         self.assertEqual((code, shown["reachable"], shown["available"]), (3, True, False), text)
+
+    def test_the_log_of_a_server_without_a_majority_says_who_does_not_answer(self):
+        service = self.service(3)
+        silent = service.servers[1:]
+        for server in silent:
+            server.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: all(f"the server {server.address} does not answer this server" in service.complaints() for server in silent),
+                   "the log says who does not answer")
+        wait_until(lambda: service.servers[0].info().get("rdmc_is_available") == "0", "the server would refuse requests")
+        for server in silent:
+            server.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: all(server.info().get("rdmc_is_available") == "1" for server in service.servers), "requests get answers again")
 
     def test_the_status_with_a_password_shows_no_lag_and_what_a_minority_replies(self):
         with tempfile.NamedTemporaryFile("w") as file:

@@ -16,6 +16,7 @@ namespace {
 /// is noticed before an event cannot be written.
 constexpr std::uint64_t kReserveBytes = 4 << 20;
 constexpr Milliseconds kSyncEvery = 1000, kRetryAfter = 1000, kSealAfter = 1000;
+constexpr Milliseconds kSlowWrite = 2000;
 constexpr Milliseconds kCopyAgainAfter = 5000, kLongestCopyDelay = 300'000;
 constexpr std::size_t kMostLogs = 16;
 
@@ -418,9 +419,25 @@ void StateLog::submit(Milliseconds now) {
   write_next(now);
 }
 
+/// A disk that hangs reports no error, so people learn of it only here.
+void StateLog::look_at_slow_write(Milliseconds now) {
+  if (file_->is_busy()) {
+    if (is_slow_ || now - idle_at_ < kSlowWrite) return;
+    is_slow_ = true;
+    complaints_.push_back("the disk with " + options_.directory + " has not finished a write for " +
+                          std::to_string(kSlowWrite / 1000) + " s");
+    return;
+  }
+  if (std::exchange(is_slow_, false))
+    complaints_.push_back("the disk with " + options_.directory + " has finished the write after " +
+                          std::to_string((now - idle_at_) / 1000) + " s");
+  idle_at_ = now;
+}
+
 void StateLog::work(Milliseconds now) {
   take_copy(now);
   take_write(now);
+  look_at_slow_write(now);
   if (failure_ && writing_.empty() && !segments_.empty() && now >= reserve_again_)
     reserve(segments_.front(), now);
   write_next(now);

@@ -148,6 +148,7 @@ class StateLog {
   Result<void> finish_copy(std::uint64_t bytes);
   void note_copy_time(const std::string& name);
   void take_write(Milliseconds now);
+  void look_at_slow_write(Milliseconds now);
   void write_next(Milliseconds now);
   void take_waiting(Segment& segment);
   void write_at_once(Segment& segment, Milliseconds now);
@@ -176,6 +177,8 @@ class StateLog {
   std::uint64_t syncing_end_ = 0;
   std::uint64_t on_its_way_ = 0;  // the bytes of writing_ that AppendFile has
   bool is_naming_ = false, is_syncing_ = false, is_flushing_ = false;
+  Milliseconds idle_at_ = 0;  // when work() has seen last that no write was on its way
+  bool is_slow_ = false;      // the write has taken too long
   Milliseconds synced_at_ = 0;
 
   std::uint64_t copy_number_ = 0, copy_bytes_ = 0, log_bytes_ = 0;

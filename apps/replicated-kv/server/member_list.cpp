@@ -1,5 +1,8 @@
 #include "apps/replicated-kv/server/member_list.hpp"
 
+#include <future>
+#include <utility>
+
 #include "apps/replicated-kv/server/question.hpp"
 
 namespace rdmc::kv {
@@ -18,12 +21,18 @@ std::string describe_service(const ServeOptions& options) {
          ";fabric=" + (options.fabric.empty() ? "auto" : options.fabric);
 }
 
-Result<void> check_members(const ServeOptions& options) {
+Result<void> check_members(const ServeOptions& options, int stop) {
   const std::string own = describe_service(options);
+  std::vector<std::pair<Address, std::future<Result<std::string>>>> replies;
   for (const Address& member : options.members) {
     if (member == options.listen) continue;
     // This command needs no password and no TLS.
-    const auto reply = ask(member, {"rdmc.same-members", own});
+    replies.emplace_back(member, std::async(std::launch::async, [&own, member, stop] {
+                           return ask(member, {"rdmc.same-members", own}, stop);
+                         }));
+  }
+  for (auto& [member, replied] : replies) {
+    const auto reply = replied.get();
     if (!reply || *reply == "1") continue;
     return fail(Errc::invalid_argument,
                 "--members, --min-replicas, --appendfsync, --fabric and whether there is a --dir must be the "

@@ -22,8 +22,9 @@ inline constexpr char kAfterMembers = ';';
 std::string to_string(const std::vector<Address>& members);
 /// Returns what must be the same, as one word. It begins with the members, and kAfterMembers follows.
 std::string describe_service(const ServeOptions& options);
-/// Asks the other servers whether they have the same. A server that does not answer within 3 s is left out.
-/// Errors: invalid_argument if a server has something else.
-Result<void> check_members(const ServeOptions& options);
+/// Asks all other servers at the same time whether they have the same. A server that does not answer within
+/// 3 s is left out. The questions end when the descriptor `stop` becomes readable. Errors: invalid_argument
+/// if a server has something else.
+Result<void> check_members(const ServeOptions& options, int stop);
 
 }  // namespace rdmc::kv

@@ -42,14 +42,14 @@ std::unexpected<Error> refused(const std::string& reply, Errc otherwise) {
 
 }  // namespace
 
-Result<Question> Question::open(const Address& server, const Credentials& credentials,
-                                const TlsContext* tls) {
+Result<Question> Question::open(const Address& server, const Credentials& credentials, const TlsContext* tls,
+                                int stop) {
   Descriptor socket(
       ::socket(server.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return fail_errno("socket", errno);
   sockaddr_storage storage;
   const socklen_t size = to_socket_address(server, storage);
-  Question question(std::move(socket));
+  Question question(std::move(socket), stop);
   int error = 0;
   if (::connect(question.socket_.get(), reinterpret_cast<sockaddr*>(&storage), size) != 0) error = errno;
   if (error == EINPROGRESS) {
@@ -79,9 +79,10 @@ Result<void> Question::begin_tls(const TlsContext& tls) {
 }
 
 Result<void> Question::wait(short events) {
-  pollfd event{socket_.get(), events, 0};
-  if (::poll(&event, 1, kPatienceMs) <= 0)
-    return fail(Errc::timed_out, "the server does not answer within 3 s");
+  std::array<pollfd, 2> polled{{{socket_.get(), events, 0}, {stop_, POLLIN, 0}}};
+  const int ready = ::poll(polled.data(), polled.size(), kPatienceMs);
+  if (ready > 0 && polled[1].revents != 0) return fail(Errc::cancelled, "the question was ended");
+  if (ready <= 0) return fail(Errc::timed_out, "the server does not answer within 3 s");
   return {};
 }
 
@@ -175,8 +176,8 @@ Result<std::string> Question::ask(const std::vector<std::string>& request) {
   return text;
 }
 
-Result<std::string> ask(const Address& server, const std::vector<std::string>& request) {
-  auto question = Question::open(server, {});
+Result<std::string> ask(const Address& server, const std::vector<std::string>& request, int stop) {
+  auto question = Question::open(server, {}, nullptr, stop);
   return question ? question->ask(request) : std::unexpected(question.error());
 }
 

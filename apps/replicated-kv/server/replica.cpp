@@ -26,6 +26,8 @@ constexpr int kMostChanges = 1000;
 }  // namespace
 
 Replica::~Replica() {
+  // The thread of checked_ may still ask.
+  if (stop_asking_) ::eventfd_write(stop_asking_.get(), 1);
   senders_.stop();
   state_.reset();
   membership_.reset();
@@ -38,8 +40,10 @@ void Replica::wake() const {
 Result<void> Replica::start() {
   wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno("eventfd", errno);
+  stop_asking_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_asking_) return fail_errno("eventfd", errno);
   checked_ = std::async(std::launch::async, [this] {
-    auto same = check_members(options_);
+    auto same = check_members(options_, stop_asking_.get());
     wake();
     return same;
   });
@@ -100,6 +104,20 @@ Result<void> Replica::join(Moment now) {
     }
     wake();
   };
+  // A bad link that does not end is the reason why requests wait, so people must learn of it.
+  const auto tell_link = [this](MemberId id, LogLevel level, const std::string& what) {
+    {
+      const std::lock_guard lock(mutex_);
+      const Member* const member = view_.find(id);
+      if (member != nullptr) told_links_.emplace_back(level, "the server " + member->name + what);
+    }
+    wake();
+  };
+  on.unreachable = [tell_link](const UnreachableMember& lost) {
+    tell_link(lost.member, LogLevel::warning,
+              !lost.is_heard ? " does not answer this server" : " does not get what this server sends to it");
+  };
+  on.reachable = [tell_link](MemberId id) { tell_link(id, LogLevel::info, " answers this server again"); };
   const auto tell_views_lost = [this](std::string why) {
     {
       const std::lock_guard lock(mutex_);
@@ -178,6 +196,8 @@ Result<void> Replica::work(Moment now) {
     const std::lock_guard lock(mutex_);
     for (std::string& what : lost_) warn(std::move(what));
     lost_.clear();
+    std::ranges::move(told_links_, std::back_inserter(news_));
+    told_links_.clear();
     has_left_ = has_left_ || (is_leaving_ && is_removed_);
   }
   if (is_leaving_ && !state_) has_left_ = true;

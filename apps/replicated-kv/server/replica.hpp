@@ -64,7 +64,7 @@ class Replica final : public Order {
   Service& service_;
   StateLog* const log_;
   std::uint64_t told_persisted_ = 0;
-  Descriptor wake_;
+  Descriptor wake_, stop_asking_;
   std::future<Result<void>> checked_;  // the lists of the other servers; not valid after the first join
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
@@ -81,10 +81,11 @@ class Replica final : public Order {
   Milliseconds views_lost_at_ = 0;  // 0 while the views can change
 
   std::mutex mutex_;
-  View view_;                      // protected by mutex_
-  bool has_new_view_ = false;      // protected by mutex_
-  bool is_removed_ = false;        // protected by mutex_
-  std::vector<std::string> lost_;  // protected by mutex_; becomes news_
+  View view_;                                                 // protected by mutex_
+  bool has_new_view_ = false;                                 // protected by mutex_
+  bool is_removed_ = false;                                   // protected by mutex_
+  std::vector<std::string> lost_;                             // protected by mutex_; becomes news_
+  std::vector<std::pair<LogLevel, std::string>> told_links_;  // protected by mutex_; becomes news_
   std::vector<MemberId> leaving_;  // protected by mutex_; these have said that they are being stopped
   std::string views_lost_;         // protected by mutex_; why the views cannot change, or empty
 };

@@ -136,6 +136,7 @@ void Service::end_turn(Moment now) {
   // The clocks were read before this turn, which may have been long. An event that came in this turn can be
   // later than that. So its time is compared with the clocks of the next turn.
   clock_.observe(std::exchange(seen_, agreed_), now.steady);
+  look_at_stable();
   look_at_availability();
   look_at_own_limit();
   look_at_clocks();
@@ -182,13 +183,23 @@ void Service::put_tick() {
   put_varint(tick.bytes, 0);
 }
 
-/// Without requests, nothing else shows whether the other servers still get the events.
+/// Without requests, nothing else shows whether the other servers still get the events, and whether the disks
+/// still take them.
 void Service::probe() {
-  if (can_views_change_ || !is_available() || now_.steady < next_probe_ || !batches_.empty() ||
-      !in_flight_.empty() || !unstable_.empty())
+  const bool is_alone_with_it = !can_views_change_;
+  const Milliseconds interval = is_alone_with_it ? kProbeAloneEvery : kProbeEvery;
+  if (!is_available() || (!is_alone_with_it && !status_.is_main) || now_.steady < probed_at_ + interval ||
+      !batches_.empty() || !in_flight_.empty() || applied_ > stable_)
     return;
-  next_probe_ = now_.steady + kProbeEvery;
+  probed_at_ = now_.steady;
   put_tick();
+}
+
+/// Every server looks whether the events that it has executed become stable. They may be those of others.
+void Service::look_at_stable() {
+  if (awaited_ > stable_) return;
+  awaited_ = applied_;
+  awaited_since_ = now_.steady;
 }
 
 void Service::look_at_clocks() {
@@ -239,6 +250,7 @@ std::optional<Milliseconds> Service::next_deadline() const {
       consider_later(client->second->held_since + options_.unavailable_after);
   if (!in_flight_.empty()) consider_later(in_flight_.front().since + options_.unavailable_after);
   if (!unstable_.empty()) consider_later(unstable_.front().since + options_.unavailable_after);
+  if (awaited_ > stable_) consider_later(awaited_since_ + options_.unavailable_after);
   if (!waits_.empty()) consider(waits_.begin()->first);
   if (!memory_.large().empty()) consider(memory_.has_changed() ? now_.steady : next_limit_look_);
   if (const auto time = next_space_at()) consider(*time);

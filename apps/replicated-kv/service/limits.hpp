@@ -50,9 +50,9 @@ inline constexpr std::string_view kStarts =
 /// disk, that it starts. After that, it says that something is wrong. Several hosts that begin a service
 /// again need about 8 s.
 inline constexpr Milliseconds kStartsWithin = 30'000;
-/// While the views cannot change, a server without requests finds out in this interval whether it would be
-/// able to execute some.
-inline constexpr Milliseconds kProbeEvery = 500;
+/// In the first of these intervals, the main without requests finds out for all servers whether they would be
+/// able to execute some. While the views cannot change, each server does so in the second one.
+inline constexpr Milliseconds kProbeEvery = 5000, kProbeAloneEvery = 500;
 inline constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view kClusterDown =
     "CLUSTERDOWN This server does not reach the majority of the servers, or has no data";

@@ -34,7 +34,7 @@ void Service::end(Moment now, AtEnd state) {
 /// A server that takes part again without a log has no state, as the order expects. If it kept its data, and
 /// if all servers began again, then it would have other data than the rest of them.
 void Service::forget_state() {
-  applied_ = stable_ = 0;
+  applied_ = stable_ = awaited_ = 0;
   agreed_ = 0;
   changes_of_copy_ = copied_changes_ = 0;
   clock_.reset();
@@ -108,8 +108,6 @@ void Service::on_event(const OrderedEvent& event) {
     if (!in_flight_.empty() && in_flight_.front().event == event.own_number) {
       batch = in_flight_.front().batch;
       in_flight_.pop_front();
-      // The main executes an event before the others have it.
-      if (!can_views_change_) unstable_.push_back({applied_, 0, now_.steady});
     }
   }
   VarintReader head(event.bytes);

@@ -266,8 +266,8 @@ void Service::run_client_command(Client& client, const Command& command, Argumen
 }
 
 bool Service::is_available() const {
-  return is_alone() ||
-         (order_ != nullptr && status_.is_complete && status_.stored_replicas >= options_.least_replicas);
+  return is_alone() || (order_ != nullptr && status_.is_complete &&
+                        status_.stored_replicas >= options_.least_replicas && !status_.awaits_earlier_leases);
 }
 
 bool Service::is_too_old(Milliseconds since) const {
@@ -277,7 +277,8 @@ bool Service::is_too_old(Milliseconds since) const {
 bool Service::has_waited_too_long() const {
   return (unavailable_since_ && is_too_old(*unavailable_since_)) ||
          (!in_flight_.empty() && is_too_old(in_flight_.front().since)) ||
-         (!unstable_.empty() && is_too_old(unstable_.front().since));
+         (!unstable_.empty() && is_too_old(unstable_.front().since)) ||
+         (awaited_ > stable_ && is_too_old(awaited_since_));
 }
 
 /// An outage may end and begin again, for example while the servers agree on a main. A request then waits for

@@ -333,6 +333,7 @@ class Service {
   bool may_tick() const;
   void put_tick();
   void probe();
+  void look_at_stable();
   void execute_batch(std::uint64_t server, std::uint64_t batch, std::span<const std::byte> bytes,
                      const OrderedEvent& event);
   void execute_entry(VarintReader& in, std::uint64_t server, std::uint64_t batch);
@@ -516,9 +517,12 @@ class Service {
   std::optional<Milliseconds> unavailable_since_;
   Milliseconds waits_for_others_since_ = 0;  // for LOADING
   bool has_been_available_ = false, is_reading_disk_ = false, can_views_change_ = true;
-  Milliseconds next_probe_ = 0;
+  Milliseconds probed_at_ = 0;
   Milliseconds seen_ = 0;                   ///< the agreed time at the end of the last turn
   std::uint64_t applied_ = 0, stable_ = 0;  // the events below these positions
+  // If the events below `awaited_` are not stable, this server waits for them since then.
+  std::uint64_t awaited_ = 0;
+  Milliseconds awaited_since_ = 0;
   std::uint64_t last_batch_ = 0;
   std::deque<Batch> batches_;  // that were not submitted yet; the last one grows
   std::deque<InFlight> in_flight_;

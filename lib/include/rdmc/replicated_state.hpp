@@ -134,6 +134,10 @@ struct ReplicaStatus {
   /// With ReplicatedStateOptions::awaits_disk: the number of these that have the state on disk. Otherwise it
   /// is equal to complete_replicas.
   std::uint32_t stored_replicas = 0;
+  /// The state goes on from what was stored, or after begin_anew(), and a replica of the earlier state may
+  /// still hold its lease. Nothing becomes stable here until this is false. It takes up to 3 s, or longer if
+  /// the membership cannot remove members.
+  bool awaits_earlier_leases = false;
   MemberId main{};  ///< the member that is the main, or is about to become the main
 
   friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "apps/replicated-kv/service/limits.hpp"
 #include "tests/apps/replicated-kv/lone_servers.hpp"
 #include "tests/apps/replicated-kv/servers.hpp"
 #include "tests/sampled.hpp"
@@ -185,6 +186,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_requests_says_that_it_is_not_available_whe
     ordered.now += 1000;
     ordered.service.end_turn(ordered.now);
     if (is_executed) ordered.execute();
+    ordered.service.end_turn(ordered.now);
     ordered.now += 1999;
     ordered.service.end_turn(ordered.now);
     BOOST_TEST(is_available() == 1);
@@ -196,6 +198,44 @@ BOOST_AUTO_TEST_CASE(a_server_without_requests_says_that_it_is_not_available_whe
     ordered.service.on_views(true);
     if (!is_executed) ordered.execute();
     ordered.service.on_stable(ordered.executed);
+    BOOST_TEST(is_available() == 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(
+    the_main_finds_out_without_requests_whether_events_become_stable_and_all_servers_see_it) {
+  for (const bool is_main : {true, false}) {
+    Ordered ordered;
+    Service& service = ordered.service;
+    service.on_status({.is_main = is_main, .is_complete = true, .complete_replicas = 2, .stored_replicas = 2},
+                      ordered.now);
+    const auto is_available = [&] {
+      const auto figures = service.figures();
+      return std::ranges::find(figures, "rdmc_kv_is_available", &Figure::name)->value;
+    };
+    service.end_turn(ordered.now);
+    const std::size_t before = ordered.events.size();
+    if (is_main) {
+      ordered.execute();
+      service.on_stable(ordered.executed);
+      ordered.now += kProbeEvery;
+      service.end_turn(ordered.now);
+      BOOST_TEST_REQUIRE(ordered.events.size() == before + 1);
+      ordered.execute();
+    } else {
+      // The disk of some server hangs when the event of another server has come.
+      service.on_event({.position = ordered.executed++, .time = ordered.now * 1'000'000});
+      BOOST_TEST(before == 0u);
+    }
+    service.end_turn(ordered.now);
+    ordered.now += 1999;
+    service.end_turn(ordered.now);
+    BOOST_TEST(is_available() == 1);
+    ++ordered.now;
+    service.end_turn(ordered.now);
+    BOOST_TEST(is_available() == 0);
+    BOOST_TEST(service.take_warnings().size() == 1u);
+    service.on_stable(ordered.executed);
     BOOST_TEST(is_available() == 1);
   }
 }
@@ -286,6 +326,35 @@ BOOST_AUTO_TEST_CASE(while_the_disk_is_read_no_client_can_make_the_server_keep_m
   Client& late = service.connect("late", 1000);
   BOOST_TEST(send(late, "*2\r\n$3\r\nGET\r\n$16385\r\n").empty());
   BOOST_TEST(!late.is_closing);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_waits_for_earlier_leases_starts_and_submits_no_request) {
+  Ordered ordered;
+  ReplicaStatus status{.is_complete = true, .complete_replicas = 2, .stored_replicas = 2};
+  status.awaits_earlier_leases = true;
+  Service service({.is_alone = false, .least_replicas = 2, .started_at = ordered.now});
+  service.begin(ordered, 1);
+  service.on_status(status, ordered.now);
+  const auto send = [&](Client& client, std::string_view lines) {
+    const auto space = client.parser.space(lines.size());
+    std::ranges::copy(lines, space.data());
+    client.parser.received(lines.size());
+    service.execute(client, ordered.now);
+    service.end_turn(ordered.now);
+    return std::exchange(client.output, {});
+  };
+  Client& early = service.connect("test", ordered.now);
+  BOOST_TEST(send(early, "SET a 1\r\n").empty());
+  ordered.now += 2000;
+  BOOST_TEST(send(early, "").starts_with("-LOADING "));
+  BOOST_TEST(send(early, "INFO replication\r\n").contains("rdmc_is_available:0\r\n"));
+  BOOST_TEST(service.take_news().empty());
+  status.awaits_earlier_leases = false;
+  service.on_status(status, ordered.now);
+  BOOST_TEST(send(early, "INFO replication\r\n").contains("rdmc_is_available:1\r\n"));
+  BOOST_TEST(ordered.events.empty());
+  BOOST_TEST(send(early, "SET a 1\r\n").empty());
+  BOOST_TEST(ordered.events.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_request_that_was_executed_and_does_not_become_stable_gets_an_error) {

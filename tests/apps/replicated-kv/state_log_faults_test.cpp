@@ -21,6 +21,7 @@ class WatchedFile final : public AppendFile {
   struct Record {
     std::vector<std::string> synced;  // names, in order
     int sync_failures = 0;            // so many of the next synchronizations of a log fail
+    bool hangs = false;               // no write ends
   };
   explicit WatchedFile(Record& record) : record_(record), ready_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
@@ -40,7 +41,7 @@ class WatchedFile final : public AppendFile {
     }
   }
   std::optional<Result<void>> finished() override {
-    if (!std::exchange(is_busy_, false)) return std::nullopt;
+    if (record_.hangs || !std::exchange(is_busy_, false)) return std::nullopt;
     return std::move(result_);
   }
 
@@ -95,6 +96,32 @@ BOOST_AUTO_TEST_CASE(what_was_read_is_made_durable_before_it_counts) {
       StateLog::open({.directory = (folder / "state").string()}, list, std::make_unique<WatchedFile>(record));
   BOOST_REQUIRE(!opened);
   BOOST_TEST(opened.error().what.ends_with("state/log-2: the disk refuses the log"));
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_hangs_is_reported_once_and_also_when_it_has_gone_on) {
+  const Folder folder;
+  WatchedFile::Record record;
+  List list;
+  auto log = StateLog::open({.directory = (folder / "state").string(), .syncs = Syncs::always}, list,
+                            std::make_unique<WatchedFile>(record))
+                 .value();
+  const auto complaints_at = [&](Milliseconds now) {
+    log->work(now);
+    log->submit(now);
+    return log->take_complaints();
+  };
+  BOOST_TEST(complaints_at(10'000).empty());  // the head of the log
+  record.hangs = true;
+  BOOST_TEST(complaints_at(11'999).empty());
+  const auto complaints = complaints_at(12'000);
+  BOOST_TEST_REQUIRE(complaints.size() == 1u);
+  BOOST_TEST(complaints.front().ends_with(" has not finished a write for 2 s"));
+  BOOST_TEST(complaints_at(30'000).empty());
+  record.hangs = false;
+  const auto over = complaints_at(40'000);
+  BOOST_TEST_REQUIRE(over.size() == 1u);
+  BOOST_TEST(over.front().ends_with(" has finished the write after 30 s"));
+  BOOST_TEST(complaints_at(40'001).empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_log_without_its_head_is_refused_unless_it_is_empty) {

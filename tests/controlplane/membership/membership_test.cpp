@@ -124,6 +124,29 @@ BOOST_AUTO_TEST_CASE(the_kernel_says_of_a_process_without_a_connection_to_it_whe
   BOOST_TEST(!has_exited(self, {}));
 }
 
+BOOST_AUTO_TEST_CASE(a_process_has_exited_if_a_thread_of_another_process_has_its_id_now) {
+  const ProcessIdentity self = identity_of_self();
+  std::promise<std::uint32_t> begun;
+  std::promise<void> end;
+  std::thread another([&] {
+    begun.set_value(static_cast<std::uint32_t>(::gettid()));
+    end.get_future().wait();
+  });
+  ProcessIdentity former = self;
+  former.pid = begun.get_future().get();
+  former.started = peer::start_of_process(std::to_string(former.pid));
+  for (const std::uint32_t thread : {0u, former.pid}) {
+    former.thread = thread;
+    const std::uint64_t started = std::exchange(former.started, former.started - 1);
+    BOOST_TEST(has_exited(self, former));
+    // The start time is the same. So it is not proved that the process is another one.
+    former.started = started;
+    BOOST_TEST(!has_exited(self, former));
+  }
+  end.set_value();
+  another.join();
+}
+
 BOOST_AUTO_TEST_CASE(the_end_of_the_thread_that_takes_part_is_seen_where_the_kernel_tells_of_threads) {
   const auto loop = control::ControlLoop::create().value();
   std::promise<ProcessIdentity> begun;

@@ -241,6 +241,18 @@ BOOST_AUTO_TEST_CASE(who_is_removed_meanwhile_or_certainly_dead_is_not_reported_
   BOOST_TEST(process.take<Unreachable>().empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_member_that_is_dead_is_reported_as_unreachable_while_the_view_cannot_change) {
+  OfThree process;
+  process.standing.reset();
+  process.core.on_gone(MemberId{2}, process.now);
+  process.keep_hearing({3}, ids({1, 3}), seconds(10));
+  BOOST_TEST(process.take<StoreLost>().size() == 1u);
+  const auto lost = process.take<Unreachable>();
+  BOOST_TEST_REQUIRE(lost.size() == 1u);
+  BOOST_TEST((lost[0].member == MemberId{2} && !lost[0].heard));
+  BOOST_TEST(process.take<Reachable>().empty());
+}
+
 BOOST_AUTO_TEST_CASE(several_deaths_and_a_joiner_are_one_change) {
   Process process(1);
   process.read(view_of(5, {1, 2, 3, 4}));

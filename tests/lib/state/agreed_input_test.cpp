@@ -46,6 +46,7 @@ void check(StateWorld& world) {
   for (const MemberId id : world.group()) {
     const StateProcess& one = world[id];
     if (!one.is_alive || one.has_ended) continue;
+    BOOST_REQUIRE(!one.status.awaits_earlier_leases);
     if (!first) first = one.applied;
     BOOST_REQUIRE(one.applied == *first);
   }
