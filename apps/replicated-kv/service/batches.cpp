@@ -188,10 +188,10 @@ void Service::put_tick() {
 void Service::probe() {
   const bool is_alone_with_it = !can_views_change_;
   const Milliseconds interval = is_alone_with_it ? kProbeAloneEvery : kProbeEvery;
-  if (!is_available() || (!is_alone_with_it && !status_.is_main) || now_.steady < probed_at_ + interval ||
+  if (!is_available() || (!is_alone_with_it && !status_.is_main) || now_.steady < last_event_at_ + interval ||
       !batches_.empty() || !in_flight_.empty() || applied_ > stable_)
     return;
-  probed_at_ = now_.steady;
+  last_event_at_ = now_.steady;
   put_tick();
 }
 

@@ -96,6 +96,7 @@ void Service::on_stable(std::uint64_t position) {
 }
 
 void Service::on_event(const OrderedEvent& event) {
+  last_event_at_ = now_.steady;
   agreed_ = std::max(agreed_, event.time / 1'000'000);
   random_ = event.random;
   databases_->shared().usage.set_time(std::max(agreed_, now_.wall) / 1000);

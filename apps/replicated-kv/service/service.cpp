@@ -26,7 +26,7 @@ Service::Service(const ServiceOptions& options)
       victims_(options.seed),
       random_(options.seed) {
   waits_for_others_since_ = options.started_at;
-  now_.steady = options.started_at;  // The events of a log can come before the first turn.
+  now_.steady = last_event_at_ = options.started_at;  // The events of a log can come before the first turn.
   apply_settings();
   settings_.fix("aclfile", options_.acl_file == nullptr ? "" : options_.acl_file->name());
   set_first_users({});

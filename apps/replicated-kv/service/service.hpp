@@ -517,7 +517,7 @@ class Service {
   std::optional<Milliseconds> unavailable_since_;
   Milliseconds waits_for_others_since_ = 0;  // for LOADING
   bool has_been_available_ = false, is_reading_disk_ = false, can_views_change_ = true;
-  Milliseconds probed_at_ = 0;
+  Milliseconds last_event_at_ = 0;          // or when this server has looked last whether one becomes stable
   Milliseconds seen_ = 0;                   ///< the agreed time at the end of the last turn
   std::uint64_t applied_ = 0, stable_ = 0;  // the events below these positions
   // If the events below `awaited_` are not stable, this server waits for them since then.
