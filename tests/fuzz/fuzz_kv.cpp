@@ -15,6 +15,7 @@ using namespace rdmc::fuzz;
 using namespace rdmc::kv;
 using rdmc::kv::testing::Alone;
 using rdmc::kv::testing::content;
+using rdmc::kv::testing::load;
 using rdmc::kv::testing::Ordered;
 
 namespace {
@@ -67,10 +68,7 @@ void requests(fuzz::Bytes bytes) {
   }
   const kv::Bytes state = content(server.service);
   Alone other;
-  require(other.service.on_load({.step = LoadState::Step::begin}) &&
-          other.service.on_load({.step = LoadState::Step::bytes, .bytes = state}) &&
-          other.service.on_load({.step = LoadState::Step::end, .position = 1, .epoch = 1}));
-  require(content(other.service) == state);
+  require(load(other.service, state) && content(other.service) == state);
 }
 
 /// The events of another server. Whatever they are, the server goes on.
@@ -101,10 +99,7 @@ void state(fuzz::Bytes bytes) {
   if (!server.service.on_load({.step = LoadState::Step::end, .position = 1, .epoch = 1})) return;
   const kv::Bytes written = content(server.service);
   Alone other;
-  require(other.service.on_load({.step = LoadState::Step::begin}) &&
-          other.service.on_load({.step = LoadState::Step::bytes, .bytes = written}) &&
-          other.service.on_load({.step = LoadState::Step::end, .position = 1, .epoch = 1}));
-  require(content(other.service) == written);
+  require(load(other.service, written) && content(other.service) == written);
 }
 
 class Memory final : public FileSource {

@@ -78,11 +78,11 @@ Result<std::map<std::uint64_t, std::string>> Directory::list(const std::string& 
   return found;
 }
 
-Result<std::vector<std::string>> Directory::find_strangers(std::span<const std::string_view> kinds,
-                                                           std::span<const std::string_view> known) const {
+Result<std::vector<std::string>> Directory::find_foreign_files(
+    std::span<const std::string_view> kinds, std::span<const std::string_view> known) const {
   const auto names = read_names(path_);
   if (!names) return std::unexpected(names.error());
-  std::vector<std::string> strangers;
+  std::vector<std::string> foreign_files;
   for (const std::string& name : *names) {
     const bool is_known =
         name == "lock" || name == "lost+found" || std::ranges::find(known, name) != known.end() ||
@@ -93,9 +93,9 @@ Result<std::vector<std::string>> Directory::find_strangers(std::span<const std::
                   path_ + "/" + name +
                       ": a server has no file with this name. If it is a copy of the data, its name must be "
                       "copy-NUMBER. Otherwise it must be moved away");
-    strangers.push_back(name);
+    foreign_files.push_back(name);
   }
-  return strangers;
+  return foreign_files;
 }
 
 Result<Descriptor> Directory::create(const std::string& name) const {

@@ -26,8 +26,8 @@ class Directory {
   /// of these kinds. `known`, "lost+found", which a file system makes, and names that begin with a dot are
   /// left out. Errors: invalid_argument if such a name begins with one of the kinds. A copy with a wrong name
   /// would otherwise be ignored, and the server would begin without its data.
-  Result<std::vector<std::string>> find_strangers(std::span<const std::string_view> kinds,
-                                                  std::span<const std::string_view> known) const;
+  Result<std::vector<std::string>> find_foreign_files(std::span<const std::string_view> kinds,
+                                                      std::span<const std::string_view> known) const;
   /// Makes a file, in place of an earlier one with this name.
   Result<Descriptor> create(const std::string& name) const;
   Result<Descriptor> open_file(const std::string& name) const;

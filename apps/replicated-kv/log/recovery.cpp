@@ -128,13 +128,13 @@ Result<std::uint64_t> apply_log(const Directory& directory, const Opened& log, L
 
 Result<Recovered> recover(const Directory& directory, LoggedState& state) {
   constexpr auto kKinds = std::to_array<std::string_view>({kLogName, kCopyName, kNewCopyName});
-  auto strangers = directory.find_strangers(kKinds, std::to_array<std::string_view>({kViewsName}));
-  if (!strangers) return std::unexpected(strangers.error());
+  auto foreign_files = directory.find_foreign_files(kKinds, std::to_array<std::string_view>({kViewsName}));
+  if (!foreign_files) return std::unexpected(foreign_files.error());
   const auto copies = directory.list(kCopyName), logs = directory.list(kLogName);
   if (!copies) return std::unexpected(copies.error());
   if (!logs) return std::unexpected(logs.error());
   Recovered found;
-  found.strangers = std::move(*strangers);
+  found.foreign_files = std::move(*foreign_files);
   std::uint64_t first_log = 0;
   state.clear();
   if (!copies->empty()) {

@@ -41,7 +41,7 @@ struct Recovered {
   std::vector<std::string> useless;     ///< files without anything that counts, which must be removed
   std::vector<std::string> used;        ///< the files that were read; the disk may not have all of them yet
   std::vector<std::string> complaints;  ///< what was left out, for people
-  std::vector<std::string> strangers;   ///< the names of files that no server makes
+  std::vector<std::string> foreign_files;  ///< the names of files that no server makes
 };
 
 /// Makes `state` the state that is on disk. The directory may be empty. Errors: corrupt if something is

@@ -67,7 +67,7 @@ Result<void> StateLog::start(const Recovered& found) {
   }
   if (auto synced = directory_.sync(); !synced) return synced;
   std::ranges::copy(found.complaints, std::back_inserter(complaints_));
-  complain_of_strangers(found.strangers);
+  complain_of_foreign_files(found.foreign_files);
   place_ = written_place_ = durable_place_ = found.place;
   last_number_ = found.last_number;
   copy_bytes_ = found.copy_bytes;
@@ -82,7 +82,7 @@ Result<void> StateLog::start(const Recovered& found) {
   return {};
 }
 
-void StateLog::complain_of_strangers(const std::vector<std::string>& names) {
+void StateLog::complain_of_foreign_files(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::string path = directory_.path() + "/" + name;
     std::error_code error;  // A file that does not exist is no other one.
@@ -414,24 +414,28 @@ void StateLog::seal() {
   segment.written = segment.end += frame.size();
 }
 
+void StateLog::note_begun_write(Milliseconds now) {
+  if (file_->is_busy() && !busy_since_) busy_since_ = now;
+}
+
 void StateLog::submit(Milliseconds now) {
   if (is_copy_due(now)) begin_copy(now);
   write_next(now);
+  note_begun_write(now);
 }
 
 /// A disk that hangs reports no error, so people learn of it only here.
 void StateLog::look_at_slow_write(Milliseconds now) {
-  if (file_->is_busy()) {
-    if (is_slow_ || now - idle_at_ < kSlowWrite) return;
-    is_slow_ = true;
-    complaints_.push_back("the disk with " + options_.directory + " has not finished a write for " +
-                          std::to_string(kSlowWrite / 1000) + " s");
-    return;
+  if (!file_->is_busy()) {
+    if (std::exchange(is_slow_, false))
+      complaints_.push_back("the disk with " + options_.directory + " has finished the write after " +
+                            std::to_string((now - *busy_since_) / 1000) + " s");
+    return busy_since_.reset();
   }
-  if (std::exchange(is_slow_, false))
-    complaints_.push_back("the disk with " + options_.directory + " has finished the write after " +
-                          std::to_string((now - idle_at_) / 1000) + " s");
-  idle_at_ = now;
+  if (is_slow_ || now - busy_since_.value_or(now) < kSlowWrite) return;
+  is_slow_ = true;
+  complaints_.push_back("the disk with " + options_.directory + " has not finished a write for " +
+                        std::to_string(kSlowWrite / 1000) + " s");
 }
 
 void StateLog::work(Milliseconds now) {
@@ -441,6 +445,7 @@ void StateLog::work(Milliseconds now) {
   if (failure_ && writing_.empty() && !segments_.empty() && now >= reserve_again_)
     reserve(segments_.front(), now);
   write_next(now);
+  note_begun_write(now);
   if (now - synced_at_ >= kSealAfter && can_seal()) seal();
 }
 

@@ -27,7 +27,7 @@ constexpr const char* to_string(Syncs syncs) {
   return syncs == Syncs::always ? "always" : syncs == Syncs::every_second ? "everysec" : "no";
 }
 
-/// What is known about the copies of the state.
+/// Says what is known about the copies of the state.
 struct CopyFacts {
   /// The time of the newest complete copy, in seconds since 1970 as the file system has it; 0 if there is
   /// none.
@@ -148,6 +148,7 @@ class StateLog {
   Result<void> finish_copy(std::uint64_t bytes);
   void note_copy_time(const std::string& name);
   void take_write(Milliseconds now);
+  void note_begun_write(Milliseconds now);
   void look_at_slow_write(Milliseconds now);
   void write_next(Milliseconds now);
   void take_waiting(Segment& segment);
@@ -157,7 +158,7 @@ class StateLog {
   static void give_back(const Segment& segment);
   bool is_sync_due(Milliseconds now) const;
   std::uint64_t next_id();
-  void complain_of_strangers(const std::vector<std::string>& names);
+  void complain_of_foreign_files(const std::vector<std::string>& names);
 
   StateLogOptions options_;
   Directory directory_;
@@ -177,8 +178,8 @@ class StateLog {
   std::uint64_t syncing_end_ = 0;
   std::uint64_t on_its_way_ = 0;  // the bytes of writing_ that AppendFile has
   bool is_naming_ = false, is_syncing_ = false, is_flushing_ = false;
-  Milliseconds idle_at_ = 0;  // when work() has seen last that no write was on its way
-  bool is_slow_ = false;      // the write has taken too long
+  std::optional<Milliseconds> busy_since_;  // when the write that is on its way was begun
+  bool is_slow_ = false;                    // the write has taken too long
   Milliseconds synced_at_ = 0;
 
   std::uint64_t copy_number_ = 0, copy_bytes_ = 0, log_bytes_ = 0;

@@ -1,9 +1,11 @@
 #include "apps/replicated-kv/server/member_list.hpp"
 
-#include <future>
+#include <map>
+#include <thread>
 #include <utility>
 
 #include "apps/replicated-kv/server/question.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::kv {
 
@@ -23,16 +25,21 @@ std::string describe_service(const ServeOptions& options) {
 
 Result<void> check_members(const ServeOptions& options, int stop) {
   const std::string own = describe_service(options);
-  std::vector<std::pair<Address, std::future<Result<std::string>>>> replies;
+  std::map<Address, Result<std::string>> replies;
+  std::vector<std::thread> threads;
   for (const Address& member : options.members) {
     if (member == options.listen) continue;
     // This command needs no password and no TLS.
-    replies.emplace_back(member, std::async(std::launch::async, [&own, member, stop] {
-                           return ask(member, {"rdmc.same-members", own}, stop);
-                         }));
+    const auto ask_it = [&own, &member, &reply = replies[member], stop] {
+      reply = ask(member, {"rdmc.same-members", own}, stop);
+    };
+    if (auto thread = start_signal_masked_thread("that asks a server", ask_it))
+      threads.push_back(std::move(*thread));
+    else
+      ask_it();
   }
-  for (auto& [member, replied] : replies) {
-    const auto reply = replied.get();
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& [member, reply] : replies) {
     if (!reply || *reply == "1") continue;
     return fail(Errc::invalid_argument,
                 "--members, --min-replicas, --appendfsync, --fabric and whether there is a --dir must be the "

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "apps/replicated-kv/server/member_list.hpp"
+#include "dataplane/base/signal_masked_thread.hpp"
 
 namespace rdmc::kv {
 
@@ -26,8 +27,8 @@ constexpr int kMostChanges = 1000;
 }  // namespace
 
 Replica::~Replica() {
-  // The thread of checked_ may still ask.
   if (stop_asking_) ::eventfd_write(stop_asking_.get(), 1);
+  if (asking_.joinable()) asking_.join();
   senders_.stop();
   state_.reset();
   membership_.reset();
@@ -42,11 +43,15 @@ Result<void> Replica::start() {
   if (!wake_) return fail_errno("eventfd", errno);
   stop_asking_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_asking_) return fail_errno("eventfd", errno);
-  checked_ = std::async(std::launch::async, [this] {
-    auto same = check_members(options_, stop_asking_.get());
-    wake();
-    return same;
-  });
+  std::promise<Result<void>> checked;
+  checked_ = checked.get_future();
+  auto thread = start_signal_masked_thread("that asks the other servers",
+                                           [this, checked = std::move(checked)]() mutable {
+                                             checked.set_value(check_members(options_, stop_asking_.get()));
+                                             wake();
+                                           });
+  if (!thread) return std::unexpected(thread.error());
+  asking_ = std::move(*thread);
   return {};
 }
 

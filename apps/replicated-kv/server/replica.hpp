@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/program/output.hpp"
@@ -27,7 +28,8 @@ class Replica final : public Order {
 
   /// Begins to take part in the service. A thread first asks the other servers for their lists of members.
   /// This server must answer the same question meanwhile: servers that start together would otherwise wait
-  /// for each other. Errors: those of eventfd.
+  /// for each other. Errors: those of eventfd; resource_limit if there is no
+  /// thread.
   Result<void> start();
   /// Is readable when work() has something to do.
   int descriptor() const { return wake_.get(); }
@@ -41,7 +43,8 @@ class Replica final : public Order {
   void begin_to_leave();
   /// True when the others have agreed. Then this object can be destroyed.
   bool has_left() const { return has_left_; }
-  /// What has happened to this server and to the others in the service since the last call, for people.
+  /// Returns what has happened to this server and to the others in the service since the last call, for
+  /// people.
   std::vector<std::pair<LogLevel, std::string>> take_news() { return std::exchange(news_, {}); }
 
   Result<std::uint64_t> submit(std::span<const std::byte> event) override { return state_->submit(event); }
@@ -65,7 +68,8 @@ class Replica final : public Order {
   StateLog* const log_;
   std::uint64_t told_persisted_ = 0;
   Descriptor wake_, stop_asking_;
-  std::future<Result<void>> checked_;  // the lists of the other servers; not valid after the first join
+  std::thread asking_;                 // compares the lists of the other servers
+  std::future<Result<void>> checked_;  // the result of this thread; not valid after the first join
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
   StateSenders senders_;

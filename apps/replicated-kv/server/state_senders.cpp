@@ -9,6 +9,8 @@
 #include <iterator>
 #include <utility>
 
+#include "dataplane/base/signal_masked_thread.hpp"
+
 namespace rdmc::kv {
 
 namespace {
@@ -36,17 +38,17 @@ int write_state(int pipe, const StateSenders::Save& save) {
 }
 
 /// Waits until the descriptor is readable. Returns false if the thread must stop.
-bool wait_for(int descriptor, const std::stop_token& stopped) {
-  for (pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0}; !stopped.stop_requested();)
+bool wait_for(int descriptor, const std::atomic<bool>& must_stop) {
+  for (pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0}; !must_stop;)
     if (::poll(&readable, 1, kStopsWithin) > 0) return true;
   return false;
 }
 
 /// Reads until the piece is full or the pipe has ended. Returns false after the end.
-bool read_piece(int pipe, std::vector<std::byte>& piece, const std::stop_token& stopped) {
+bool read_piece(int pipe, std::vector<std::byte>& piece, const std::atomic<bool>& must_stop) {
   piece.resize(kPieceBytes);
   std::size_t length = 0;
-  while (length < piece.size() && wait_for(pipe, stopped)) {
+  while (length < piece.size() && wait_for(pipe, must_stop)) {
     const ssize_t count = ::read(pipe, piece.data() + length, piece.size() - length);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
@@ -58,20 +60,24 @@ bool read_piece(int pipe, std::vector<std::byte>& piece, const std::stop_token& 
 
 /// The thread of a transfer. Returns why it has failed, or an empty string.
 std::string send_state(ForkedChild& child, const Descriptor& pipe, StateWriter& to,
-                       const std::stop_token& stopped) {
+                       const std::atomic<bool>& must_stop) {
   std::vector<std::byte> piece;
-  while (read_piece(pipe.get(), piece, stopped)) {
-    while (to.waiting_bytes() > kMostWaiting && !stopped.stop_requested())
-      std::this_thread::sleep_for(kAskAgain);
+  while (read_piece(pipe.get(), piece, must_stop)) {
+    while (to.waiting_bytes() > kMostWaiting && !must_stop) std::this_thread::sleep_for(kAskAgain);
     to.write(std::move(piece));
   }
-  if (!wait_for(child.descriptor(), stopped)) return {};
+  if (!wait_for(child.descriptor(), must_stop)) return {};
   if (const auto finished = child.finished(); finished && !*finished) return finished->error().what;
   to.finish();
   return {};
 }
 
 }  // namespace
+
+StateSenders::Sender::~Sender() {
+  must_stop = true;
+  if (thread.joinable()) thread.join();
+}
 
 Result<void> StateSenders::begin(const StateWriter& to, const Save& save) {
   int ends[2];
@@ -85,11 +91,16 @@ Result<void> StateSenders::begin(const StateWriter& to, const Save& save) {
     senders_.pop_back();
     return begun;
   }
-  sender.thread = std::jthread(
-      [&sender, from = std::move(from), to = StateWriter(to)](const std::stop_token& stopped) mutable {
-        sender.failure = send_state(sender.child, from, to, stopped);
+  auto thread = start_signal_masked_thread(
+      "that sends the data", [&sender, from = std::move(from), to = StateWriter(to)]() mutable {
+        sender.failure = send_state(sender.child, from, to, sender.must_stop);
         sender.is_over = true;
       });
+  if (!thread) {
+    senders_.pop_back();
+    return std::unexpected(thread.error());
+  }
+  sender.thread = std::move(*thread);
   return {};
 }
 
@@ -98,7 +109,6 @@ std::vector<std::string> StateSenders::take_failures() {
   for (auto sender = senders_.begin(); sender != senders_.end();) {
     const auto next = std::next(sender);
     if (sender->is_over) {
-      sender->thread.join();
       if (!sender->failure.empty()) failures.push_back(std::move(sender->failure));
       senders_.erase(sender);
     }

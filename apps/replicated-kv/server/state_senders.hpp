@@ -21,7 +21,8 @@ class StateSenders {
  public:
   using Save = std::function<void(const std::function<void(std::vector<std::byte>)>& write)>;
 
-  /// Begins to send what `save` writes now. `save` runs in the child. Errors: those of pipe() and of fork().
+  /// Begins to send what `save` writes now. `save` runs in the child. Errors: those of pipe()
+  /// and of fork(); resource_limit if there is no thread.
   Result<void> begin(const StateWriter& to, const Save& save);
   /// Returns why states could not be sent since the last call, for people. The library begins such a transfer
   /// again.
@@ -31,10 +32,12 @@ class StateSenders {
 
  private:
   struct Sender {
+    ~Sender();
+
     ForkedChild child;
     std::string failure;  // not to be read before is_over
-    std::atomic<bool> is_over = false;
-    std::jthread thread;  // uses everything before it, so it ends first
+    std::atomic<bool> is_over = false, must_stop = false;
+    std::thread thread;  // uses everything before it
   };
   std::list<Sender> senders_;
 };

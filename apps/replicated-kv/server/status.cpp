@@ -127,7 +127,7 @@ void print_table(const std::vector<Status>& servers) {
   }
 }
 
-/// What is needed to ask any server of the service.
+/// Has what is needed to ask any server of the service.
 struct Asker {
   Credentials credentials;
   std::optional<TlsContext> tls;

@@ -19,6 +19,23 @@ inline Bytes content(Service& service) {
   return bytes;
 }
 
+/// Gives bytes of a client to a server, for one turn, and returns the replies.
+inline std::string send(Service& service, Client& client, std::string_view bytes, Moment now) {
+  const auto space = client.parser.space(bytes.size());
+  std::ranges::copy(bytes, space.data());
+  client.parser.received(bytes.size());
+  service.execute(client, now);
+  service.end_turn(now);
+  return std::exchange(client.output, {});
+}
+
+/// Gives the state of another server to a server. Returns true if the server accepts it.
+inline bool load(Service& service, const Bytes& state, std::uint64_t position = 1) {
+  return service.on_load({.step = LoadState::Step::begin}) &&
+         service.on_load({.step = LoadState::Step::bytes, .bytes = state}) &&
+         service.on_load({.step = LoadState::Step::end, .position = position, .epoch = 1});
+}
+
 /// One server that is alone.
 class Alone {
  public:
@@ -28,13 +45,7 @@ class Alone {
   /// Sends requests, one on each line, and returns the replies.
   std::string operator()(std::string_view lines) { return (*this)(*client_, lines); }
   std::string operator()(Client& client, std::string_view lines) {
-    const auto space = client.parser.space(lines.size() + 2);
-    std::ranges::copy(lines, space.data());
-    std::memcpy(space.data() + lines.size(), "\r\n", 2);
-    client.parser.received(lines.size() + 2);
-    service.execute(client, now_);
-    service.end_turn(now_);
-    return std::exchange(client.output, {});
+    return testing::send(service, client, std::string(lines) + "\r\n", now_);
   }
   Client& client() { return *client_; }
   Client& connect() { return service.connect("test", now_); }
@@ -81,12 +92,7 @@ class Ordered final : public Order {
     return replies + std::exchange(client.output, {});
   }
   std::string send(Client& client, std::string_view lines) {
-    const auto space = client.parser.space(lines.size());
-    std::ranges::copy(lines, space.data());
-    client.parser.received(lines.size());
-    service.execute(client, now);
-    service.end_turn(now);
-    return std::exchange(client.output, {});
+    return testing::send(service, client, lines, now);
   }
 
   Milliseconds now = 1'700'000'000'000;

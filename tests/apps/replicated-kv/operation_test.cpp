@@ -1,4 +1,5 @@
-// What an operator gets to know: HELP, INFO persistence, LASTSAVE, and the lines for the log.
+// These tests are about what an operator gets to know: HELP, INFO persistence, LASTSAVE, and the lines for
+// the log.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>

@@ -154,12 +154,7 @@ BOOST_AUTO_TEST_CASE(requests_get_an_error_while_there_is_no_majority) {
   Client& client = service.connect("test", 0);
   const Milliseconds now = 1'700'000'100'000;
   const auto send = [&](std::string_view line, Milliseconds time) {
-    const auto space = client.parser.space(line.size());
-    std::ranges::copy(line, space.data());
-    client.parser.received(line.size());
-    service.execute(client, time);
-    service.end_turn(time);
-    return std::exchange(client.output, {});
+    return testing::send(service, client, line, time);
   };
   // A write that was submitted, and does not become stable.
   BOOST_TEST(send("SET a 1\r\n", now).empty());
@@ -285,12 +280,7 @@ BOOST_AUTO_TEST_CASE(
   Service service({.is_alone = false, .least_replicas = 2, .started_at = 1000});
   Client& client = service.connect("test", 1000);
   const auto send = [&](std::string_view line, Milliseconds time) {
-    const auto space = client.parser.space(line.size());
-    std::ranges::copy(line, space.data());
-    client.parser.received(line.size());
-    service.execute(client, time);
-    service.end_turn(time);
-    return std::exchange(client.output, {});
+    return testing::send(service, client, line, time);
   };
   service.begin_reading_disk();
   BOOST_TEST(send("GET a\r\n", 1000).starts_with("-LOADING "));
