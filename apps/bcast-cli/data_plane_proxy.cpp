@@ -74,7 +74,9 @@ Result<std::unique_ptr<DataPlaneProxy>> DataPlaneProxy::open(control::ControlLoo
                                                             .dscp = fabric.dscp,
                                                             .idle = {}});
   if (!thread) return std::unexpected(thread.error());
-  auto ring = (*thread)->make_arena(ring_bytes);
+  // Getting all pages now would delay the first block by some 10 ms. A page comes when a block needs it,
+  // while the links are busy with other blocks.
+  auto ring = (*thread)->make_arena(ring_bytes, memory::Touch::when_used);
   if (!ring) return std::unexpected(ring.error());
   std::unique_ptr<DataPlaneProxy> self(new DataPlaneProxy(loop, std::move(*thread), std::move(events)));
   self->ring_ = std::move(*ring);

@@ -95,8 +95,8 @@ void FabricThread::post_when_room(Task task) {
   while (!post([kept] { (*kept)(); })) std::this_thread::yield();
 }
 
-Result<memory::Arena> FabricThread::make_arena(std::size_t bytes) {
-  return call([&] { return fabric().make_arena(bytes); });
+Result<memory::Arena> FabricThread::make_arena(std::size_t bytes, memory::Touch touch) {
+  return call([&] { return fabric().make_arena(bytes, touch); });
 }
 
 }  // namespace rdmc::peer

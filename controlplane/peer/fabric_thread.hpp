@@ -99,7 +99,7 @@ class FabricThread {
   const std::string& reason() const { return opened_.reason; }
   const FabricThreadOptions& options() const { return options_; }
   /// Makes an arena for the fabric. Errors: those of Fabric::make_arena.
-  Result<memory::Arena> make_arena(std::size_t bytes);
+  Result<memory::Arena> make_arena(std::size_t bytes, memory::Touch touch = memory::Touch::now);
 
   // -- The functions of this section must be called on the thread that runs the engine. With own_thread, this
   // means in pollers, in call() and in posted tasks. Without own_thread, it means on the driving thread. --
