@@ -106,7 +106,7 @@ class Access(unittest.TestCase):
         refused = subprocess.run([kv_service.KV, "serve", "--listen", third.address, "--insecure", "--members", members], capture_output=True,
                                  text=True, timeout=60, check=False)
         self.assertEqual(refused.returncode, 2, refused.stderr)
-        self.assertIn("must be the same at all servers. This server has ", refused.stderr)
+        self.assertIn("must be the same at all servers. --members is ", refused.stderr)
 
     def test_the_acl_file_is_loaded_and_saved(self):
         acl_file = self.folder / "users.acl"

@@ -29,7 +29,7 @@ class Members(unittest.TestCase):
             refused = subprocess.run([kv_service.KV, "serve", "--listen", third.address, "--insecure", "--members", ",".join(members)],
                                      capture_output=True, text=True, timeout=60)
             self.assertEqual(refused.returncode, 2, refused.stderr)
-            self.assertIn("must be the same at all servers. This server has ", refused.stderr)
+            self.assertIn("must be the same at all servers. --members is ", refused.stderr)
         third.process = subprocess.Popen([kv_service.KV, "serve", "--listen", third.address, "--insecure", "--members",
                                           ",".join(reversed(service.addresses))], stderr=service.log)
         service.wait_until_whole()

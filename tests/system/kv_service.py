@@ -111,15 +111,15 @@ class Server:
 
 class Service:
     """All servers of a service on this machine, each with a loopback address of its own, and with a directory of its own
-    in `folder`, if that is given."""
+    in `folder`, if that is given. Without `starts`, no server is started."""
 
-    def __init__(self, count, *options, folder=None):
+    def __init__(self, count, *options, folder=None, starts=True):
         self.folder = folder
         network = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
         self.addresses = [f"{network}.{index + 1}:{PORT}" for index in range(count)]
         self.log = tempfile.TemporaryFile()
         self.servers = [Server(self, index, *options) for index in range(count)]
-        for server in self.servers:
+        for server in self.servers if starts else []:
             server.start()
 
     def wait_until_whole(self):

@@ -96,6 +96,8 @@ class StateLog {
   /// True if something could not be written, or could not be made durable, until that has succeeded. Then
   /// there is a failure(), too.
   bool is_refused() const { return failure_ && (is_refused_ || is_distrusted_); }
+  /// True while the disk has not finished a write for a time that is too long.
+  bool hangs() const { return is_slow_; }
   /// Returns what went wrong since the last call, in words for people.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   /// Begins to write a copy soon, however short the log is.

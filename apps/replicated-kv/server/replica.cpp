@@ -21,6 +21,8 @@ constexpr GroupNumber kStateNumber{1};
 /// The time for which the views cannot change until the server says so. Servers that start together need
 /// some time to find each other.
 constexpr Milliseconds kViewsLostFor = 5000;
+/// A service that has not begun after the first time says what it waits for, and then in this interval.
+constexpr Milliseconds kBeginsLateAfter = 5000, kBeginsLateAgain = 60'000;
 /// The number of changes that one call of work() takes at most, so that clients are not kept waiting.
 constexpr int kMostChanges = 1000;
 
@@ -43,16 +45,31 @@ Result<void> Replica::start() {
   if (!wake_) return fail_errno("eventfd", errno);
   stop_asking_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_asking_) return fail_errno("eventfd", errno);
-  std::promise<Result<void>> checked;
-  checked_ = checked.get_future();
+  return start_asking(checked_, [this] { return check_members(options_, stop_asking_.get()); });
+}
+
+/// Calls `ask` in a thread, and wakes the loop when `result` has what it returned. Errors: resource_limit if
+/// there is no thread.
+template <typename Asked, typename Ask>
+Result<void> Replica::start_asking(std::future<Asked>& result, Ask ask) {
+  if (asking_.joinable()) asking_.join();
+  std::promise<Asked> asked;
+  auto future = asked.get_future();
   auto thread = start_signal_masked_thread("that asks the other servers",
-                                           [this, checked = std::move(checked)]() mutable {
-                                             checked.set_value(check_members(options_, stop_asking_.get()));
+                                           [this, ask, asked = std::move(asked)]() mutable {
+                                             asked.set_value(ask());
                                              wake();
                                            });
   if (!thread) return std::unexpected(thread.error());
   asking_ = std::move(*thread);
+  result = std::move(future);
   return {};
+}
+
+/// Returns the addresses for clients of the servers that run the store of views. These are one or three.
+std::vector<Address> Replica::store_nodes() const {
+  const auto begin = options_.members.begin();
+  return {begin, begin + (options_.members.size() < 3 ? 1 : 3)};
 }
 
 Result<void> Replica::join(Moment now) {
@@ -66,14 +83,10 @@ Result<void> Replica::join(Moment now) {
   options.name = to_string(options_.listen);
   options.address = options_.listen;
   options.address.port = 0;
-  // One or three servers run the store of views.
-  const std::size_t stores = options_.members.size() < 3 ? 1 : 3;
-  for (std::size_t i = 0; i < stores; ++i) {
-    Address node = options_.members[i];
+  options.store.nodes = store_nodes();
+  for (Address& node : options.store.nodes)
     node.port = static_cast<std::uint16_t>(node.port + kControlPortOffset);
-    options.store.nodes.push_back(node);
-  }
-  if (options_.self < stores) options.store.runs = options_.self;
+  if (options_.self < options.store.nodes.size()) options.store.runs = options_.self;
   if (log_ != nullptr) options.store.directory = options_.directory + "/" + kViewsName;
   options.key_file = options_.identity.key_file;
   const control::CertificateFiles& files = options_.identity.certificates;
@@ -213,11 +226,36 @@ Result<void> Replica::work(Moment now) {
     if (auto same = checked_.get(); !same) return same;
     if (auto joined = join(now); !joined) return joined;
   }
+  look_at_beginning(now);
   if (state_)
     take_changes(now);
   else if (now.steady >= join_again_)
     join_again(now);
   return {};
+}
+
+/// Says in the log what a service waits for that has not begun. A thread finds out which servers are missing.
+void Replica::look_at_beginning(Moment now) {
+  if (is_leaving_ || service_.has_begun()) return;
+  if (silent_.valid()) {
+    if (silent_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    const auto silent = silent_.get();
+    warn("the service has not begun yet. " +
+         (!silent.empty() ? "These servers do not answer: " + to_string(silent)
+          : views_lost_at_ != 0
+              ? "All servers answer, but this one does not reach a majority of those that keep the view (" +
+                    to_string(store_nodes()) + ") on their port numbers plus " +
+                    std::to_string(kControlPortOffset)
+              : std::string("All servers answer. They wait for the data of one of them, or until earlier "
+                            "processes of the servers can do nothing any more")));
+    return;
+  }
+  if (says_late_at_ == 0) says_late_at_ = now.steady + kBeginsLateAfter;
+  if (now.steady < says_late_at_) return;
+  says_late_at_ = now.steady + kBeginsLateAgain;
+  // Without a thread, it asks the next time.
+  static_cast<void>(
+      start_asking(silent_, [this] { return find_silent_members(options_, stop_asking_.get()); }));
 }
 
 void Replica::look_at_views(Moment now) {
@@ -235,11 +273,10 @@ void Replica::look_at_views(Moment now) {
   }
   if (views_lost_at_ == 0) views_lost_at_ = now.steady;
   if (is_leaving_ || has_complained_of_views_ || now.steady - views_lost_at_ < kViewsLostFor) return;
+  if (!service_.has_begun()) return;  // look_at_beginning() says it.
   has_complained_of_views_ = true;
-  warn(
-      "this server does not reach a majority of the servers that keep the view, so no server "
-      "can join or be left out: " +
-      why);
+  warn("this server does not reach a majority of the servers that keep the view (" +
+       to_string(store_nodes()) + "), so no server can join or be left out: " + why);
 }
 
 void Replica::join_again(Moment now) {
@@ -315,10 +352,14 @@ void Replica::tell_of_members(const View& view) {
   }
   for (const Member& member : told_members_)
     if (!is_in(view.members, member))
-      news_.emplace_back(LogLevel::info, "the server " + member.name + " does not take part any more: it " +
-                                             (std::ranges::find(leaving_, member.id) != leaving_.end()
-                                                  ? "was stopped"
-                                                  : "has died, or did not answer"));
+      news_.emplace_back(
+          LogLevel::info,
+          "the server " + member.name + " does not take part any more: " +
+              (std::ranges::find(leaving_, member.id) != leaving_.end() ? "it was stopped"
+               : service_.has_begun()
+                   ? "it has died, or did not answer"
+                   // Servers that start together, on a busy machine, may go on before the last one can.
+                   : "it was not ready in time, or has died. It joins by itself if it still runs"));
   std::erase_if(leaving_, [&](MemberId id) { return view.find(id) == nullptr; });
   told_members_ = view.members;
 }

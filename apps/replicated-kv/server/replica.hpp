@@ -57,6 +57,10 @@ class Replica final : public Order {
   void send_state(StateWriter& to);
   void on_load(const LoadState& load, Moment now);
   void look_at_views(Moment now);
+  void look_at_beginning(Moment now);
+  template <typename Asked, typename Ask>
+  Result<void> start_asking(std::future<Asked>& result, Ask ask);
+  std::vector<Address> store_nodes() const;
   void leave(const std::string& why, Moment now);
   void wake() const;
   void warn(std::string what) { news_.emplace_back(LogLevel::warning, std::move(what)); }
@@ -68,8 +72,9 @@ class Replica final : public Order {
   StateLog* const log_;
   std::uint64_t told_persisted_ = 0;
   Descriptor wake_, stop_asking_;
-  std::thread asking_;                 // compares the lists of the other servers
-  std::future<Result<void>> checked_;  // the result of this thread; not valid after the first join
+  std::thread asking_;                 // asks the other servers
+  std::future<Result<void>> checked_;  // whether they have the same list; not valid after the first join
+  std::future<std::vector<Address>> silent_;  // those that do not answer, while a thread finds this out
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<ReplicatedState> state_;
   StateSenders senders_;
@@ -83,6 +88,7 @@ class Replica final : public Order {
   bool is_leaving_ = false, has_left_ = false;
   bool has_complained_of_views_ = false;
   Milliseconds views_lost_at_ = 0;  // 0 while the views can change
+  Milliseconds says_late_at_ = 0;   // when look_at_beginning() says something next; 0 before the first call
 
   std::mutex mutex_;
   View view_;                                                 // protected by mutex_

@@ -198,6 +198,7 @@ class Disk {
                             .has_copy_failed = copies.has_failed,
                             .copied_at = copies.written_at,
                             .bytes = log_->bytes(),
+                            .hangs = log_->hangs(),
                             .failure = log_->failure() == nullptr ? "" : *log_->failure()});
     for (const std::string& complaint : log_->take_complaints()) rdmc::log(LogLevel::warning, complaint);
   }
@@ -224,6 +225,16 @@ void say_addresses(const ServeOptions& options, const ClientSockets& sockets, co
   log(LogLevel::info, "clients connect to " + to_string(sockets.address()));
   if (metrics != nullptr)
     log(LogLevel::info, "metrics are at http://" + to_string(metrics->address()) + "/metrics");
+}
+
+/// The directory has a damaged file.
+std::unexpected<Error> advise_on_damage(const Error& error, const ServeOptions& options) {
+  return fail(
+      error.code,
+      error.what + (options.is_alone()
+                        ? ". Move the directory away, and put a backup of a copy into a new one"
+                        : ". If other servers have the data, move the directory away and start this server "
+                          "again: it gets the data from them"));
 }
 
 Result<void> listen_tls(const ServeOptions& options, ClientSockets& sockets, Service& service) {
@@ -256,6 +267,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
       {.is_alone = options.is_alone() && !has_log,
        .unavailable_after = options.unavailable_after,
        .least_replicas = options.is_alone() ? 1 : options.least_replicas,
+       .servers = std::max<std::size_t>(options.members.size(), 1),
        .seed = seed,
        .started_at = read_clocks().steady,
        .started_wall = read_clocks().wall,
@@ -277,6 +289,7 @@ Result<void> serve(const ServeOptions& options, StopSignals& signals) {
   // Clients that connect while the disk is read get the error LOADING.
   Disk disk;
   if (auto opened = disk.open(options, seed, service, *sockets, epoll.get(), signals); !opened) {
+    if (opened.error().code == Errc::corrupt) return advise_on_damage(opened.error(), options);
     if (opened.error().code != Errc::cancelled) return opened;
     log(LogLevel::info, "stopped by a signal before the data was read from the disk");
     return {};

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace rdmc::kv {
 
@@ -12,6 +13,7 @@ namespace {
 
 std::string reason_of_openssl() {
   const unsigned long error = ERR_peek_error();
+  if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
   const char* const reason = ERR_reason_error_string(error);
   return reason != nullptr ? reason : "error " + std::to_string(error);
 }

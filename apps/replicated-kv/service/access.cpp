@@ -175,15 +175,23 @@ void Service::execute_first_users(std::string_view bytes, std::uint64_t replaced
   new_users_.clear();
   // The events of a log say nothing about the command line of this run.
   if (order_ == nullptr) return;
-  if (replaced != 0) news_.emplace_back("the users were replaced by those of a server's command line");
+  looks_at_own_users_at_ = std::nullopt;
+  if (replaced != 0)
+    news_.emplace_back(
+        "the users of the data were replaced by those that a server has read from the file of --acl-file or "
+        "--requirepass-file");
   if (acl_file_of(users_) != first_users_)
     warnings_.emplace_back(
-        "the service uses the users of another server's command line, which differ from those of this one");
+        "the users of the service are those of another server's --acl-file or --requirepass-file, which "
+        "differ from those of this server's file");
 }
 
 /// Says in the log that the users of the command line do not count, because this server has got others with
-/// the data.
+/// the data. When all servers were off, the users of a server's file replace these soon. So it waits a
+/// moment.
 void Service::look_at_own_users() {
+  if (!looks_at_own_users_at_ || now_.steady < *looks_at_own_users_at_) return;
+  looks_at_own_users_at_ = std::nullopt;
   Users own;
   VarintReader in(own_users_);
   if (!own.load(in)) return;

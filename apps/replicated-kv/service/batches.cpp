@@ -139,6 +139,7 @@ void Service::end_turn(Moment now) {
   look_at_stable();
   look_at_availability();
   look_at_own_limit();
+  look_at_own_users();
   look_at_clocks();
   check_limits();
   end_idle_clients();

@@ -32,6 +32,7 @@ std::vector<Figure> Service::figures() const {
   if (log_.is_there) {
     gauge("log_refuses_writes", "1 while writes get MISCONF because of the disk",
           log_.failure.empty() ? 0 : 1);
+    gauge("log_hangs", "1 while the disk has not finished a write for 2 s", log_.hangs ? 1 : 0);
     gauge("log_bytes", "Bytes of the log after the newest copy", log_.bytes);
     gauge("copy_failed", "1 if the last copy of all data could not be written", log_.has_copy_failed ? 1 : 0);
     gauge("copy_written_at_seconds", "When the newest copy was written, in seconds since 1970; 0: never",

@@ -129,6 +129,7 @@ void Service::info_persistence(std::string& text) const {
   section.add("aof_last_bgrewrite_status", copies);
   section.add("aof_last_write_status", log_.failure.empty() ? "ok" : "err");
   section.add("aof_current_size", log_.bytes);
+  section.add("rdmc_disk_hangs", log_.hangs ? 1 : 0);
 }
 
 void Service::info_stats(std::string& text) const {
@@ -164,7 +165,7 @@ void Service::info_replication(std::string& text) const {
   if (!is_main) {
     section.add("master_host", info_.main.host);
     section.add("master_port", info_.main.port);
-    section.add("master_link_status", status_.is_complete ? "up" : "down");
+    section.add("master_link_status", status_.is_complete && answers_requests() ? "up" : "down");
     section.add("master_sync_in_progress", loader_ ? 1 : 0);
     section.add("slave_repl_offset", executed_below());
     // A server that is not the main takes writes, too. In Redis' words, it is a replica that is not

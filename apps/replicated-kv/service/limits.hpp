@@ -41,7 +41,7 @@ inline constexpr std::size_t kMostEvicted = 1000;
 inline constexpr std::size_t kExcessPart = 8, kLeastExcess = 64 << 10;
 
 inline constexpr std::string_view kUsersWait =
-    "LOADING The users of the command line are not in the service yet";
+    "LOADING The users of --acl-file or --requirepass-file are not in the service yet";
 inline constexpr std::string_view kReadsDisk = "LOADING This server reads its data from the disk";
 inline constexpr std::string_view kGetsData = "LOADING This server gets the data from another server";
 inline constexpr std::string_view kStarts =
@@ -50,6 +50,9 @@ inline constexpr std::string_view kStarts =
 /// disk, that it starts. After that, it says that something is wrong. Several hosts that begin a service
 /// again need about 8 s.
 inline constexpr Milliseconds kStartsWithin = 30'000;
+/// A server that has got the data from another server waits for this time before its log says that the
+/// service has other users than its own file.
+inline constexpr Milliseconds kLooksAtOwnUsersAfter = 2000;
 /// In the first of these intervals, the main without requests finds out for all servers whether they would be
 /// able to execute some. While the views cannot change, each server does so in the second one.
 inline constexpr Milliseconds kProbeEvery = 5000, kProbeAloneEvery = 500;

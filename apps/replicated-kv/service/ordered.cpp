@@ -53,15 +53,24 @@ void Service::take_status(const ReplicaStatus& status) {
   status_ = status;
 }
 
-/// Says in the log when requests begin or cease to get answers.
+/// Says in the log when requests begin or cease to get answers, and when the number of servers with all data
+/// changes.
 void Service::look_at_availability() {
   const bool answers = is_available() && !has_waited_too_long();
-  if (is_alone() || is_ending_ || std::exchange(answers_, answers) == answers) return;
-  const auto have_all = [](std::uint32_t servers) {
-    return std::to_string(servers) + (servers == 1 ? " server has" : " servers have") + " all data";
+  if (is_alone() || is_ending_) return;
+  const auto have_all = [this](std::uint32_t servers) {
+    return std::to_string(servers) + " of " + std::to_string(options_.servers) + " servers " +
+           (servers == 1 ? "has" : "have") + " all data";
   };
   const std::string needed = ", and " + std::to_string(options_.least_replicas) +
                              (options_.least_replicas == 1 ? " is needed" : " are needed");
+  const std::uint32_t complete = status_.complete_replicas;
+  const std::uint32_t told = answers ? std::exchange(told_complete_, complete) : complete;
+  if (std::exchange(answers_, answers) == answers) {
+    if (told < complete) news_.push_back(have_all(complete) + needed);
+    if (told > complete) warnings_.push_back(have_all(complete) + needed);
+    return;
+  }
   if (answers) {
     news_.push_back("requests get answers: " + have_all(status_.complete_replicas) + needed);
     return;
@@ -295,7 +304,7 @@ bool Service::on_load(const LoadState& load) {
     Users users;
     if (!users.load(head)) return false;
     load_users(std::move(users));
-    if (order_ != nullptr) look_at_own_users();
+    if (order_ != nullptr) looks_at_own_users_at_ = now_.steady + kLooksAtOwnUsersAfter;
   }
   applied_ = load.position;
   if (order_ != nullptr)

@@ -60,6 +60,7 @@ struct ServiceOptions {
   Milliseconds unavailable_after = 2000;
   /// The service answers while this number of servers has the whole state.
   std::size_t least_replicas = 1;
+  std::size_t servers = 1;        ///< of the service, also those that do not run
   std::uint64_t seed = 0;         ///< for hash tables and random choices of reads
   Milliseconds started_at = 0;    ///< on the steady clock, for INFO
   Milliseconds started_wall = 0;  ///< on the wall clock, for LASTSAVE
@@ -94,6 +95,7 @@ struct LogInfo {
   bool has_copy_failed = false;                 ///< the last attempt has failed
   std::int64_t copied_at = 0;                   ///< the newest copy, in seconds since 1970; 0: there is none
   std::uint64_t bytes = 0;                      ///< of the events after the newest copy
+  bool hangs = false;                           ///< the disk does not finish a write
   std::string failure;                          ///< why clients may not write at present; or empty
 };
 
@@ -202,6 +204,8 @@ class Service {
   Databases& databases() { return *databases_; }
   Settings& settings() { return settings_; }
   const ReplicaStatus& status() const { return status_; }
+  /// Requests for data have been answered since this server was started, or could have been.
+  bool has_begun() const { return is_alone() || has_been_available_; }
 
  private:
   using ClientCommand = void (Service::*)(Client&, Arguments, ReplyWriter&);
@@ -507,7 +511,9 @@ class Service {
   bool has_proposed_users_ = false;
   AclLog acl_log_;
   std::vector<std::string> warnings_, news_;
-  bool answers_ = false;                    // of look_at_availability(), when it looked last
+  bool answers_ = false;             // of look_at_availability(), when it looked last
+  std::uint32_t told_complete_ = 0;  // the servers with all data that the log has spoken of last
+  std::optional<Milliseconds> looks_at_own_users_at_;  // when look_at_own_users() has something to do
   std::optional<MemoryLimit> own_limit_{};  // of the command line, until it is known whether it counts
 
   // The order. The server is not in it while `order_` is null.

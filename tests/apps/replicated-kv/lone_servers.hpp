@@ -96,7 +96,7 @@ class Ordered final : public Order {
   }
 
   Milliseconds now = 1'700'000'000'000;
-  Service service{{.is_alone = false, .least_replicas = 2}};
+  Service service{{.is_alone = false, .least_replicas = 2, .servers = 3}};
   std::vector<Bytes> events;
   std::size_t executed = 0;
   bool is_full = false;

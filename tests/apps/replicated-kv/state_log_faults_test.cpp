@@ -117,8 +117,10 @@ BOOST_AUTO_TEST_CASE(a_disk_that_hangs_is_reported_once_and_also_when_it_has_gon
   BOOST_TEST_REQUIRE(complaints.size() == 1u);
   BOOST_TEST(complaints.front().ends_with(" has not finished a write for 2 s"));
   BOOST_TEST(complaints_at(30'000).empty());
+  BOOST_TEST(log->hangs());
   record.hangs = false;
   const auto over = complaints_at(40'000);
+  BOOST_TEST(!log->hangs());
   BOOST_TEST_REQUIRE(over.size() == 1u);
   BOOST_TEST(over.front().ends_with(" has finished the write after 30 s"));
   BOOST_TEST(complaints_at(40'001).empty());
@@ -263,6 +265,30 @@ BOOST_AUTO_TEST_CASE(what_is_left_out_is_said) {
   BOOST_REQUIRE(complaints.size() == 1);
   BOOST_TEST(
       complaints.front().ends_with("bytes at offset 64 are left out, because a write was cut off there"));
+}
+
+BOOST_AUTO_TEST_CASE(a_log_whose_copy_is_gone_is_left_out_and_named) {
+  const Folder folder;
+  const fs::path state = folder / "state";
+  {
+    Server server(state, Syncs::always, true, 1);
+    server.log->load_begins();
+    server.list.numbers = {7};
+    server.log->load_ended({.epoch = 2, .position = 5, .time = 1}, server.now);
+    for (int i = 0; i < 1000 && files_of(state, kCopyName) == 0; ++i) server.turn(20);
+    server.append(3, 10);
+    BOOST_REQUIRE(server.log->end());
+  }
+  BOOST_TEST(recovered(state, folder / "copy").size() == 2u);
+  std::string name;
+  for (const auto& file : fs::directory_iterator(state))
+    if (file.path().filename().string().starts_with("copy-")) name = file.path().filename();
+  fs::remove(state / name);
+  Server server(state, Syncs::always, true, 2);
+  BOOST_TEST(server.list.numbers.empty());
+  const auto complaints = server.log->take_complaints();
+  BOOST_REQUIRE(complaints.size() == 1);
+  BOOST_TEST(complaints.front().ends_with("not in the directory: " + name));
 }
 
 BOOST_AUTO_TEST_CASE(copies_that_fail_do_not_fill_the_disk) {
