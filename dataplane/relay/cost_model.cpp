@@ -156,14 +156,16 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
     case Algorithm::binomial_tree:
       return repeated(depth, hops_of(message.members, 1, false), message.bytes, block_bytes);
     case Algorithm::sequential:
-      // In the simulator, `sequential` takes one hop more than its single step. The reason is not known.
-      return repeated(others, 2, message.bytes, block_bytes);
+      // In the simulator, messages that do not fit the first windows take one hop more than the single step.
+      // The reason is not known.
+      return repeated(others, static_cast<double>(message.bytes) <= path.first_window_bytes ? 1 : 2,
+                      message.bytes, block_bytes);
     case Algorithm::site_trees:
       if (message.racks.all().size() > 1) return path_through_sites(message, block_bytes, path);
       [[fallthrough]];
     case Algorithm::two_trees:
-      return pipelined(fill_of(2 * depth - 2, blocks, path.drift_of_trees), depth, message.bytes,
-                       block_bytes);
+      return pipelined(fill_of(2 * depth - 2, blocks, path.drift_of_trees),
+                       blocks == 1 ? hops_of(message.members, 1, false) : depth, message.bytes, block_bytes);
     case Algorithm::circulant:
       return pipelined(longer_fill_of(depth - 1, blocks, path.drift), hops_of(message.members, blocks, false),
                        message.bytes, block_bytes);

@@ -161,6 +161,7 @@ BOOST_AUTO_TEST_CASE(on_a_long_path_blocks_are_no_larger_than_new_windows) {
 
 BOOST_AUTO_TEST_CASE(a_message_of_one_block_goes_to_all_members_at_once_where_hops_are_long) {
   BOOST_CHECK(choice_for(8, 64 << 10, 10e9, 20e-3).algorithm == Algorithm::sequential);
+  BOOST_CHECK(choice_for(6, 81 << 10, 11e9, 0.66e-3).algorithm == Algorithm::sequential);
   BOOST_CHECK(choice_for(8, 64 << 10, 1e9, 10e-6).algorithm != Algorithm::sequential);
 }
 
