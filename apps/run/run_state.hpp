@@ -163,6 +163,8 @@ class RunState {
   std::vector<Action> take_actions();
   /// True if all processes have ended.
   bool is_over() const { return alive_ == 0; }
+  /// True if the run ends because of a decision of this class or of an interrupt.
+  bool is_ending() const { return is_ending_; }
   int exit_code() const;
   std::uint32_t alive() const { return alive_; }
   std::uint32_t deaths() const { return deaths_; }

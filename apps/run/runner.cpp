@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -31,6 +32,8 @@ namespace {
 
 /// The time that the output gets to be read after an interrupt, when all processes have ended.
 constexpr Duration kOutputTimeout = seconds(1);
+/// The time that the kernel gets to end a process whose end has begun.
+constexpr int kEarlierDeathTimeoutMs = 1000;
 
 Result<std::string> random_name() {
   std::array<std::byte, 16> bytes;
@@ -265,6 +268,7 @@ void Runner::on_end(std::uint32_t number) {
   siginfo_t info{};
   const auto pidfd = static_cast<id_t>(process.child.process.get());
   if (::waitid(P_PIDFD, pidfd, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) return;
+  if (info.si_code == CLD_EXITED && info.si_status != 0) process_earlier_deaths();
   // The process still exists as a zombie, so the number of its group cannot belong to other processes yet.
   ::kill(-process.child.pid, SIGKILL);
   guardian_.forget(process.child.pid);
@@ -275,6 +279,28 @@ void Runner::on_end(std::uint32_t number) {
   if (input_) input_->remove(number);
   state_.exited(ProcessId{number}, {info.si_code != CLD_EXITED, info.si_status});
   if (server_) server_->forget(ProcessId{number});
+}
+
+/// A process has exited with an error. Perhaps it has done so because another one had died before. It notices
+/// that when the connections close, and on a busy machine this process learns of the other death only later.
+/// So the deaths that have begun come first, and the run names the right rank.
+void Runner::process_earlier_deaths() {
+  if (is_processing_earlier_ || state_.is_ending()) return;
+  is_processing_earlier_ = true;
+  for (std::uint32_t number = 0; number < processes_.size(); ++number) {
+    const Process& other = processes_[number];
+    if (other.has_ended || !is_exiting(other.child.pid)) continue;
+    const int pidfd = other.child.process.get();
+    const auto id = static_cast<id_t>(pidfd);
+    siginfo_t info{};
+    ::waitid(P_PIDFD, id, &info, WEXITED | WNOWAIT | WNOHANG);
+    // The poller calls for those that have exited in the order of their ends.
+    if (info.si_pid != 0 && info.si_code == CLD_EXITED) continue;
+    pollfd waited{pidfd, POLLIN, 0};
+    ::poll(&waited, 1, kEarlierDeathTimeoutMs);
+    on_end(number);
+  }
+  is_processing_earlier_ = false;
 }
 
 void Runner::perform() {

@@ -79,6 +79,7 @@ class Runner {
   void run_posted();
   void on_signal();
   void on_end(std::uint32_t process);
+  void process_earlier_deaths();
   void perform();
   void act(StartProcess& action) { server_->start(action.process, std::move(action.started)); }
   void act(Publish& action);
@@ -126,6 +127,7 @@ class Runner {
   std::uint32_t open_pipes_ = 0;
   std::uint64_t differing_ = 0;
   std::vector<char> has_said_difference_;  ///< for each rank
+  bool is_processing_earlier_ = false;     ///< process_earlier_deaths() runs
   bool is_output_closed_ = false, was_interrupted_ = false;
   bool is_output_due_ = false, gives_up_output_ = false;  ///< used after an interrupt
   std::vector<Deadline> deadlines_;

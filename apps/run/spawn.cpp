@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 
 #include "lib/replica/assignment.hpp"
 
@@ -98,6 +100,20 @@ Result<void> watch_process(Child& child, pid_t pid) {
   if (!child.process) return fail_errno("cannot watch a process", errno);
   ::fcntl(child.process.get(), F_SETFD, FD_CLOEXEC);
   return {};
+}
+
+bool is_exiting(pid_t pid) {
+  constexpr unsigned kExiting = 4;  // PF_EXITING of the kernel
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text, '\0');  // The name of the program may have any other byte.
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return false;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i < 9; ++i) fields >> field;
+  unsigned flags = 0;
+  return fields >> flags && (flags & kExiting) != 0;
 }
 
 Result<Child> spawn(const SpawnPlan& plan, Streams streams) {

@@ -52,6 +52,10 @@ Result<void> add_fork_socket(Streams& streams);
 /// Watches the process `pid`. Errors: not_found if there is no such process.
 Result<void> watch_process(Child& child, pid_t pid);
 
+/// True if the kernel is ending the process, or has ended it and nobody has waited for it yet. The kernel
+/// closes the connections of a process in this state, and its pidfd becomes readable only later.
+bool is_exiting(pid_t pid);
+
 /// Starts the process with these streams, and returns when it executes the program. Errors: not_found,
 /// permission_denied and the other errors of execve(2), with the name of the program; resource_limit.
 Result<Child> spawn(const SpawnPlan& plan, Streams streams);
