@@ -74,8 +74,8 @@ Result<std::unique_ptr<DataPlaneProxy>> DataPlaneProxy::open(control::ControlLoo
                                                             .dscp = fabric.dscp,
                                                             .idle = {}});
   if (!thread) return std::unexpected(thread.error());
-  // Getting all pages now would delay the first block by some 10 ms. A page comes when a block needs it,
-  // while the links are busy with other blocks.
+  // Getting all pages now would delay the first block by 20 ms. A page comes when a block needs it. Then the
+  // link is busy with other blocks, except at the first one.
   auto ring = (*thread)->make_arena(ring_bytes, memory::Touch::when_used);
   if (!ring) return std::unexpected(ring.error());
   std::unique_ptr<DataPlaneProxy> self(new DataPlaneProxy(loop, std::move(*thread), std::move(events)));

@@ -23,8 +23,9 @@ constexpr std::size_t round_up_to_page(std::size_t bytes) {
 
 class SharedPages;
 
-/// The time at which pages are backed with memory. `when_used` is for arenas that are made for each peer and
-/// that perhaps no transfer uses.
+/// The time at which pages are backed with memory. `when_used` is for arenas that perhaps no transfer uses,
+/// and for arenas whose first use must not wait for all pages. If there is no memory then, the kernel kills
+/// the process.
 enum class Touch : std::uint8_t { now, when_used };
 
 class Arena {

@@ -187,10 +187,8 @@ class Messages(unittest.TestCase):
     def test_a_service_that_cannot_begin_names_the_servers_that_are_missing(self):
         service = self.service(3, starts=False)
         service.servers[0].start()
-        beginning = "the service has not begun yet. These servers do not answer: "
-
         def says_that_silent_are(*addresses):
-            line = beginning + ",".join(addresses) + "\n"
+            line = "this server does not answer requests yet: these servers cannot be asked: " + ",".join(addresses) + "; "
             wait_until(lambda: line in service.complaints(), f"the log says: {line}", 60)
 
         says_that_silent_are(*service.addresses[1:])

@@ -155,12 +155,12 @@ Result<Recovered> recover(const Directory& directory, LoggedState& state) {
     if (*log && (*log)->head.kind == FileKind::log_after_copy && number != first_log) is_useless = true;
     if (!*log || is_useless) {
       found.useless.push_back(name);
-      // Either the process died while the copy was written, or somebody has removed the copy.
       if (*log && (*log)->head.kind == FileKind::log_after_copy)
         found.complaints.push_back(
             directory.path() + "/" + name +
-            " is left out, because it continues a copy of all data that is not in the directory: " +
-            std::string(kCopyName) + "-" + std::to_string(number));
+            " is removed, because it continues a copy of all data that is not in the directory: " +
+            std::string(kCopyName) + "-" + std::to_string(number) +
+            ". This is as it should be if the server ended while it got the data from another server");
       continue;
     }
     if ((*log)->head.begin != found.place)

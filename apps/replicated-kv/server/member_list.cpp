@@ -77,7 +77,8 @@ std::string describe_differences(const std::string& own, const std::string& othe
     else
       say(option, here, there);
   }
-  return text;
+  // A newer version may compare more.
+  return text.empty() ? "This server has " + own + ", but " + other + " has " + others : text;
 }
 
 Result<void> check_members(const ServeOptions& options, int stop) {

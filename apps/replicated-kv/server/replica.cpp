@@ -21,8 +21,9 @@ constexpr GroupNumber kStateNumber{1};
 /// The time for which the views cannot change until the server says so. Servers that start together need
 /// some time to find each other.
 constexpr Milliseconds kViewsLostFor = 5000;
-/// A service that has not begun after the first time says what it waits for, and then in this interval.
-constexpr Milliseconds kBeginsLateAfter = 5000, kBeginsLateAgain = 60'000;
+/// A server that does not answer requests after the first time says why, and then in this interval. Several
+/// hosts that begin a service again need about 8 s.
+constexpr Milliseconds kBeginsLateAfter = 12'000, kBeginsLateAgain = 60'000;
 /// The number of changes that one call of work() takes at most, so that clients are not kept waiting.
 constexpr int kMostChanges = 1000;
 
@@ -234,20 +235,13 @@ Result<void> Replica::work(Moment now) {
   return {};
 }
 
-/// Says in the log what a service waits for that has not begun. A thread finds out which servers are missing.
+/// Says in the log why this server does not answer requests, if it has not begun to. A thread finds out
+/// which servers are missing.
 void Replica::look_at_beginning(Moment now) {
-  if (is_leaving_ || service_.has_begun()) return;
+  if (is_leaving_ || service_.has_begun() || service_.is_loading()) return;
   if (silent_.valid()) {
-    if (silent_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-    const auto silent = silent_.get();
-    warn("the service has not begun yet. " +
-         (!silent.empty() ? "These servers do not answer: " + to_string(silent)
-          : views_lost_at_ != 0
-              ? "All servers answer, but this one does not reach a majority of those that keep the view (" +
-                    to_string(store_nodes()) + ") on their port numbers plus " +
-                    std::to_string(kControlPortOffset)
-              : std::string("All servers answer. They wait for the data of one of them, or until earlier "
-                            "processes of the servers can do nothing any more")));
+    if (silent_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+      warn("this server does not answer requests yet: " + reason_to_wait(silent_.get()));
     return;
   }
   if (says_late_at_ == 0) says_late_at_ = now.steady + kBeginsLateAfter;
@@ -256,6 +250,26 @@ void Replica::look_at_beginning(Moment now) {
   // Without a thread, it asks the next time.
   static_cast<void>(
       start_asking(silent_, [this] { return find_silent_members(options_, stop_asking_.get()); }));
+}
+
+std::string Replica::reason_to_wait(const std::vector<Address>& silent) {
+  std::string why;
+  {
+    const std::lock_guard lock(mutex_);
+    why = views_lost_;
+  }
+  std::string text;
+  if (!silent.empty()) text = "these servers cannot be asked: " + to_string(silent);
+  if (!why.empty())
+    return text + (text.empty() ? "" : "; ") + "it does not get the view from the servers that keep it, " +
+           to_string(store_nodes()) + ", on their port numbers plus " + std::to_string(kControlPortOffset) +
+           ": " + why +
+           ". If most of these servers were started again without --dir, restart no other one: the guide "
+           "says how to name the server that has the data (rdmc_control survivor)";
+  if (!text.empty()) return text;
+  if (!service_.status().is_complete) return "it has not got the data yet";
+  return "the service waits for more servers with all data, or until earlier processes of the servers can do "
+         "nothing any more";
 }
 
 void Replica::look_at_views(Moment now) {
@@ -273,7 +287,7 @@ void Replica::look_at_views(Moment now) {
   }
   if (views_lost_at_ == 0) views_lost_at_ = now.steady;
   if (is_leaving_ || has_complained_of_views_ || now.steady - views_lost_at_ < kViewsLostFor) return;
-  if (!service_.has_begun()) return;  // look_at_beginning() says it.
+  if (!service_.has_begun()) return;  // look_at_beginning() says so.
   has_complained_of_views_ = true;
   warn("this server does not reach a majority of the servers that keep the view (" +
        to_string(store_nodes()) + "), so no server can join or be left out: " + why);

@@ -58,6 +58,7 @@ class Replica final : public Order {
   void on_load(const LoadState& load, Moment now);
   void look_at_views(Moment now);
   void look_at_beginning(Moment now);
+  std::string reason_to_wait(const std::vector<Address>& silent);
   template <typename Asked, typename Ask>
   Result<void> start_asking(std::future<Asked>& result, Ask ask);
   std::vector<Address> store_nodes() const;

@@ -231,10 +231,11 @@ void say_addresses(const ServeOptions& options, const ClientSockets& sockets, co
 std::unexpected<Error> advise_on_damage(const Error& error, const ServeOptions& options) {
   return fail(
       error.code,
-      error.what + (options.is_alone()
-                        ? ". Move the directory away, and put a backup of a copy into a new one"
-                        : ". If other servers have the data, move the directory away and start this server "
-                          "again: it gets the data from them"));
+      error.what +
+          (options.is_alone()
+               ? ". Move the files log-*, copy-* and new-copy-* away, and put a backup of a copy there"
+               : ". If other servers have the data, move the files log-*, copy-* and new-copy-* and the "
+                 "folder views away, and start this server again: it gets the data from them"));
 }
 
 Result<void> listen_tls(const ServeOptions& options, ClientSockets& sockets, Service& service) {

@@ -182,8 +182,8 @@ void Service::execute_first_users(std::string_view bytes, std::uint64_t replaced
         "--requirepass-file");
   if (acl_file_of(users_) != first_users_)
     warnings_.emplace_back(
-        "the users of the service are those of another server's --acl-file or --requirepass-file, which "
-        "differ from those of this server's file");
+        "the users of the service are those of another server's --acl-file or --requirepass-file. They "
+        "differ from those that this server was started with");
 }
 
 /// Says in the log that the users of the command line do not count, because this server has got others with

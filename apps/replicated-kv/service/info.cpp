@@ -129,7 +129,7 @@ void Service::info_persistence(std::string& text) const {
   section.add("aof_last_bgrewrite_status", copies);
   section.add("aof_last_write_status", log_.failure.empty() ? "ok" : "err");
   section.add("aof_current_size", log_.bytes);
-  section.add("rdmc_disk_hangs", log_.hangs ? 1 : 0);
+  section.add("rdmc_log_hangs", log_.hangs ? 1 : 0);
 }
 
 void Service::info_stats(std::string& text) const {

@@ -206,6 +206,8 @@ class Service {
   const ReplicaStatus& status() const { return status_; }
   /// Requests for data have been answered since this server was started, or could have been.
   bool has_begun() const { return is_alone() || has_been_available_; }
+  /// The state is on its way from another server.
+  bool is_loading() const { return loader_ != nullptr; }
 
  private:
   using ClientCommand = void (Service::*)(Client&, Arguments, ReplyWriter&);

@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(info_and_lastsave_tell_of_the_copies_on_disk) {
   BOOST_TEST(field(server, "aof_last_bgrewrite_status") == "err");
   BOOST_TEST(field(server, "rdb_last_bgsave_status") == "err");
   BOOST_TEST(field(server, "aof_last_write_status") == "err");
-  BOOST_TEST(field(server, "rdmc_disk_hangs") == "1");
+  BOOST_TEST(field(server, "rdmc_log_hangs") == "1");
   const auto figures = server.service.figures();
   const auto value = [&](std::string_view name) {
     const auto found = std::ranges::find(figures, name, &Figure::name);
