@@ -226,7 +226,7 @@ void SoftwareQueuePair::note_in_batch(std::uint64_t work) {
 /// other peers stay in the batch.
 void SoftwareQueuePair::drop_oldest_from_batch() {
   if (batch_filling_ == fabric_.batch_.filling() && first_in_batch_ <= posted_.head())
-    fabric_.batch_.drop(connected_->transmit, posted_.front().bytes);
+    fabric_.batch_.drop_oldest(connected_->transmit, posted_.front().bytes);
 }
 
 std::size_t SoftwareQueuePair::poll_completions(std::span<Completion> out) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace rdmc::fabric {
 namespace {
@@ -16,11 +17,31 @@ std::uint32_t icrc_of(const roce::TxPacket& packet, std::uint16_t identification
                : icrc.compute(identification, bytes, header, packet.payload, packet.pad_bytes);
 }
 
+bool refers(const iovec& piece, std::span<const std::byte> memory) {
+  const auto* const begin = static_cast<const std::byte*>(piece.iov_base);
+  return begin < memory.data() + memory.size() && memory.data() < begin + piece.iov_len;
+}
+
 bool refers(const port::TxTrain& train, std::span<const std::byte> memory) {
-  return std::ranges::any_of(train.pieces, [memory](const iovec& piece) {
-    const auto* const begin = static_cast<const std::byte*>(piece.iov_base);
-    return begin < memory.data() + memory.size() && memory.data() < begin + piece.iov_len;
-  });
+  return std::ranges::any_of(train.pieces, [memory](const iovec& piece) { return refers(piece, memory); });
+}
+
+/// Removes the packets up to the last one that refers to `memory`. The pieces of a packet follow each other.
+void cut_beginning(port::TxTrain& train, std::span<const std::byte> memory) {
+  std::size_t bytes = 0, cut_bytes = 0, cut_pieces = 0;
+  bool refers_to_it = false;
+  for (std::size_t i = 0; i < train.pieces.size(); ++i) {
+    bytes += train.pieces[i].iov_len;
+    refers_to_it = refers_to_it || refers(train.pieces[i], memory);
+    if (bytes % train.segment_bytes != 0 && bytes != train.total_bytes) continue;
+    // The packet ends here.
+    if (std::exchange(refers_to_it, false)) {
+      cut_bytes = bytes;
+      cut_pieces = i + 1;
+    }
+  }
+  train.pieces = train.pieces.subspan(cut_pieces);
+  train.total_bytes -= static_cast<std::uint32_t>(cut_bytes);
 }
 
 }  // namespace
@@ -126,9 +147,10 @@ void TransmitBatch::drop(std::span<const std::byte> memory) {
   drop_if([memory](const port::TxTrain& train, const TransmitPath&) { return refers(train, memory); });
 }
 
-void TransmitBatch::drop(const TransmitPath& path, std::span<const std::byte> memory) {
-  drop_if([&](const port::TxTrain& train, const TransmitPath& of) {
-    return &of == &path && refers(train, memory);
+void TransmitBatch::drop_oldest(const TransmitPath& path, std::span<const std::byte> memory) {
+  drop_if([&](port::TxTrain& train, const TransmitPath& of) {
+    if (&of == &path) cut_beginning(train, memory);
+    return train.total_bytes == 0;
   });
 }
 

@@ -55,12 +55,15 @@ class TransmitBatch {
   void seal(std::size_t count, const TransmitPath& path, const port::PortInfo& port,
             const ArrivedChecksums& arrived);
 
-  /// These three functions drop unsent trains: all trains of one connection, all trains that refer to
-  /// `memory`, or the trains of one connection that refer to `memory`. For the connection, the dropped
-  /// packets count as lost. `path` must be the object that was passed to seal().
+  /// These two functions drop unsent trains: all trains of one connection, or all trains that refer to
+  /// `memory`. For the connection, the dropped packets count as lost. `path` must be the object that was
+  /// passed to seal().
   void drop(const TransmitPath& path);
   void drop(std::span<const std::byte> memory);
-  void drop(const TransmitPath& path, std::span<const std::byte> memory);
+  /// Drops the packets of one connection that refer to `memory`, which belongs to its oldest work request.
+  /// These are the first packets of their trains. The packets after them stay: the connection would wait for
+  /// a timeout if they were lost. With identification_counts_up, a receiver that sees IP headers drops them.
+  void drop_oldest(const TransmitPath& path, std::span<const std::byte> memory);
 
   /// Passes the unsent trains to the port. Returns false if the port had no space for all of them.
   bool send(port::Port& port);
