@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BCAST, BcastCase, ExitCode, listens, processes_marked, wait_until
+from harness import BCAST, BcastCase, EndedBefore, ExitCode, listens, processes_marked, wait_until
 
 MIB = 1 << 20
 SIZE = 32 * MIB
@@ -40,10 +40,16 @@ ATTEMPTS = 5
 class Receivers(BcastCase):
     def strike(self, number, moment, *options, count=4, or_end=False):
         """Runs a transfer in which agent 1 gets the signal `number`. Returns (source, agents, the ended transfer)."""
-        agents = self.agents(count)
-        source = self.file(SIZE)
-        transfer = self.start(source, "copy", "--limit-rate", RATE, *options, to=agents)
-        transfer.wait_for_bytes(int(SIZE * moment), or_end)
+        for attempt in range(ATTEMPTS):
+            agents = self.agents(count)
+            source = self.file(SIZE)
+            transfer = self.start(source, "copy", "--limit-rate", RATE, *options, to=agents)
+            try:
+                transfer.wait_for_bytes(int(SIZE * moment), or_end)
+                break
+            except EndedBefore:
+                if attempt == ATTEMPTS - 1:
+                    raise
         agents[1].signal(number)
         struck = time.monotonic()
         transfer.wait()

@@ -214,12 +214,18 @@ class Disk(unittest.TestCase):
         except kv_service.ReplyError:
             return None
 
+    def unmount(self, folder):
+        """A child process of a server that was killed may have files open for a moment."""
+        def is_unmounted():
+            return subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode == 0
+        wait_until(is_unmounted, f"{folder} is not busy any more", 60)
+
     def full_disk(self):
         """A small file system of its own, with a file that takes most of it."""
         folder = pathlib.Path(self.folder) / "small"
         folder.mkdir()
         lab.run("mount", "-t", "tmpfs", "-o", f"size={24 * MIB}", "tmpfs", str(folder))
-        self.addCleanup(lab.run, "umount", str(folder))
+        self.addCleanup(self.unmount, folder)
         (folder / "hog").write_bytes(bytes(8 * MIB))
         return folder
 
