@@ -164,8 +164,8 @@ CriticalPath path_of_steps(Algorithm algorithm, const MessageShape& message, std
       if (message.racks.all().size() > 1) return path_through_sites(message, block_bytes, path);
       [[fallthrough]];
     case Algorithm::two_trees:
-      return pipelined(fill_of(2 * depth - 2, blocks, path.drift_of_trees),
-                       blocks == 1 ? hops_of(message.members, 1, false) : depth, message.bytes, block_bytes);
+      return pipelined(fill_of(2 * depth - 2, blocks, path.drift_of_trees), depth, message.bytes,
+                       block_bytes);
     case Algorithm::circulant:
       return pipelined(longer_fill_of(depth - 1, blocks, path.drift), hops_of(message.members, blocks, false),
                        message.bytes, block_bytes);
