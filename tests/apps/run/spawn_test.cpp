@@ -1,4 +1,4 @@
-// What rdmc_run knows about its processes.
+// The functions with which rdmc_run starts and watches processes.
 #include <sys/wait.h>
 #include <unistd.h>
 
