@@ -47,7 +47,7 @@ inline constexpr std::uint32_t kBurstBytes = 64 << 10;
 /// kMaxReorderPackets.
 inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
 
-/// The retransmission timer is that of RFC 6298. It is within [minimum, ConnectionConfig::ack_timeout] and
+/// The retransmission timer is that of RFC 6298. It is within [minimum, Requester::longest_timeout()] and
 /// doubles from each expiry to the next. A peer is given up after (retry_limit + 1) ack timeouts of silence,
 /// whatever the number of expiries in this time: 8 x 67 ms = 536 ms by default. So a dead host is detected in
 /// well under a second, and a process that gets no CPU for 300 ms is not given up.

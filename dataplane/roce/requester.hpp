@@ -154,6 +154,7 @@ class Requester {
   Duration least_timeout() const;
   Duration timeout() const;
   Duration patience() const;
+  Duration longest_timeout() const;
 
   // The list of packets in flight.
   void append_in_flight(Index i);

@@ -85,6 +85,15 @@ Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
 
+/// The longest timeout. It is the ack timeout on paths whose answers arrive sooner than that. A path may be
+/// longer, or its queues may be. If the timeout were limited to the ack timeout there, each packet would be
+/// sent again before its answer can arrive, and no answer would measure the round trip. But at least four
+/// timeouts fit into patience().
+Duration Requester::longest_timeout() const {
+  const Duration quarter = patience() / 4;
+  return std::max(config_.ack_timeout, rtt_.measured() ? std::min(rtt_.timeout({}) * 2, quarter) : quarter);
+}
+
 /// The least timeout. A probe costs only one packet, so the timeout before a probe may be short. But a probe
 /// of a READ requests all responses again, so the timeout before such a probe must be long. On a slow link,
 /// packets in flight take longer, so the timeout is longer.
@@ -100,11 +109,11 @@ Duration Requester::timeout() const {
   const bool may_probe = config_.selective_repeat && requests_.empty();
   const Duration first = may_probe ? kInitialTimeout : kStandardInitialTimeout;
   const Duration least = std::max(rtt_.measured() ? least_timeout() : first, config_.minimum_timeout);
-  // The measured timeout is limited before it is doubled, too, because a host that was frozen for a day
-  // measures a round trip of a day.
-  const Duration measured = std::min(rtt_.measured() ? rtt_.timeout(least) : least, config_.ack_timeout);
-  const Duration doubled = measured * (std::int64_t{1} << std::min(backoff_, 16U));
-  return std::min({doubled, config_.ack_timeout, patience() - silence_});
+  // The usual timeout is limited before it is doubled, too, because a host that was frozen for a day measures
+  // a round trip of a day.
+  const Duration usual = std::min(rtt_.measured() ? rtt_.timeout(least) : least, longest_timeout());
+  const Duration doubled = usual * (std::int64_t{1} << std::min(backoff_, 16U));
+  return std::min({doubled, longest_timeout(), patience() - silence_});
 }
 
 Time Requester::next_deadline() const {

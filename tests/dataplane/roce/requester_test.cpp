@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_dead_peer_is_given_up_after_retry_limit_and_one_timeouts)
     pass(s, milliseconds(2));
     BOOST_TEST((s.connection().cause() == FailureCause::retry_exceeded));
     BOOST_TEST((s.now() - start == milliseconds(537)));  // 8 x 67 ms have passed.
-    BOOST_TEST(s.connection().counters().timeouts >= 7);
+    BOOST_TEST(s.connection().counters().timeouts >= 4);
     CHECK_LINES(s.completions(), "write 1 failed", "write 2 flushed");
   }
 }
@@ -249,8 +249,8 @@ BOOST_AUTO_TEST_CASE(the_configured_timeout_rules_and_nought_means_never) {
   BOOST_TEST(hasty.connection().failed());
 }
 
-BOOST_AUTO_TEST_CASE(a_host_that_was_frozen_for_days_asks_on_at_the_configured_pace) {
-  Script s({.retry_limit = 20});
+BOOST_AUTO_TEST_CASE(a_host_that_was_frozen_for_days_asks_four_times_before_it_gives_up) {
+  Script s({.retry_limit = 19});
   post(s, SendOpcode::send, 1);
   s.out();
   s.wait(seconds(3 * 86'400));
@@ -258,11 +258,15 @@ BOOST_AUTO_TEST_CASE(a_host_that_was_frozen_for_days_asks_on_at_the_configured_p
   s.ack(0);
   post(s, SendOpcode::send, 1);
   s.out();
-  for (int i = 0; i < 18; ++i) {
-    BOOST_REQUIRE((s.connection().next_deadline() == s.now() + milliseconds(67)));
-    s.wait(milliseconds(67));
+  constexpr Duration kQuarter = milliseconds(67) * 20 / 4;
+  for (int i = 0; i < 3; ++i) {
+    BOOST_REQUIRE((s.connection().next_deadline() == s.now() + kQuarter));
+    s.wait(kQuarter);
     CHECK_LINES(s.out(), "send_only 1:1 ask");
   }
+  s.wait(kQuarter);
+  s.out();
+  BOOST_TEST(s.connection().failed());
 }
 
 BOOST_AUTO_TEST_CASE(our_own_pause_is_not_the_peer_s_silence) {
