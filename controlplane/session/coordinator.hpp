@@ -327,6 +327,7 @@ class Coordinator {
   static std::optional<Time> held_up_since(const Member& member, Time now);
   void find_stragglers(Time now);
   void find_far();
+  Duration lag_of_a_straggler() const;
   static bool lacks(const Member& member);
   bool is_worthwhile(std::span<Member* const> found, Time now) const;
 

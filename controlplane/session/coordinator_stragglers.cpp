@@ -28,6 +28,9 @@ constexpr Duration kLookApart = milliseconds(150);
 /// members.
 constexpr Duration kFar = milliseconds(10);
 constexpr int kTimesAsFar = 4;
+/// The number of the longest round-trip times that a lag must last. On a long path a ring also fills because
+/// windows are still small, and because acknowledgements are under way.
+constexpr int kRoundTripsOfLag = 8;
 
 std::size_t most_stragglers(std::ptrdiff_t lacking) {
   const auto all = static_cast<std::size_t>(lacking);
@@ -76,11 +79,12 @@ std::optional<Time> Coordinator::held_up_since(const Member& member, Time now) {
 void Coordinator::find_stragglers(Time now) {
   if (!config_.finds_stragglers || config_.has_slow_uplinks) return;
   if (phase_ != Phase::running || judge_at_ != Time::never()) return;
+  const Duration straggler_after = lag_of_a_straggler();
   std::vector<Member*> found;
   for (const Member& observer : members_) {
     if (!observer.in_epoch) continue;
     for (const ToldLag& lag : observer.lags) {
-      if (lag.over || now - lag.since < config_.timing.straggler_after) continue;
+      if (lag.over || now - lag.since < straggler_after) continue;
       Member* const slow = at(lag.rank);
       if (slow == nullptr || slow->rank == kRootRank || slow->is_straggler || !lacks(*slow)) continue;
       const auto before = held_up_since(*slow, now);
@@ -127,6 +131,15 @@ void Coordinator::find_far() {
   counters_.stragglers += far.size();
 }
 
+/// Returns the time for which a member must delay the ring of another member to be a straggler.
+Duration Coordinator::lag_of_a_straggler() const {
+  Duration longest;
+  for (const Member& member : members_)
+    if (lacks(member) && !member.is_straggler)
+      longest = std::max(longest, member.round_trip.value_or(Duration{}));
+  return std::max(config_.timing.straggler_after, longest * kRoundTripsOfLag);
+}
+
 bool Coordinator::lacks(const Member& member) {
   return member.in_epoch && member.delivery == Delivery::none && !member.complete;
 }
@@ -134,7 +147,7 @@ bool Coordinator::lacks(const Member& member) {
 /// True if a member that is no straggler would lack data for a long time if it continued at its rate in this
 /// epoch.
 bool Coordinator::is_worthwhile(std::span<Member* const> found, Time now) const {
-  const double least = kWorthwhile * config_.timing.straggler_after.seconds();
+  const double least = kWorthwhile * lag_of_a_straggler().seconds();
   return std::ranges::any_of(members_, [&](const Member& member) {
     if (!lacks(member) || member.is_straggler || std::ranges::find(found, &member) != found.end())
       return false;

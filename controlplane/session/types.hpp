@@ -65,7 +65,8 @@ struct Timing {
   Duration job_timeout = seconds(30);
   /// The time in which a member must send its blobs. After that, it has the same time again to become ready.
   Duration form_timeout = seconds(10);
-  /// A member that delays the ring of another member for this time is a straggler.
+  /// A member that delays the ring of another member for this time is a straggler. On long paths it must
+  /// delay the ring for eight round trips, if this is longer.
   Duration straggler_after = milliseconds(300);
   /// A member is lost if others wait for it for this time and it has no excuse. README.md explains the
   /// excuses.

@@ -173,6 +173,17 @@ BOOST_AUTO_TEST_CASE(whoever_is_far_from_the_others_is_a_straggler_from_the_begi
   }
 }
 
+/// On long paths a ring fills while acknowledgements are under way and while windows are still small.
+BOOST_AUTO_TEST_CASE(on_long_paths_a_member_is_a_straggler_only_after_some_round_trips) {
+  Running job(true, std::vector<Duration>(kReceivers, milliseconds(160)));
+  job.lag(3, {5});
+  job.pass(milliseconds(1'200));
+  BOOST_TEST(!job.ended());
+  job.pass(milliseconds(200));
+  BOOST_REQUIRE(job.ended());
+  BOOST_TEST((job.stragglers() == std::set<std::uint32_t>{5}));
+}
+
 BOOST_AUTO_TEST_CASE(a_lag_that_is_over_was_none) {
   Running job;
   for (int i = 0; i < 10; ++i) {
