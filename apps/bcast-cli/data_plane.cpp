@@ -5,14 +5,19 @@
 namespace rdmc::bcast {
 namespace {
 
-/// Sets the retries so that a peer is given up after `give_up_after`, which is retry_limit + 1 ack timeouts.
-/// The ack timeout also limits the time between retransmissions. So a long `give_up_after` leads to more
-/// attempts, not to longer timeouts.
-void set_patience(fabric::QueuePairOptions& options, Duration give_up_after) {
+/// A data link is given up when it is silent for this number of times `suspect_after`. A dead host is found
+/// sooner, by the heartbeats of the control connection. On an overloaded path a data link may lose all
+/// packets for some seconds although both hosts are alive. Only the link of two hosts that cannot reach each
+/// other, but reach the source, waits for this time.
+constexpr int kPatience = 4;
+
+/// Sets the retries. A link is given up after retry_limit + 1 ack timeouts. The ack timeout also limits the
+/// time between retransmissions, so a longer patience leads to more attempts, not to longer timeouts.
+void set_patience(fabric::QueuePairOptions& options, Duration patience) {
   constexpr Duration kAckTimeout = milliseconds(67);
-  const auto tries = std::clamp<std::int64_t>(give_up_after.ns / kAckTimeout.ns, 8, 255);
+  const auto tries = std::clamp<std::int64_t>(patience.ns / kAckTimeout.ns, 8, 255);
   options.retry_limit = static_cast<std::uint8_t>(tries - 1);
-  options.ack_timeout = give_up_after / tries;
+  options.ack_timeout = patience / tries;
 }
 
 }  // namespace
@@ -23,7 +28,7 @@ Result<std::vector<session::PeerBlob>> DataPlane::form(Epoch epoch, Rank rank, c
   rank_ = rank;
   plan_ = plan;
   group::PeersConfig links{.link = {.queue_pair = {.selective_repeat = plan.selective_repeat}}};
-  set_patience(links.link.queue_pair, plan.give_up_after);
+  set_patience(links.link.queue_pair, plan.suspect_after * kPatience);
   peers_ = std::make_unique<group::Peers>(fabric_, links);
   engine_.add(*this);
   group::GroupConfig config{.name = {.epoch = value_of(epoch)},

@@ -32,8 +32,8 @@ struct EpochPlan {
   std::uint64_t message_bytes = 0;
   std::uint32_t writes_in_flight = relay::kDefaultWritesInFlight;
   bool selective_repeat = true;
-  /// A neighbour that acknowledges nothing for this time has failed.
-  Duration give_up_after = milliseconds(536);
+  /// A member that is silent for this time counts as dead. A data link is given up after four times as long.
+  Duration suspect_after = milliseconds(536);
 };
 
 class DataPlane final : private engine::Poller, private group::Observer {

@@ -30,7 +30,7 @@ void Reception::handle(session::FormRequested& request) {
                        .stragglers = parameters->stragglers,
                        .block_bytes = job_.shape.block_size,
                        .message_bytes = VirtualBlocks(job_.shape, parameters->blocks).size(),
-                       .give_up_after = parameters->suspect_after};
+                       .suspect_after = parameters->suspect_after};
   epoch_blocks_ = std::move(parameters->blocks);
   wishes_ = {parameters->algorithm, parameters->suspect_after, racks_of(request.members, parameters->racks)};
   is_source_ = request.rank == session::kRootRank;

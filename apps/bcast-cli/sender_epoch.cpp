@@ -187,7 +187,7 @@ void Sender::form(const session::FormRequested& request) {
                        .stragglers = epoch_stragglers_,
                        .block_bytes = config_.job.shape.block_size,
                        .message_bytes = VirtualBlocks(config_.job.shape, epoch_blocks_).size(),
-                       .give_up_after = config_.wishes.suspect_after};
+                       .suspect_after = config_.wishes.suspect_after};
   data_plane_->form(request.epoch, request.rank, plan, plane_answers().to_form(request.epoch));
 }
 
