@@ -256,7 +256,10 @@ Result<void> Stream::on_stop() {
 
 void Stream::on_lost(int error) {
   must_reset_ = false;
-  fail_with(error);
+  // As with AF_UNIX, a peer that has closed in order may be gone before this side has answered. This is no
+  // error if this side had nothing to send.
+  const bool has_ended = kind_ == ConnectionKind::messages && fin_received_ && send_.empty() && !has_chunk();
+  fail_with(has_ended ? 0 : error);
   outlet_ = nullptr;
 }
 
