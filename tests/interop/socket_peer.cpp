@@ -3,9 +3,11 @@
 // getsockopt must return at this end. Exit status: 0 if all checks passed, 1 if a check failed. The last line
 // of the output then names the failed check.
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -72,8 +74,10 @@ class Peer {
   }
   void ask() const {
     // The group is tested first, and ends before the other sockets begin. RDMA devices send only to UDP port
-    // 4791, so the group and the other sockets cannot use this port at the same time.
+    // 4791, so the group and the other sockets cannot use this port at the same time. A close returns before
+    // the group has given the port back.
     subscribe(connect(RDMC_GROUP, kGroup));
+    if (fabric_ == "udp") wait_for_port();
     stream(connect(SOCK_STREAM, kStream));
     send_in_place(connect(SOCK_STREAM, kZeroCopy));
     messages(connect(SOCK_SEQPACKET, kPackets));
@@ -103,6 +107,18 @@ class Peer {
     Socket socket = open(type);
     must(socket.connect(at(offset)), "connect");
     return socket;
+  }
+  static void wait_for_port() {
+    sockaddr_in any{.sin_family = AF_INET};
+    any.sin_port = htons(4791);
+    for (int tries = 0; tries < 3'000; ++tries) {
+      const int probe = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+      const bool is_free = ::bind(probe, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+      ::close(probe);
+      if (is_free) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    die("the group does not give UDP port 4791 back");
   }
   void check_fabric(const Socket& socket) const {
     char name[32] = "";

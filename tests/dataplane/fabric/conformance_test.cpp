@@ -333,6 +333,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_message_waits_for_its_receive_and_for_no_longer_
     BOOST_REQUIRE(world.queue_pair(1).post_receive({.work_id = 4}));
     BOOST_REQUIRE(world.run_until_completed(0, 2));
     BOOST_REQUIRE(world.run_until_completed(1, 2));
+    for (const std::size_t i : {0U, 1U}) BOOST_TEST(world.queue_pair(i).error_cause() == "");
     BOOST_TEST((receive == bytes));
     BOOST_TEST(world.completions(1)[1].immediate.value_or(0) == 8u);
   }
