@@ -143,6 +143,10 @@ class SoftwareFabric final : public Fabric, private port::ScatterPlanner {
 
   // The maximum number of bytes of payload that leave in one turn. A single train may be larger.
   static constexpr std::size_t kBytesPerTurn = 64 << 10;
+  // A turn ends before that, at the end of a work request, if a work request of another queue pair was posted
+  // before the next one. So small blocks leave in post order, too. But small messages to several peers still
+  // leave in trains: a turn does not end before this number of bytes.
+  static constexpr std::size_t kLeastBytesPerTurn = 12 << 10;
   std::size_t transmit(Time now);
   bool transmit_answers(Time now, std::size_t& sent);
   std::size_t transmit_turn(SoftwareQueuePair& queue_pair, Time now);

@@ -215,6 +215,17 @@ SoftwareQueuePair::Posted* SoftwareQueuePair::next_to_leave() {
   return work ? &posted_[*work] : nullptr;
 }
 
+std::size_t SoftwareQueuePair::packets_before(std::uint64_t post_order) const {
+  const roce::Connection& connection = connected_->connection;
+  std::size_t packets = 1;  // Only responses to the peer's READs may be waiting.
+  for (auto work = connection.next_to_leave(); work && *work != posted_.tail(); ++*work) {
+    const bool is_enough = packets * connected_->path_mtu >= SoftwareFabric::kLeastBytesPerTurn;
+    if (is_enough && posted_[*work].post_order > post_order) break;
+    packets = connection.packets_through(*work);
+  }
+  return packets;
+}
+
 void SoftwareQueuePair::note_in_batch(std::uint64_t work) {
   const std::uint64_t filling = fabric_.batch_.filling();
   first_in_batch_ = batch_filling_ == filling ? std::min(first_in_batch_, work) : work;

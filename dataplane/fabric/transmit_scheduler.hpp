@@ -46,6 +46,10 @@ class TransmitScheduler {
   void make_ready(Slot slot, std::optional<std::uint64_t> post_order);
   /// Removes and returns the ready queue pair with the lowest post order; nullopt if there is none.
   std::optional<Slot> take_ready();
+  /// The lowest post order of all ready queue pairs; nullopt if there is none.
+  std::optional<std::uint64_t> lowest_ready() const {
+    return ready_.empty() ? std::nullopt : std::optional(ready_.front().post_order);
+  }
   /// Called when the queue pair has sent `bytes` bytes, and the work request with this post order is the next
   /// one that it sends. Returns the new post order of this work request. It is the same as before, unless the
   /// work request has now sent kTurnBytes.

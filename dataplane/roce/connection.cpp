@@ -135,6 +135,10 @@ std::optional<std::uint64_t> Connection::next_to_leave() const {
   return impl_->requester.next_to_leave();
 }
 
+std::size_t Connection::packets_through(std::uint64_t work) const {
+  return impl_->requester.packets_through(work);
+}
+
 bool Connection::has_answer() const {
   return impl_->responder.has_answer();
 }

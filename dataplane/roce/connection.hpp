@@ -223,6 +223,10 @@ class Connection {
   /// Returns the index, counted from 0, of the posted work request whose packet leaves next. Returns nullopt
   /// if no packet waits, or while responses to the peer's READ are being sent.
   std::optional<std::uint64_t> next_to_leave() const;
+  /// Returns the number of packets that must leave until this work request has been sent as a whole. This
+  /// includes all packets that are to be sent again. A READ or an atomic may need fewer packets.
+  /// Precondition: the work request has been posted and has not completed.
+  std::size_t packets_through(std::uint64_t work) const;
   /// True if an acknowledgement is due at once.
   bool has_answer() const;
   bool poll_completion(WorkCompletion& out);

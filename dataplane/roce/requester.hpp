@@ -43,6 +43,8 @@ class Requester {
   /// Returns the index, counted from 0, of the posted work request whose packet leaves next. Returns nullopt
   /// if no packet waits.
   std::optional<std::uint64_t> next_to_leave() const;
+  /// See Connection::packets_through().
+  std::size_t packets_through(std::uint64_t work) const;
 
   /// Handles an acknowledge or x_acknowledge. A result other than `none` is the reason to fail the
   /// connection.

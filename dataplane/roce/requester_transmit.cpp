@@ -48,6 +48,11 @@ std::optional<std::uint64_t> Requester::next_to_leave() const {
   return std::nullopt;
 }
 
+std::size_t Requester::packets_through(std::uint64_t work) const {
+  const Sequence end = works_[work].first + works_[work].packets;
+  return lost_count_ + static_cast<std::size_t>(std::max<Sequence>(end - next_, 0));
+}
+
 std::size_t Requester::transmit(Time now, std::span<TxPacket> out, const Egress& egress) {
   if (resume_) {
     if (now < *resume_) return 0;

@@ -68,8 +68,14 @@ struct Scan {
   std::map<Slot, std::uint64_t> ready;
   std::map<Slot, Time> deadlines;
 
+  std::map<Slot, std::uint64_t>::const_iterator first_ready() const {
+    return std::ranges::min_element(ready, {}, [](const auto& one) { return one.second; });
+  }
+  std::optional<std::uint64_t> lowest_ready() const {
+    return ready.empty() ? std::nullopt : std::optional(first_ready()->second);
+  }
   std::optional<Slot> take_ready() {
-    const auto first = std::ranges::min_element(ready, {}, [](const auto& one) { return one.second; });
+    const auto first = first_ready();
     if (first == ready.end()) return std::nullopt;
     const Slot slot = first->first;
     ready.erase(first);
@@ -140,6 +146,7 @@ BOOST_AUTO_TEST_CASE(any_program_of_calls_finds_what_a_scan_of_all_queue_pairs_w
       RC_ASSERT(marked.size() == scan.marked.size());
       RC_ASSERT(std::set<Slot>(marked.begin(), marked.end()) == scan.marked);
       RC_ASSERT(scheduler.is_idle() == (scan.marked.empty() && scan.ready.empty()));
+      RC_ASSERT(scheduler.lowest_ready() == scan.lowest_ready());
       RC_ASSERT(scheduler.earliest_deadline() == scan.earliest());
       const auto due = scheduler.due(time);
       RC_ASSERT(due.size() == scan.due(time).size());
