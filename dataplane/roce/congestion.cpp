@@ -32,9 +32,14 @@ Duration Congestion::target() const {
 // If a flow starts while other flows have a queue, it measures this queue as a part of the path's length. So
 // a flow may steer to the least round trip plus a whole target only while its window opens, and only on a
 // path that is longer than such a queue.
+//
+// If full packets take longer than small ones, the path has slow links, and a queue of a single packet takes
+// as long as this difference. So the margin is at least the difference.
 Duration Congestion::aim_on(const RoundTrip& path) const {
   if (slow_start_ && path.least() >= std::max(kPatientStart, link_time())) return path.least() + target();
-  return std::max(target(), path.least() + std::max(kPathMargin, path.least() / kPathMarginShare));
+  const Duration full = path.least_of_full();
+  const Duration packet = std::min(full - path.least(), kMostPathMargin);
+  return std::max(target(), full + std::max({kPathMargin, full / kPathMarginShare, packet}));
 }
 
 void Congestion::on_acknowledge(std::optional<Duration> rtt, const RoundTrip& path, std::uint32_t bytes,

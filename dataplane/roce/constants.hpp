@@ -97,6 +97,10 @@ inline constexpr Duration kPathMargin = microseconds(200);
 /// The margin is at least this fraction (1/16) of the least round trip. The reason is that on a path of 40
 /// ms, a single burst of the flow itself makes a queue of more than 200 µs.
 inline constexpr std::int64_t kPathMarginShare = 16;
+/// The margin is also at least the time by which full packets take longer than small ones, but this time
+/// counts only up to this value, because it may contain a queue. The value is the time of a packet of 9000
+/// bytes on two links of 100 Mb/s.
+inline constexpr Duration kMostPathMargin = microseconds(1500);
 /// If the least round trip is at least this time, a window may open until the round trip is longer by a whole
 /// target. The reason is that several sources may send to one receiver. Their first windows then make a queue
 /// that is longer than the margins above, and that soon disappears. A second condition is that the least

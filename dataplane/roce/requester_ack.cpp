@@ -91,7 +91,7 @@ std::optional<Duration> Requester::round_trip(const Packet& packet, Sequence cum
   if (newest.transmissions != 1) return std::nullopt;
   const Duration whole = now - newest.sent_at;
   const Duration path = selective ? whole - nanoseconds(packet.x_ack.delay_ns) : whole;
-  rtt_.sample(whole, std::max(path, nanoseconds(1)), now);
+  rtt_.sample(whole, std::max(path, nanoseconds(1)), newest.charge * 2 >= config_.path_mtu, now);
   const Duration network = std::max(path - nanoseconds(newest.egress_ns), nanoseconds(1));
   if (!selective) return network;
   // The time in queues on the path back is subtracted, because a smaller window of this connection would not

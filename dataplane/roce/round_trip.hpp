@@ -11,42 +11,63 @@
 
 namespace rdmc::roce {
 
+/// The smallest value of the present and the previous period.
+class RecentLeast {
+ public:
+  void add(Duration value, Time now) {
+    if (!has_value_ || now - period_start_ >= kLeastRoundTripPeriod) {
+      before_ = has_value_ ? present_ : value;
+      present_ = value;
+      period_start_ = now;
+      has_value_ = true;
+    }
+    present_ = std::min(present_, value);
+  }
+  bool has_value() const { return has_value_; }
+  /// Precondition: has_value().
+  Duration value() const { return std::min(present_, before_); }
+
+ private:
+  bool has_value_ = false;
+  Duration present_, before_;
+  Time period_start_;
+};
+
 class RoundTrip {
  public:
   /// `whole` is the time from a packet's transmission to its answer. `path` is the same time without the wait
-  /// of the answer in the peer's host.
-  void sample(Duration whole, Duration path, Time now) {
+  /// of the answer in the peer's host. `is_full` is true if the packet has at least half of the path MTU.
+  void sample(Duration whole, Duration path, bool is_full, Time now) {
+    least_.add(path, now);
+    if (is_full) least_of_full_.add(path, now);
     if (!measured_) {
       measured_ = true;
       smoothed_ = whole;
-      least_ = least_before_ = path;
       variation_ = whole / 2;
-      period_start_ = now;
       return;
     }
     const Duration error = whole - smoothed_;
     variation_ = variation_ + (Duration{error.ns < 0 ? -error.ns : error.ns} - variation_) / 4;
     smoothed_ = smoothed_ + error / 8;
-    if (now - period_start_ >= kLeastRoundTripPeriod) {
-      period_start_ = now;
-      least_before_ = std::exchange(least_, path);
-    }
-    least_ = std::min(least_, path);
   }
 
   bool measured() const { return measured_; }
   /// The smoothed value of `whole`.
   Duration smoothed() const { return smoothed_; }
-  /// The smallest `path` of the present and the previous period. It includes no time in queues if at least
-  /// one packet and its answer waited in no queue.
-  Duration least() const { return std::min(least_, least_before_); }
+  /// The smallest `path` of the present and the previous period, or 0 before the first sample. It includes no
+  /// time in queues if at least one packet and its answer waited in no queue.
+  Duration least() const { return least_.has_value() ? least_.value() : Duration{}; }
+  /// The same of full packets only. On a slow link they take longer than small ones.
+  Duration least_of_full() const {
+    return least_of_full_.has_value() ? std::max(least_of_full_.value(), least()) : least();
+  }
   /// Returns the timeout, which is at least `minimum`. Precondition: measured().
   Duration timeout(Duration minimum) const { return std::max(minimum, smoothed_ + variation_ * 4); }
 
  private:
   bool measured_ = false;
-  Duration smoothed_, variation_, least_, least_before_;
-  Time period_start_;
+  Duration smoothed_, variation_;
+  RecentLeast least_, least_of_full_;
 };
 
 /// The time that packets wait in queues in one direction. It is computed from the time at which a packet

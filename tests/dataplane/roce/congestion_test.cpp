@@ -17,7 +17,7 @@ In marked(int psn) {
 struct Controlled {
   void round() {
     now = now + kRoundTrip;
-    path.sample(kRoundTrip, kRoundTrip, now);
+    path.sample(kRoundTrip, kRoundTrip, true, now);
     for (int i = 0; i < 2; ++i) congestion.on_acknowledge(kRoundTrip, path, 1024, false, now);
   }
   static constexpr Duration kRoundTrip = microseconds(100);
@@ -217,10 +217,10 @@ std::uint32_t opened_window(Duration least, Duration queue, std::uint64_t link =
   congestion.set_link(link);
   RoundTrip path;
   Time now = Time{} + seconds(1);
-  path.sample(least, least, now);
+  path.sample(least, least, true, now);
   for (int round = 0; round < 8; ++round) {
     now = now + least + queue;
-    path.sample(least + queue, least + queue, now);
+    path.sample(least + queue, least + queue, true, now);
     const std::uint32_t half = congestion.window() / 2;
     for (int i = 0; i < 2; ++i) congestion.on_acknowledge(least + queue, path, half, true, now);
   }
@@ -241,6 +241,27 @@ BOOST_AUTO_TEST_CASE(on_a_path_of_some_length_a_window_opens_through_a_queue_sho
   constexpr std::uint64_t kGigabit = 125'000'000;
   BOOST_TEST(opened_window(milliseconds(4), kTargetDelay, kGigabit) < 1U << 20);
   BOOST_TEST(opened_window(milliseconds(5), kTargetDelay, kGigabit) > 16U << 20);
+}
+
+/// Two hosts send to a third one over links of 134 Mb/s, with packets of 9000 bytes and a path of 1.9 ms. A
+/// packet takes 0.5 ms on each link. The first message of a connection is small. An earlier version steered
+/// to 3 ms, which is less than what two full packets take without a queue, so the window shrank to two
+/// packets.
+BOOST_AUTO_TEST_CASE(full_packets_on_a_slow_link_may_take_longer_than_a_small_first_message) {
+  constexpr std::uint32_t kPacket = 8928;
+  Congestion congestion(
+      {.enabled = true, .selective_repeat = true, .path_mtu = kPacket, .window_bytes = 1 << 20});
+  RoundTrip path;
+  Time now = Time{} + seconds(1);
+  path.sample(microseconds(1963), microseconds(1963), false, now);
+  for (int round = 0; round < 200; ++round) {
+    for (const Duration rtt : {microseconds(3450), microseconds(round % 20 == 0 ? 2950 : 3900)}) {
+      now = now + milliseconds(2);
+      path.sample(rtt, rtt, true, now);
+      congestion.on_acknowledge(rtt, path, kPacket, true, now);
+    }
+  }
+  BOOST_TEST(congestion.window() > 4 * kPacket);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
