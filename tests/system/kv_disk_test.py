@@ -89,7 +89,10 @@ class Disk(unittest.TestCase):
             for server in servers:
                 server.start()
                 time.sleep(chosen.choice((0.0, 0.1)))
-            wait_until(lambda: self.answered(clients) > before, "the service goes on")
+            try:
+                wait_until(lambda: self.answered(clients) > before, "the service goes on")
+            except AssertionError as late:
+                raise AssertionError(f"{late}; the servers' log:\n{service.complaints()[-3000:]}") from late
             if wipes or death % 4 == 0:
                 service.wait_until_whole()
                 self.set_for_all(service, "CONFIG", "SET", "auto-aof-rewrite-min-size", "20000")

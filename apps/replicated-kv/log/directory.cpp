@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "apps/replicated-kv/log/forked_child.hpp"
+
 namespace rdmc::kv {
 
 namespace {
@@ -63,9 +65,10 @@ Result<Directory> Directory::open(const std::string& path) {
   if (!directory) return fail_errno(path, errno);
   Descriptor lock(::openat(directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly));
   if (!lock) return fail_errno(path + "/lock", errno);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return errno == EWOULDBLOCK ? fail(Errc::already_exists, path + " is in use by another server")
-                                : fail_errno(path + "/lock", errno);
+  const auto take = [&] { return ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno; };
+  if (const int error = outlast_child(EWOULDBLOCK, take); error != 0)
+    return error == EWOULDBLOCK ? fail(Errc::already_exists, path + " is in use by another server")
+                                : fail_errno(path + "/lock", error);
   return Directory(path, std::move(directory), std::move(lock));
 }
 

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <exception>
+#include <thread>
 
 namespace rdmc::kv {
 
@@ -61,6 +63,16 @@ void ForkedChild::stop() {
   }
   pid_ = 0;
   child_.reset();
+}
+
+int outlast_child(int busy, const std::function<int()>& attempt) {
+  constexpr int kAttempts = 300;
+  int error = attempt();
+  for (int i = 1; i < kAttempts && error == busy; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    error = attempt();
+  }
+  return error;
 }
 
 }  // namespace rdmc::kv

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "apps/replicated-kv/log/forked_child.hpp"
 #include "apps/replicated-kv/server/socket_address.hpp"
 
 namespace rdmc::kv {
@@ -51,9 +52,12 @@ Result<ClientSockets::Listener> ClientSockets::open(const Address& address, int 
   ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_storage storage;
   socklen_t size = to_socket_address(address, storage);
-  if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&storage), size) != 0 ||
-      ::listen(listener.get(), kBacklog) != 0)
-    return fail_errno("cannot listen on " + to_string(address), errno);
+  const auto bind = [&] {
+    return ::bind(listener.get(), reinterpret_cast<sockaddr*>(&storage), size) == 0 ? 0 : errno;
+  };
+  const int bound = outlast_child(EADDRINUSE, bind);
+  if (bound != 0 || ::listen(listener.get(), kBacklog) != 0)
+    return fail_errno("cannot listen on " + to_string(address), bound != 0 ? bound : errno);
   size = sizeof(storage);
   ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&storage), &size);
   epoll_event event{.events = EPOLLIN, .data = {.u64 = key}};

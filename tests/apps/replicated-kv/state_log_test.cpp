@@ -3,8 +3,11 @@
 #include <boost/test/unit_test.hpp>
 
 #include <fstream>
+#include <optional>
 #include <random>
+#include <thread>
 
+#include "apps/replicated-kv/log/directory.hpp"
 #include "tests/apps/replicated-kv/logging_server.hpp"
 #include "tests/sampled.hpp"
 
@@ -159,6 +162,21 @@ BOOST_AUTO_TEST_CASE(a_damaged_log_is_refused_by_name_and_offset) {
   BOOST_REQUIRE(!refused);
   BOOST_TEST((refused.error().code == Errc::corrupt));
   BOOST_TEST(refused.error().what.ends_with("state/log-1: damaged at offset 64"));
+}
+
+/// The server was killed, and its child has not got CPU yet.
+BOOST_AUTO_TEST_CASE(a_lock_that_is_given_up_soon_is_waited_for_and_another_one_is_an_error) {
+  const Folder folder;
+  const std::string path = folder / "state";
+  auto held = std::optional(Directory::open(path).value());
+  const auto refused = Directory::open(path);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().code == Errc::already_exists));
+  const std::jthread child([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    held.reset();
+  });
+  BOOST_TEST(Directory::open(path).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
