@@ -215,15 +215,15 @@ SoftwareQueuePair::Posted* SoftwareQueuePair::next_to_leave() {
   return work ? &posted_[*work] : nullptr;
 }
 
-std::size_t SoftwareQueuePair::packets_before(std::uint64_t post_order) const {
+std::size_t SoftwareQueuePair::packets_before(std::uint64_t post_order, std::size_t most) const {
   const roce::Connection& connection = connected_->connection;
-  std::size_t packets = 1;  // Only responses to the peer's READs may be waiting.
-  for (auto work = connection.next_to_leave(); work && *work != posted_.tail(); ++*work) {
-    const bool is_enough = packets * connected_->path_mtu >= SoftwareFabric::kLeastBytesPerTurn;
-    if (is_enough && posted_[*work].post_order > post_order) break;
+  std::size_t packets = 1, bytes = 0;  // One packet if only responses to the peer's READs are waiting.
+  for (auto work = connection.next_to_leave(); work && *work != posted_.tail() && packets < most; ++*work) {
+    if (bytes >= SoftwareFabric::kLeastBytesPerTurn && posted_[*work].post_order > post_order) break;
     packets = connection.packets_through(*work);
+    bytes += posted_[*work].bytes.size();
   }
-  return packets;
+  return std::min(packets, most);
 }
 
 void SoftwareQueuePair::note_in_batch(std::uint64_t work) {

@@ -91,9 +91,9 @@ class SoftwareQueuePair final : public QueuePair {
   /// to the peer's READs wait.
   Posted* next_to_leave();
 
-  /// Returns the number of packets that leave in this turn if a work request with this post order waits at
-  /// another queue pair. See SoftwareFabric::kLeastBytesPerTurn.
-  std::size_t packets_before(std::uint64_t post_order) const;
+  /// Returns the number of packets that leave in this turn, at least 1 and at most `most`, if a work request
+  /// with this post order waits at another queue pair. See SoftwareFabric::kLeastBytesPerTurn.
+  std::size_t packets_before(std::uint64_t post_order, std::size_t most) const;
 
   /// Called when packets of this work request, and perhaps of later ones, are about to be added to the batch.
   void note_in_batch(std::uint64_t work);

@@ -68,7 +68,7 @@ std::size_t SoftwareFabric::transmit_turn(SoftwareQueuePair& queue_pair, Time no
   const std::size_t packets = std::min(kPacketsPerTurn, kBytesPerTurn / connected.path_mtu);
   auto space = batch_.space(std::max<std::size_t>(packets / train, 1) * train);
   if (const auto other = scheduler_.lowest_ready())
-    space = space.first(std::min(queue_pair.packets_before(*other), space.size()));
+    space = space.first(queue_pair.packets_before(*other, space.size()));
   // If the packets include READ responses, the first work request among them is not known. The oldest work
   // request is then assumed to be the first.
   queue_pair.note_in_batch(connected.connection.next_to_leave().value_or(queue_pair.posted_.head()));

@@ -124,6 +124,19 @@ BOOST_AUTO_TEST_CASE(works_leave_whole_and_in_the_order_in_which_they_were_poste
   }
 }
 
+BOOST_AUTO_TEST_CASE(small_messages_to_several_peers_leave_in_trains) {
+  Cable cable;
+  std::array<std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>>, 2> pairs;
+  for (auto& pair : pairs) pair = cable.connect();
+  std::vector<std::byte> target(100), message(100);
+  const auto region = *cable.b.fabric.register_memory(target);
+  for (int i = 0; i < 8; ++i)
+    for (const auto& pair : pairs)
+      BOOST_REQUIRE(pair.first->post_write({.bytes = message, .remote_key = region->remote_key()}));
+  cable.turn();
+  BOOST_TEST(cable.a.port.sent.size() <= 4u);  // Up to two trains to each peer.
+}
+
 BOOST_AUTO_TEST_CASE(trains_go_to_whoever_takes_them_and_datagrams_one_by_one_to_others) {
   for (const bool loses_trains : {false, true}) {
     Cable cable({}, {.loses_uncut_trains = loses_trains});
