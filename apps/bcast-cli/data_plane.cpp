@@ -7,12 +7,12 @@ namespace {
 
 /// A data link is given up when it is silent for this number of times `suspect_after`. A dead host is found
 /// sooner, by the heartbeats of the control connection. On an overloaded path a data link may lose all
-/// packets for some seconds although both hosts are alive. Only the link of two hosts that cannot reach each
-/// other, but reach the source, waits for this time.
+/// packets for some seconds although both hosts are alive. Only a broken path between two living hosts is
+/// found later than a dead host.
 constexpr int kPatience = 4;
 
-/// Sets the retries. A link is given up after retry_limit + 1 ack timeouts. The ack timeout also limits the
-/// time between retransmissions, so a longer patience leads to more attempts, not to longer timeouts.
+/// Sets the retries. A link is given up after retry_limit + 1 ack timeouts. There are at most 255 of them, so
+/// the ack timeout is about 67 ms unless `patience` is longer than 17 s.
 void set_patience(fabric::QueuePairOptions& options, Duration patience) {
   constexpr Duration kAckTimeout = milliseconds(67);
   const auto tries = std::clamp<std::int64_t>(patience.ns / kAckTimeout.ns, 8, 255);

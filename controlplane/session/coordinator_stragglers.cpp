@@ -16,8 +16,8 @@ constexpr std::size_t kMembersPerStraggler = 4;
 /// If at least this number of members lack data, one of them can be a straggler, whatever
 /// kMembersPerStraggler allows.
 constexpr std::size_t kLeastLacking = 3;
-/// A new epoch is worthwhile if another member would otherwise lack data for this multiple of
-/// `straggler_after`.
+/// /// A new epoch is worthwhile if another member would otherwise lack data for this multiple of
+/// lag_of_a_straggler().
 constexpr int kWorthwhile = 2;
 /// A lag that is withdrawn and reported again within this time counts as one lag without an interruption.
 constexpr Duration kLagPause = milliseconds(200);
@@ -28,9 +28,10 @@ constexpr Duration kLookApart = milliseconds(150);
 /// members.
 constexpr Duration kFar = milliseconds(10);
 constexpr int kTimesAsFar = 4;
-/// The number of the longest round-trip times that a lag must last. On a long path a ring also fills because
-/// windows are still small, and because acknowledgements are under way.
+/// /// On long paths, a lag must last for this number of round trips, but not longer than kMostLag. There, a
+/// ring also fills because windows are still small, and because acknowledgements are under way.
 constexpr int kRoundTripsOfLag = 8;
+constexpr Duration kMostLag = seconds(3);
 
 std::size_t most_stragglers(std::ptrdiff_t lacking) {
   const auto all = static_cast<std::size_t>(lacking);
@@ -137,7 +138,7 @@ Duration Coordinator::lag_of_a_straggler() const {
   for (const Member& member : members_)
     if (lacks(member) && !member.is_straggler)
       longest = std::max(longest, member.round_trip.value_or(Duration{}));
-  return std::max(config_.timing.straggler_after, longest * kRoundTripsOfLag);
+  return std::max(config_.timing.straggler_after, std::min(longest * kRoundTripsOfLag, kMostLag));
 }
 
 bool Coordinator::lacks(const Member& member) {

@@ -217,11 +217,13 @@ SoftwareQueuePair::Posted* SoftwareQueuePair::next_to_leave() {
 
 std::size_t SoftwareQueuePair::packets_before(std::uint64_t post_order, std::size_t most) const {
   const roce::Connection& connection = connected_->connection;
-  std::size_t packets = 1, bytes = 0;  // One packet if only responses to the peer's READs are waiting.
-  for (auto work = connection.next_to_leave(); work && *work != posted_.tail() && packets < most; ++*work) {
-    if (bytes >= SoftwareFabric::kLeastBytesPerTurn && posted_[*work].post_order > post_order) break;
-    packets = connection.packets_through(*work);
-    bytes += posted_[*work].bytes.size();
+  const auto next = connection.next_to_leave();
+  if (!next) return most;  // Responses to the peer's READs are waiting.
+  std::size_t packets = 1, bytes = 0;
+  for (std::uint64_t work = *next; work != posted_.tail() && packets < most; ++work) {
+    if (bytes >= SoftwareFabric::kLeastBytesPerTurn && posted_[work].post_order > post_order) break;
+    packets = connection.packets_through(work);
+    bytes += posted_[work].bytes.size();
   }
   return std::min(packets, most);
 }

@@ -92,7 +92,8 @@ class SoftwareQueuePair final : public QueuePair {
   Posted* next_to_leave();
 
   /// Returns the number of packets that leave in this turn, at least 1 and at most `most`, if a work request
-  /// with this post order waits at another queue pair. See SoftwareFabric::kLeastBytesPerTurn.
+  /// with this post order waits at another queue pair. It is `most` if responses to the peer's READs wait,
+  /// because they have no post order. See SoftwareFabric::kLeastBytesPerTurn.
   std::size_t packets_before(std::uint64_t post_order, std::size_t most) const;
 
   /// Called when packets of this work request, and perhaps of later ones, are about to be added to the batch.

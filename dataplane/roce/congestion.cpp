@@ -33,12 +33,13 @@ Duration Congestion::target() const {
 // a flow may steer to the least round trip plus a whole target only while its window opens, and only on a
 // path that is longer than such a queue.
 //
-// If full packets take longer than small ones, the path has slow links, and a queue of a single packet takes
-// as long as this difference. So the margin is at least the difference.
+// // If full packets take longer than small ones, the path probably has slow links. Then a queue of a single
+// packet takes as long as this difference, so the margin is at least the difference. But full packets may
+// also have waited in a queue, so the difference counts only up to kMostPathMargin.
 Duration Congestion::aim_on(const RoundTrip& path) const {
   if (slow_start_ && path.least() >= std::max(kPatientStart, link_time())) return path.least() + target();
-  const Duration full = path.least_of_full();
-  const Duration packet = std::min(full - path.least(), kMostPathMargin);
+  const Duration packet = std::min(path.least_of_full() - path.least(), kMostPathMargin);
+  const Duration full = path.least() + packet;
   return std::max(target(), full + std::max({kPathMargin, full / kPathMarginShare, packet}));
 }
 

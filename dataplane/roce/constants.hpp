@@ -47,6 +47,10 @@ inline constexpr std::uint32_t kBurstBytes = 64 << 10;
 /// kMaxReorderPackets.
 inline constexpr std::int64_t kReorderPackets = 3, kMaxReorderPackets = 64;
 
+/// The longest timeout on a path whose answers take longer than the ack timeout. It is limited because a host
+/// that was stopped for a moment measures a long round trip.
+inline constexpr Duration kMostTimeout = seconds(1);
+
 /// The retransmission timer is that of RFC 6298. It is within [minimum, Requester::longest_timeout()] and
 /// doubles from each expiry to the next. A peer is given up after (retry_limit + 1) ack timeouts of silence,
 /// whatever the number of expiries in this time: 8 x 67 ms = 536 ms by default. So a dead host is detected in

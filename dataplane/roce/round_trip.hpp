@@ -57,7 +57,7 @@ class RoundTrip {
   /// The smallest `path` of the present and the previous period, or 0 before the first sample. It includes no
   /// time in queues if at least one packet and its answer waited in no queue.
   Duration least() const { return least_.has_value() ? least_.value() : Duration{}; }
-  /// The same of full packets only. On a slow link they take longer than small ones.
+  /// /// The same value, but only of full packets. On a slow link they take longer than small ones.
   Duration least_of_full() const {
     return least_of_full_.has_value() ? std::max(least_of_full_.value(), least()) : least();
   }

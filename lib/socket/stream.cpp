@@ -184,7 +184,7 @@ void Stream::disconnect() {
     error_ = ECONNRESET;
   }
   shut_ = 0;
-  ends_ = stops_ = fin_received_ = false;
+  ends_ = stops_ = fin_received_ = stop_received_ = false;
   received_.clear();
   incoming_.reset();
   changed();
@@ -247,6 +247,7 @@ Result<void> Stream::on_stop() {
   if (is_over_) return {};
   if (state_ != State::open || kind_ != ConnectionKind::messages)
     return fail(Errc::protocol_error, "a stop where no messages are");
+  stop_received_ = true;
   shut_ |= kShutWrite;
   ends_ = true;
   changed();
@@ -256,9 +257,9 @@ Result<void> Stream::on_stop() {
 
 void Stream::on_lost(int error) {
   must_reset_ = false;
-  // As with AF_UNIX, a peer that has closed in order may be gone before this side has answered. This is no
-  // error if this side had nothing to send.
-  const bool has_ended = kind_ == ConnectionKind::messages && fin_received_ && send_.empty() && !has_chunk();
+  // // As with AF_UNIX, a peer that has closed both directions may be gone before this side has answered.
+  // This is no error if nothing waits to be sent.
+  const bool has_ended = stop_received_ && fin_received_ && send_.empty() && !has_chunk();
   fail_with(has_ended ? 0 : error);
   outlet_ = nullptr;
 }

@@ -354,7 +354,8 @@ class Stream {
   // True if this side has ended its direction while the connection was open. An earlier shutdown is not
   // reported to the peer.
   bool ends_ = false;
-  bool fin_received_ = false;  // true if the peer has ended the stream in order
+  bool fin_received_ = false;   // true if the peer has ended the stream in order
+  bool stop_received_ = false;  // true if the peer reads no more messages; never true for a stream of bytes
   bool fin_sent_ = false, must_reset_ = false, must_pulse_ = false;
   bool stops_ = false, stop_sent_ = false;  // `stops_` is true if this side reads no more
   bool is_narrow_ = false;                  // true if the application has not accepted the connection yet
