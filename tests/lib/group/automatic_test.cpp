@@ -164,7 +164,10 @@ BOOST_AUTO_TEST_CASE(each_algorithm_is_chosen_where_it_is_quickest) {
   const auto of_many = settled_algorithm({.members = 16, .bytes = 2 << 20, .link = kNear});
   BOOST_CHECK(of_many == binomial_pipeline || of_many == two_trees);  // Both algorithms are almost equally
                                                                       // fast.
-  BOOST_CHECK(settled_algorithm({.members = 4, .bytes = 2 << 20, .link = kNear}) == chain);
+  // These algorithms are almost equally fast.
+  const auto of_few = settled_algorithm({.members = 4, .bytes = 2 << 20, .link = kNear});
+  BOOST_CHECK_MESSAGE(of_few == chain || of_few == two_trees || of_few == circulant,
+                      relay::to_string(of_few));
   // In this case, a tree and a pipeline are almost equally fast, so the algorithm is not checked.
   settled_algorithm({.members = 8, .bytes = 60'000, .link = kNear});
   const auto of_racks = settled_algorithm(
