@@ -85,12 +85,13 @@ Duration Requester::patience() const {
   return config_.ack_timeout * (config_.retry_limit + 1);
 }
 
-/// The longest timeout. It is the ack timeout on paths whose answers arrive sooner than that. A path may be
-/// longer, or its queues may be. If the timeout were limited to the ack timeout there, each packet would be
-/// sent again before its answer can arrive, and no answer would measure the round trip. So the limit is
-/// higher until a round trip has been measured, and if the measured one is long. But unless the ack timeout
-/// is longer, the limit is at most kMostTimeout and a quarter of patience().
+/// The longest timeout. It is the ack timeout in standard mode, and on paths whose answers arrive sooner than
+/// that. A path may be longer, or its queues may be. If the timeout were limited to the ack timeout there,
+/// each packet would be sent again before its answer can arrive, and no answer would measure the round trip.
+/// So the limit is higher until a round trip has been measured, and if the measured one is long. But unless
+/// the ack timeout is longer, the limit is at most kMostTimeout and a quarter of patience().
 Duration Requester::longest_timeout() const {
+  if (!config_.selective_repeat) return config_.ack_timeout;
   const Duration most = std::min(patience() / 4, kMostTimeout);
   return std::max(config_.ack_timeout, rtt_.measured() ? std::min(rtt_.timeout({}) * 2, most) : most);
 }

@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(the_configured_timeout_rules_and_nought_means_never) {
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_was_frozen_for_days_asks_four_times_before_it_gives_up) {
-  Script s({.retry_limit = 19});
+  Script s({.selective_repeat = true, .retry_limit = 19});
   post(s, SendOpcode::send, 1);
   s.out();
   s.wait(seconds(3 * 86'400));
