@@ -16,7 +16,7 @@ constexpr std::size_t kMembersPerStraggler = 4;
 /// If at least this number of members lack data, one of them can be a straggler, whatever
 /// kMembersPerStraggler allows.
 constexpr std::size_t kLeastLacking = 3;
-/// /// A new epoch is worthwhile if another member would otherwise lack data for this multiple of
+/// A new epoch is worthwhile if another member would otherwise lack data for this multiple of
 /// lag_of_a_straggler().
 constexpr int kWorthwhile = 2;
 /// A lag that is withdrawn and reported again within this time counts as one lag without an interruption.
@@ -28,7 +28,7 @@ constexpr Duration kLookApart = milliseconds(150);
 /// members.
 constexpr Duration kFar = milliseconds(10);
 constexpr int kTimesAsFar = 4;
-/// /// On long paths, a lag must last for this number of round trips, but not longer than kMostLag. There, a
+/// On long paths, a lag must last for this number of round trips, but not longer than kMostLag. There, a
 /// ring also fills because windows are still small, and because acknowledgements are under way.
 constexpr int kRoundTripsOfLag = 8;
 constexpr Duration kMostLag = seconds(3);

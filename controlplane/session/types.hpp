@@ -66,7 +66,7 @@ struct Timing {
   /// The time in which a member must send its blobs. After that, it has the same time again to become ready.
   Duration form_timeout = seconds(10);
   /// A member that delays the ring of another member for this time is a straggler. On long paths it must
-  /// delay the ring for eight round trips, if this is longer.
+  /// delay the ring for eight round trips, if this is longer, but for 3 s at most.
   Duration straggler_after = milliseconds(300);
   /// A member is lost if others wait for it for this time and it has no excuse. README.md explains the
   /// excuses.

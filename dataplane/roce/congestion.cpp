@@ -33,7 +33,7 @@ Duration Congestion::target() const {
 // a flow may steer to the least round trip plus a whole target only while its window opens, and only on a
 // path that is longer than such a queue.
 //
-// // If full packets take longer than small ones, the path probably has slow links. Then a queue of a single
+// If full packets take longer than small ones, the path probably has slow links. Then a queue of a single
 // packet takes as long as this difference, so the margin is at least the difference. But full packets may
 // also have waited in a queue, so the difference counts only up to kMostPathMargin.
 Duration Congestion::aim_on(const RoundTrip& path) const {

@@ -50,7 +50,7 @@ struct ConnectionConfig {
   /// If true, this side starts with no credits, sends no more messages than the credits of the peer permit,
   /// and reports its own credits. If false, credits are unlimited.
   bool end_to_end_credits = false;
-  /// /// The longest wait before a retransmission. It may be exceeded before a round trip has been measured,
+  /// The longest wait before a retransmission. It may be exceeded before a round trip has been measured,
   /// and on paths whose round trip is nearly as long or longer. 0 means that nothing is sent again because of
   /// silence. Usually the wait is shorter: it follows the measured round trip and doubles with each timeout.
   /// If there is no progress for (retry_limit + 1) times this time, the peer is given up: after 536 ms by

@@ -23,8 +23,7 @@ class RecentLeast {
     }
     present_ = std::min(present_, value);
   }
-  bool has_value() const { return has_value_; }
-  /// Precondition: has_value().
+  /// Returns 0 before the first value.
   Duration value() const { return std::min(present_, before_); }
 
  private:
@@ -56,11 +55,9 @@ class RoundTrip {
   Duration smoothed() const { return smoothed_; }
   /// The smallest `path` of the present and the previous period, or 0 before the first sample. It includes no
   /// time in queues if at least one packet and its answer waited in no queue.
-  Duration least() const { return least_.has_value() ? least_.value() : Duration{}; }
-  /// /// The same value, but only of full packets. On a slow link they take longer than small ones.
-  Duration least_of_full() const {
-    return least_of_full_.has_value() ? std::max(least_of_full_.value(), least()) : least();
-  }
+  Duration least() const { return least_.value(); }
+  /// The same value, but of full packets only. It is larger if the path has slow links.
+  Duration least_of_full() const { return std::max(least_of_full_.value(), least()); }
   /// Returns the timeout, which is at least `minimum`. Precondition: measured().
   Duration timeout(Duration minimum) const { return std::max(minimum, smoothed_ + variation_ * 4); }
 

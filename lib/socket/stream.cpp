@@ -257,7 +257,7 @@ Result<void> Stream::on_stop() {
 
 void Stream::on_lost(int error) {
   must_reset_ = false;
-  // // As with AF_UNIX, a peer that has closed both directions may be gone before this side has answered.
+  // As with AF_UNIX, a peer that has closed both directions may be gone before this side has answered.
   // This is no error if nothing waits to be sent.
   const bool has_ended = stop_received_ && fin_received_ && send_.empty() && !has_chunk();
   fail_with(has_ended ? 0 : error);

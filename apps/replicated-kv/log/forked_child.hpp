@@ -38,7 +38,7 @@ class ForkedChild {
   pid_t pid_ = 0;
 };
 
-/// /// Calls `attempt` every 10 ms while it returns `busy`, 300 times at most. Returns its last result, which
+/// Calls `attempt` every 10 ms while it returns `busy`, 300 times at most. Returns its last result, which
 /// is 0 or an errno. If a server is killed, its child dies only when it gets CPU. Until then a new server
 /// finds the directory locked and the port in use.
 int outlast_child(int busy, const std::function<int()>& attempt);
